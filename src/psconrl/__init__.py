@@ -1,0 +1,57 @@
+"""Planning and learning under long-run constraints.
+
+Names are imported when first used, so that `import psconrl` stays light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psconrl.cmdp import CMDP as CMDP
+    from psconrl.environments import make as make
+    from psconrl.errors import InvalidModelError as InvalidModelError
+    from psconrl.errors import MapError as MapError
+    from psconrl.errors import ModelFileError as ModelFileError
+    from psconrl.errors import PsconrlError as PsconrlError
+    from psconrl.errors import SolverError as SolverError
+    from psconrl.errors import UnknownNameError as UnknownNameError
+    from psconrl.planning import Evaluation as Evaluation
+    from psconrl.planning import Solution as Solution
+    from psconrl.planning import evaluate as evaluate
+    from psconrl.planning import solve as solve
+    from psconrl.planning import threshold_sweep as threshold_sweep
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "CMDP": "cmdp",
+    "make": "environments",
+    "evaluate": "planning",
+    "solve": "planning",
+    "threshold_sweep": "planning",
+    "Evaluation": "planning",
+    "Solution": "planning",
+    "InvalidModelError": "errors",
+    "MapError": "errors",
+    "ModelFileError": "errors",
+    "PsconrlError": "errors",
+    "SolverError": "errors",
+    "UnknownNameError": "errors",
+}
+_MODULES = ("environments", "planning", "structure")
+
+__all__ = [*_HOME, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"psconrl.{name}")
+    if name in _HOME:
+        value = getattr(import_module(f"psconrl.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'psconrl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

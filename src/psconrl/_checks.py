@@ -1,0 +1,226 @@
+"""Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psconrl.errors import InvalidModelError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ROW_TOLERANCE = 1e-9
+"""How far a row of probabilities may be from summing to one; it is renormalised then."""
+
+_EXACT = 1e-14  # rows this close to one are left alone, so that saving and loading changes no bit
+
+_ROW_REMEDY = "make every row p(. | s, a) a probability distribution over the next states"
+
+
+def numbers(values: Any, what: str) -> Floats:
+    """A fresh array of floats."""
+    try:
+        array = np.array(values)
+        if array.size and array.dtype.kind not in "biuf":
+            raise ValueError
+        return np.array(array, dtype=np.float64, order="C")
+    except (ValueError, TypeError):
+        raise InvalidModelError(f"{what} must be real numbers in a regular array") from None
+
+
+def finite(array: Floats, what: str, remedy: str) -> None:
+    """Refuse NaN and infinities."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        at = _first(bad)
+        raise InvalidModelError(f"{what}[{_text(at)}] is {array[at]}; it must be finite; {remedy}")
+
+
+def distributions(p: Floats, what: str, remedy: str) -> Floats:
+    """The array with its last axis renormalised."""
+    bad = ~(p >= 0)
+    if bad.any():
+        at = _first(bad)
+        raise InvalidModelError(f"{what}[{_text(at)}] is {p[at]}; a probability must be >= 0; {remedy}")
+    sums = p.sum(axis=-1)
+    scale = _row_scale(sums, lambda at: f"{what}[{_text(at)}]" if at else what, remedy)
+    return np.asarray(p / scale[..., np.newaxis])
+
+
+def thresholds(values: Any) -> Floats:
+    """Tau as an array (m,)."""
+    tau = numbers(values, "thresholds")
+    if tau.ndim != 1:
+        raise InvalidModelError(
+            f"thresholds have shape {tau.shape}; they must be a list of m numbers, one per constraint"
+        )
+    finite(tau, "thresholds", "a cost without a limit is no constraint: leave it out")
+    return tau
+
+
+def dense_transitions(values: Any) -> Floats:
+    """Transitions as an array (S, A, S) of distributions."""
+    p = numbers(values, "transitions")
+    if p.ndim != 3 or (p.shape[0] != p.shape[2] and p.size):
+        raise InvalidModelError(
+            f"transitions have shape {p.shape}; they must be (S, A, S), or a scipy sparse (S * A, S) matrix"
+        )
+    _sizes(p.shape[0], p.shape[1])
+    return distributions(p, "transitions", _ROW_REMEDY)
+
+
+def sparse_transitions(matrix: Any) -> sparse.csr_array:
+    """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros."""
+    rows, S = matrix.shape
+    _sizes(S, rows)
+    if rows % S:
+        raise InvalidModelError(
+            f"sparse transitions have shape {(rows, S)}; they must be (S * A, S), "
+            f"and {rows} rows are no multiple of {S} states"
+        )
+    A = rows // S
+    p = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    p.sum_duplicates()
+    p.eliminate_zeros()
+    bad = ~(p.data >= 0)
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(p.indptr, k, side="right")) - 1
+        at = (row // A, row % A, int(p.indices[k]))
+        raise InvalidModelError(
+            f"transitions[{_text(at)}] is {p.data[k]}; a probability must be >= 0; {_ROW_REMEDY}"
+        )
+    sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
+    scale = _row_scale(sums, lambda at: f"transitions[{_text(at)}]", _ROW_REMEDY)
+    return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr)))
+
+
+def dense_costs(values: Any, p: Floats, m: int) -> tuple[Floats, Floats | None]:
+    """Mean costs (m + 1, S, A), and the costs per move if those were given."""
+    S, A, _ = p.shape
+    c = numbers(values, "costs")
+    if c.ndim < 2 or c.shape[1:] not in ((S, A), (S, A, S)):
+        raise InvalidModelError(
+            f"costs have shape {c.shape}; they must be (m + 1, S, A) = {(m + 1, S, A)}, "
+            f"or {(m + 1, S, A, S)} for one cost per move"
+        )
+    _cost_count(len(c), m)
+    finite(c, "costs", "give every pair (s, a) a finite cost")
+    if c.ndim == 3:
+        return c, None
+    c = np.where(p > 0, c, 0.0)  # impossible moves cost nothing, in every representation
+    return np.einsum("isax,sax->isa", c, p), c
+
+
+def sparse_costs(values: Any, p: sparse.csr_array, given: Any, m: int) -> tuple[Floats, Floats | None]:
+    """Mean costs (m + 1, S, A), and the costs per move as (m + 1, nnz) if those were given."""
+    rows, S = p.shape
+    A = rows // S
+    if isinstance(values, Sequence) and len(values) and all(sparse.issparse(c) for c in values):
+        if any(c.shape != (rows, S) for c in values):
+            raise InvalidModelError(f"each sparse cost must have the shape of the transitions, {(rows, S)}")
+        at = p.tocoo()
+        move = np.stack([numbers(sparse.csr_array(c)[at.row, at.col], "costs") for c in values])
+    else:
+        c = numbers(values, "costs")
+        if c.ndim == 3 and c.shape[1:] == (S, A):
+            _cost_count(len(c), m)
+            finite(c, "costs", "give every pair (s, a) a finite cost")
+            return c, None
+        if c.ndim != 2 or c.shape[1] != p.nnz or given.format != "csr" or given.nnz != p.nnz:
+            raise InvalidModelError(
+                f"costs have shape {c.shape}; they must be (m + 1, S, A) = {(m + 1, S, A)}, or, for one cost "
+                f"per move, m + 1 sparse matrices of shape {(rows, S)}, or an array "
+                f"(m + 1, nnz) = {(m + 1, p.nnz)} in the order of a CSR matrix without stored zeros"
+            )
+        # Sort the costs with the entries they belong to.
+        order = sparse.csr_array((np.arange(p.nnz), given.indices.copy(), given.indptr.copy()), shape=p.shape)
+        order.sort_indices()
+        move = c[:, order.data]
+    _cost_count(len(move), m)
+    finite(move, "costs", "give every move a finite cost")
+    mean = np.array([with_data(p, p.data * c).sum(axis=1) for c in move], dtype=np.float64)
+    return mean.reshape(len(move), S, A), move
+
+
+def initial(value: Any, S: int, state_names: tuple[str, ...]) -> Floats:
+    """The start distribution (S,)."""
+    if isinstance(value, str):
+        if value not in state_names:
+            raise InvalidModelError(f"initial is {value!r}; there is no state of that name")
+        value = state_names.index(value)
+    array = numbers(value, "initial")
+    if array.ndim == 0:
+        state = int(array) if np.isfinite(array) else -1
+        if state != array or not 0 <= state < S:
+            raise InvalidModelError(f"initial is {value}; a start state must be one of 0, ..., {S - 1}")
+        start: Floats = np.zeros(S)
+        start[state] = 1.0
+        return start
+    if array.shape != (S,):
+        raise InvalidModelError(
+            f"initial has shape {array.shape}; it must be a state or a distribution over the {S} states"
+        )
+    return distributions(array, "initial", "give a state, or a distribution over the states")
+
+
+def names(given: Sequence[str] | None, count: int, what: str, prefix: str) -> tuple[str, ...]:
+    """Distinct names, `count` of them."""
+    if given is None:
+        return tuple(f"{prefix}{i}" for i in range(count))
+    found = tuple(str(name) for name in given)
+    if len(found) != count:
+        raise InvalidModelError(f"there are {len(found)} {what}; there must be {count}")
+    if len(set(found)) < count:
+        again = next(name for name in found if found.count(name) > 1)
+        raise InvalidModelError(f"{what} has {again!r} twice; names must be distinct")
+    return found
+
+
+def policy(values: Any, S: int, A: int) -> Floats:
+    """A stationary policy (S, A)."""
+    pi = numbers(values, "policy")
+    if pi.shape != (S, A):
+        raise InvalidModelError(f"the policy has shape {pi.shape}; it must be (S, A) = {(S, A)}")
+    return distributions(pi, "policy", "give each state a distribution over the actions")
+
+
+def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:
+    """A CSR matrix with the structure of another one."""
+    return sparse.csr_array((data, structure.indices, structure.indptr), shape=structure.shape)
+
+
+def _row_scale(sums: Floats, name: Any, remedy: str) -> Floats:
+    """What to divide rows by; rows that sum to one but for rounding are left alone."""
+    bad = ~(np.abs(sums - 1) <= ROW_TOLERANCE)
+    if bad.any():
+        at = _first(bad)
+        raise InvalidModelError(
+            f"{name(at)} sums to {float(sums[at]):.10g}; it must sum to 1 (to {ROW_TOLERANCE:g}); {remedy}"
+        )
+    return np.where(np.abs(sums - 1) > _EXACT, sums, 1.0)
+
+
+def _first(mask: Any) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(mask)[0])
+
+
+def _text(at: tuple[int, ...]) -> str:
+    return ", ".join(map(str, at))
+
+
+def _sizes(S: int, A: int) -> None:
+    if S == 0 or A == 0:
+        raise InvalidModelError("there are no states or no actions; a model needs at least one of each")
+
+
+def _cost_count(found: int, m: int) -> None:
+    if found != m + 1:
+        raise InvalidModelError(
+            f"there are {found} costs and {m} thresholds; each cost but the first, which is minimised, "
+            f"needs one threshold: give {max(found - 1, 0)}"
+        )

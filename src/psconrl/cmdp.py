@@ -1,0 +1,302 @@
+"""The constrained Markov decision process: states, actions, transitions, m + 1 costs and m limits.
+
+    p(s' | s, a)       transitions
+    c_0(s, a)          the main cost, to be minimised on long-run average
+    c_i(s, a)          the auxiliary costs, whose long-run averages must stay <= tau_i, i = 1..m
+
+Costs may depend on the move that really happened, c_i(s, a, s'); planning then uses the means
+c_i(s, a) = sum_s' p(s' | s, a) c_i(s, a, s'), simulation charges the move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from psconrl import _checks
+from psconrl._checks import Floats, Ints
+from psconrl.errors import InvalidModelError
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the states of a gridworld lie, so that maps and policies can be drawn.
+
+    rows: the map as text; agent: (S, 2) row and column of the agent in each state; box: the same for
+    the pushable box, None where there is none.
+    """
+
+    rows: tuple[str, ...]
+    agent: Ints
+    box: Ints | None = None
+
+    def restrict(self, states: Ints) -> Layout:
+        """The layout of the given states only."""
+        return Layout(self.rows, self.agent[states], None if self.box is None else self.box[states])
+
+
+class CMDP:
+    """An immutable, validated constrained Markov decision process.
+
+    Args:
+        transitions: (S, A, S) array, or a scipy sparse (S * A, S) matrix with rows in state-major order
+            (row s * A + a); sparse stays sparse.
+        costs: (m + 1, S, A); or one cost per move: (m + 1, S, A, S) for dense transitions, m + 1 sparse
+            (S * A, S) matrices or an (m + 1, nnz) array in the order of the stored entries for sparse ones.
+            costs[0] is minimised.
+        thresholds: tau, (m,): costs[i] must stay <= thresholds[i - 1] on long-run average.
+        initial: the start state (number or name), or a distribution over states.
+        state_names, action_names, cost_names: distinct names; "0", "1", ... and "c0", "c1", ... if left out.
+        layout: for gridworlds, where the states lie on their map.
+
+    Attributes:
+        S, A, m: numbers of states, actions and constraints.
+        costs: the mean costs, (m + 1, S, A). move_costs: costs per move as given, else None.
+        thresholds (m,), initial (S,), state_names, action_names, cost_names, layout, transitions: as given,
+            read-only.
+
+    >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
+    >>> coin
+    CMDP(S=2, A=1, m=0, dense)
+    """
+
+    S: int
+    A: int
+    m: int
+    transitions: Floats | sparse.csr_array
+    costs: Floats
+    move_costs: Floats | None
+    thresholds: Floats
+    initial: Floats
+    state_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    cost_names: tuple[str, ...]
+    layout: Layout | None
+
+    def __init__(
+        self,
+        transitions: ArrayLike | sparse.sparray | sparse.spmatrix,
+        costs: ArrayLike | Sequence[sparse.sparray | sparse.spmatrix],
+        thresholds: ArrayLike = (),
+        *,
+        initial: int | str | ArrayLike = 0,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        cost_names: Sequence[str] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        tau = _checks.thresholds(thresholds)
+        m = len(tau)
+        p: Floats | sparse.csr_array
+        if sparse.issparse(transitions):
+            p = _checks.sparse_transitions(transitions)
+            S, A = p.shape[1], p.shape[0] // p.shape[1]
+            mean, move = _checks.sparse_costs(costs, p, transitions, m)
+        else:
+            p = _checks.dense_transitions(transitions)
+            S, A = p.shape[:2]
+            mean, move = _checks.dense_costs(costs, p, m)
+        names = _checks.names(state_names, S, "state_names", "")
+        fields: dict[str, Any] = {
+            "S": S,
+            "A": A,
+            "m": m,
+            "transitions": p,
+            "costs": mean,
+            "move_costs": move,
+            "thresholds": tau,
+            "initial": _checks.initial(initial, S, names),
+            "state_names": names,
+            "action_names": _checks.names(action_names, A, "action_names", ""),
+            "cost_names": _checks.names(cost_names, m + 1, "cost_names", "c"),
+            "layout": layout,
+        }
+        if layout is not None and layout.agent.shape != (S, 2):
+            raise InvalidModelError(f"layout.agent has shape {layout.agent.shape}; it must be {(S, 2)}")
+        for value in fields.values():
+            for array in _arrays_in(value):
+                array.setflags(write=False)
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a CMDP is immutable; use cmdp.replace({name}=...) to get a changed copy")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a CMDP is immutable")
+
+    def __repr__(self) -> str:
+        kind = f"sparse, {self.matrix.nnz} transitions" if self.is_sparse else "dense"
+        return f"CMDP(S={self.S}, A={self.A}, m={self.m}, {kind})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CMDP):
+            return NotImplemented
+        mine, theirs = self.to_arrays(), other.to_arrays()
+        return mine.keys() == theirs.keys() and all(np.array_equal(mine[k], theirs[k]) for k in mine)
+
+    def __hash__(self) -> int:
+        return hash((self.S, self.A, self.thresholds.tobytes(), self.costs.tobytes()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CMDP.from_arrays, (self.to_arrays(),)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the transitions are kept as a sparse matrix."""
+        return not isinstance(self.transitions, np.ndarray)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """The transitions as a sparse (S * A, S) matrix, row s * A + a; computed once."""
+        if isinstance(self.transitions, np.ndarray):
+            return sparse.csr_array(self.transitions.reshape(self.S * self.A, self.S))
+        return self.transitions
+
+    def to_dense(self) -> CMDP:
+        """The same model with transitions as an (S, A, S) array."""
+        if not self.is_sparse:
+            return self
+        shape = (self.S, self.A, self.S)
+        costs: Floats = self.costs
+        if self.move_costs is not None:
+            costs = np.stack(
+                [_checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs]
+            )
+        return self.replace(transitions=self.matrix.toarray().reshape(shape), costs=costs)
+
+    def to_sparse(self) -> CMDP:
+        """The same model with transitions as a sparse matrix."""
+        if self.is_sparse:
+            return self
+        costs = self.costs
+        if self.move_costs is not None:
+            moves = self.matrix.tocoo()
+            costs = self.move_costs.reshape(self.m + 1, self.S * self.A, self.S)[:, moves.row, moves.col]
+        return self.replace(transitions=self.matrix, costs=costs)
+
+    def replace(self, **changes: Any) -> CMDP:
+        """A copy with some constructor arguments changed, for instance `replace(thresholds=[0.3])`."""
+        arguments: dict[str, Any] = {
+            "transitions": self.transitions,
+            "costs": self.costs if self.move_costs is None else self.move_costs,
+            "thresholds": self.thresholds,
+            "initial": self.initial,
+            "state_names": self.state_names,
+            "action_names": self.action_names,
+            "cost_names": self.cost_names,
+            "layout": self.layout,
+        }
+        unknown = changes.keys() - arguments.keys()
+        if unknown:
+            raise TypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
+        return CMDP(**(arguments | changes))
+
+    def policy_matrix(self, policy: Floats) -> sparse.csr_array:
+        """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""
+        choose = sparse.csr_array(
+            (policy.ravel(), np.arange(self.S * self.A), np.arange(0, self.S * self.A + 1, self.A)),
+            shape=(self.S, self.S * self.A),
+        )
+        chain = sparse.csr_array(choose @ self.matrix)
+        chain.eliminate_zeros()
+        return chain
+
+    def check_policy(self, policy: ArrayLike) -> Floats:
+        """The policy as an (S, A) array of floats; InvalidModelError where a row is not a distribution."""
+        return _checks.policy(policy, self.S, self.A)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays that hold the whole model: what the .npz file stores."""
+        arrays: dict[str, NDArray[Any]] = {}
+        if isinstance(self.transitions, np.ndarray):
+            arrays["transitions"] = self.transitions
+        else:
+            arrays |= {name: getattr(self.transitions, name) for name in ("data", "indices", "indptr")}
+        arrays["costs"] = self.costs if self.move_costs is None else self.move_costs
+        arrays["thresholds"] = self.thresholds
+        arrays["initial"] = self.initial
+        for name in ("state_names", "action_names", "cost_names"):
+            arrays[name] = np.array(getattr(self, name), dtype=np.str_)
+        if self.layout is not None:
+            arrays["layout_rows"] = np.array(self.layout.rows, dtype=np.str_)
+            arrays["layout_agent"] = self.layout.agent
+            if self.layout.box is not None:
+                arrays["layout_box"] = self.layout.box
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+        """The inverse of `to_arrays`; thresholds, initial and names may be missing."""
+        if "transitions" in arrays:
+            transitions: Any = arrays["transitions"]
+        else:
+            parts = [arrays[name] for name in ("data", "indices", "indptr")]
+            if any(part.ndim != 1 for part in parts) or not (np.diff(parts[2]) >= 0).all():
+                raise InvalidModelError("data, indices and indptr must be the flat arrays of a CSR matrix")
+            rows = len(parts[2]) - 1
+            S = _states_of(arrays, rows)
+            try:
+                transitions = sparse.csr_array(tuple(parts), shape=(rows, S))
+                transitions.check_format(full_check=True)
+            except ValueError as error:
+                raise InvalidModelError(f"data, indices and indptr are no CSR matrix: {error}") from None
+        layout = None
+        if "layout_rows" in arrays:
+            rows_text = tuple(str(row) for row in arrays["layout_rows"])
+            layout = Layout(rows_text, arrays["layout_agent"], arrays.get("layout_box"))
+        names = {
+            key: [str(name) for name in arrays[key]]
+            for key in ("state_names", "action_names", "cost_names")
+            if key in arrays
+        }
+        return cls(
+            transitions,
+            arrays["costs"],
+            arrays.get("thresholds", ()),
+            initial=arrays.get("initial", 0),
+            layout=layout,
+            **names,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a .npz (arrays, never pickled) or .json file (for people)."""
+        from psconrl.files import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> CMDP:
+        """Read a model from a .npz or .json file; ModelFileError says what is wrong with a bad one."""
+        from psconrl.files import load
+
+        return load(path)
+
+
+def _states_of(arrays: dict[str, NDArray[Any]], rows: int) -> int:
+    """S of a sparse model on file: from costs (m + 1, S, A), the names, or the initial distribution."""
+    if arrays["costs"].ndim == 3:
+        return int(arrays["costs"].shape[1])
+    for key in ("state_names", "initial"):
+        if key in arrays and arrays[key].ndim == 1:
+            return len(arrays[key])
+    raise InvalidModelError(
+        f"cannot tell the number of states of a sparse model with {rows} rows; "
+        "add state_names, or initial as a distribution"
+    )
+
+
+def _arrays_in(value: object) -> list[NDArray[Any]]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, sparse.csr_array):
+        return [value.data, value.indices, value.indptr]
+    if isinstance(value, Layout):
+        return [array for array in (value.agent, value.box) if array is not None]
+    return []
