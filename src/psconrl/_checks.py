@@ -32,6 +32,14 @@ def numbers(values: Any, what: str) -> Floats:
         raise InvalidModelError(f"{what} must be real numbers in a regular array") from None
 
 
+def whole_numbers(values: Any, what: str) -> Ints:
+    """A fresh array of integers."""
+    array = numbers(values, what)
+    if not (np.isfinite(array) & (array == np.floor(array))).all():
+        raise InvalidModelError(f"{what} must be whole numbers")
+    return array.astype(np.int64)
+
+
 def finite(array: Floats, what: str, remedy: str) -> None:
     """Refuse NaN and infinities."""
     bad = ~np.isfinite(array)
@@ -75,6 +83,10 @@ def dense_transitions(values: Any) -> Floats:
 
 def sparse_transitions(matrix: Any) -> sparse.csr_array:
     """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros."""
+    if matrix.ndim != 2:
+        raise InvalidModelError(f"sparse transitions have shape {matrix.shape}; they must be (S * A, S)")
+    if matrix.dtype.kind not in "biuf":
+        raise InvalidModelError("transitions must be real numbers in a regular array")
     rows, S = matrix.shape
     _sizes(S, rows)
     if rows % S:
@@ -179,6 +191,20 @@ def names(given: Sequence[str] | None, count: int, what: str, prefix: str) -> tu
         again = next(name for name in found if found.count(name) > 1)
         raise InvalidModelError(f"{what} has {again!r} twice; names must be distinct")
     return found
+
+
+def csr_parts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:
+    """Refuse arrays that cannot be those of a CSR matrix, before scipy sees them."""
+    flat = all(part.ndim == 1 for part in (data, indices, indptr))
+    whole = all(part.dtype.kind in "iu" for part in (indices, indptr))
+    if not (flat and whole and data.dtype.kind in "biuf" and len(indptr) and (np.diff(indptr) >= 0).all()):
+        raise InvalidModelError("data, indices and indptr must be the flat arrays of a CSR matrix")
+
+
+def layout(positions: Ints | None, what: str, S: int) -> None:
+    """Refuse positions that are not one row and column per state."""
+    if positions is not None and positions.shape != (S, 2):
+        raise InvalidModelError(f"{what} has shape {positions.shape}; it must be {(S, 2)}")
 
 
 def policy(values: Any, S: int, A: int) -> Floats:

@@ -37,6 +37,14 @@ class Layout:
     agent: Ints
     box: Ints | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("agent", "box"):
+            given = getattr(self, name)
+            if given is not None:
+                array = _checks.whole_numbers(given, f"layout.{name}")
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+
     def restrict(self, states: Ints) -> Layout:
         """The layout of the given states only."""
         return Layout(self.rows, self.agent[states], None if self.box is None else self.box[states])
@@ -118,8 +126,9 @@ class CMDP:
             "cost_names": _checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
         }
-        if layout is not None and layout.agent.shape != (S, 2):
-            raise InvalidModelError(f"layout.agent has shape {layout.agent.shape}; it must be {(S, 2)}")
+        if layout is not None:
+            _checks.layout(layout.agent, "layout.agent", S)
+            _checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
             for array in _arrays_in(value):
                 array.setflags(write=False)
@@ -156,7 +165,10 @@ class CMDP:
     def matrix(self) -> sparse.csr_array:
         """The transitions as a sparse (S * A, S) matrix, row s * A + a; computed once."""
         if isinstance(self.transitions, np.ndarray):
-            return sparse.csr_array(self.transitions.reshape(self.S * self.A, self.S))
+            matrix = sparse.csr_array(self.transitions.reshape(self.S * self.A, self.S))
+            for array in _arrays_in(matrix):
+                array.setflags(write=False)
+            return matrix
         return self.transitions
 
     def to_dense(self) -> CMDP:
@@ -200,13 +212,7 @@ class CMDP:
 
     def policy_matrix(self, policy: Floats) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""
-        choose = sparse.csr_array(
-            (policy.ravel(), np.arange(self.S * self.A), np.arange(0, self.S * self.A + 1, self.A)),
-            shape=(self.S, self.S * self.A),
-        )
-        chain = sparse.csr_array(choose @ self.matrix)
-        chain.eliminate_zeros()
-        return chain
+        return policy_chain(self.matrix, policy)
 
     def check_policy(self, policy: ArrayLike) -> Floats:
         """The policy as an (S, A) array of floats; InvalidModelError where a row is not a distribution."""
@@ -238,8 +244,7 @@ class CMDP:
             transitions: Any = arrays["transitions"]
         else:
             parts = [arrays[name] for name in ("data", "indices", "indptr")]
-            if any(part.ndim != 1 for part in parts) or not (np.diff(parts[2]) >= 0).all():
-                raise InvalidModelError("data, indices and indptr must be the flat arrays of a CSR matrix")
+            _checks.csr_parts(*parts)
             rows = len(parts[2]) - 1
             S = _states_of(arrays, rows)
             try:
@@ -249,12 +254,12 @@ class CMDP:
                 raise InvalidModelError(f"data, indices and indptr are no CSR matrix: {error}") from None
         layout = None
         if "layout_rows" in arrays:
-            rows_text = tuple(str(row) for row in arrays["layout_rows"])
+            if "layout_agent" not in arrays:
+                raise InvalidModelError("has no array 'layout_agent', which 'layout_rows' needs")
+            rows_text = tuple(_texts(arrays, "layout_rows"))
             layout = Layout(rows_text, arrays["layout_agent"], arrays.get("layout_box"))
         names = {
-            key: [str(name) for name in arrays[key]]
-            for key in ("state_names", "action_names", "cost_names")
-            if key in arrays
+            key: _texts(arrays, key) for key in ("state_names", "action_names", "cost_names") if key in arrays
         }
         return cls(
             transitions,
@@ -279,6 +284,24 @@ class CMDP:
         return load(path)
 
 
+def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:
+    """The (S, S) chain of a policy (S, A) in a model with transitions (S * A, S)."""
+    S, A = policy.shape
+    choose = sparse.csr_array(
+        (policy.ravel(), np.arange(S * A), np.arange(0, S * A + 1, A)), shape=(S, S * A)
+    )
+    chain = sparse.csr_array(choose @ matrix)
+    chain.eliminate_zeros()
+    return chain
+
+
+def _texts(arrays: dict[str, NDArray[Any]], key: str) -> list[str]:
+    """Names or lines of text on file."""
+    if arrays[key].ndim != 1:
+        raise InvalidModelError(f"{key} must be a list of names, not an array of shape {arrays[key].shape}")
+    return [str(text) for text in arrays[key]]
+
+
 def _states_of(arrays: dict[str, NDArray[Any]], rows: int) -> int:
     """S of a sparse model on file: from costs (m + 1, S, A), the names, or the initial distribution."""
     if arrays["costs"].ndim == 3:
@@ -297,6 +320,4 @@ def _arrays_in(value: object) -> list[NDArray[Any]]:
         return [value]
     if isinstance(value, sparse.csr_array):
         return [value.data, value.indices, value.indptr]
-    if isinstance(value, Layout):
-        return [array for array in (value.agent, value.box) if array is not None]
     return []

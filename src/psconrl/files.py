@@ -17,12 +17,14 @@ Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from psconrl import _checks
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, ModelFileError
 
@@ -61,11 +63,12 @@ def _ending(path: Path) -> str:
 
 def _read_npz(path: Path) -> CMDP:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream:  # numpy leaves a file open that it cannot read
+            file = np.load(stream, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise ModelFileError(f"{path}: not an .npz archive; write it with cmdp.save or numpy.savez")
             arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, OSError, EOFError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError) as error:
         raise ModelFileError(f"{path}: truncated or not an .npz archive ({error}); write it again") from error
     except ModelFileError:
         raise
@@ -131,6 +134,8 @@ def _read_json(path: Path) -> CMDP:
         raise ModelFileError(
             f"{path}: no complete JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from error
+    except RecursionError as error:
+        raise ModelFileError(f"{path}: nested too deeply to be a model") from error
     except UnicodeDecodeError as error:
         raise ModelFileError(f"{path}: not a text file in UTF-8") from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
@@ -151,6 +156,10 @@ def _from_document(document: dict[str, Any]) -> CMDP:
     states, actions, cost_names = (
         [str(name) for name in document[key]] for key in ("states", "actions", "costs")
     )
+    for key, found in (("states", states), ("actions", actions), ("costs", cost_names)):
+        if not found:
+            raise InvalidModelError(f"there are no {key}; a model needs at least one")
+        _checks.names(found, len(found), key, "")
     state = {name: s for s, name in enumerate(states)}
     action = {name: a for a, name in enumerate(actions)}
     S, A, n = len(states), len(actions), len(cost_names)
@@ -202,8 +211,8 @@ def _from_document(document: dict[str, Any]) -> CMDP:
         box = document["layout"].get("box")
         layout = Layout(
             tuple(document["layout"]["rows"]),
-            np.array(document["layout"]["agent"], dtype=np.int64),
-            None if box is None else np.array(box, dtype=np.int64),
+            document["layout"]["agent"],
+            box,
         )
     return CMDP(
         transitions,

@@ -1,0 +1,95 @@
+"""Environments by name (`make`), maps as text, random models, and drawings of maps and policies.
+
+>>> from psconrl.environments import make
+>>> make("marsrover-4x4", tau=0.15)
+CMDP(S=16, A=4, m=1, dense)
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from psconrl.cmdp import CMDP
+from psconrl.environments import grid, random, small
+from psconrl.environments.grid import gridworld
+from psconrl.environments.random import DirichletDraws, draw_dirichlet
+from psconrl.environments.text_map import named_map, random_map, read_map
+from psconrl.errors import UnknownNameError
+
+__all__ = [
+    "DirichletDraws",
+    "Environment",
+    "draw_dirichlet",
+    "find",
+    "gridworld",
+    "make",
+    "named_map",
+    "random_map",
+    "read_map",
+    "registry",
+]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An entry of the registry: a name, what builds the model, and one line about it."""
+
+    name: str
+    build: Callable[..., CMDP]
+    description: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options and their defaults."""
+        return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+
+    def __call__(self, **options: Any) -> CMDP:
+        """Build the model; TypeError names the accepted options."""
+        unknown = options.keys() - self.options.keys()
+        if unknown:
+            raise TypeError(
+                f"{self.name} has no option {', '.join(map(repr, sorted(unknown)))}; "
+                f"its options are {', '.join(self.options)}"
+            )
+        return self.build(**options)
+
+
+_ENVIRONMENTS = (
+    Environment(
+        "marsrover-4x4", grid.marsrover_4x4, "rover on the paper's 4x4 map: to the goal, at little risk"
+    ),
+    Environment("marsrover-8x8", grid.marsrover_8x8, "rover on the paper's 8x8 map"),
+    Environment("box", grid.box, "push a box out of the way without driving it into a corner"),
+    Environment("gridworld", grid.user_map, "your own map: map = a text, a list of lines or a .txt file"),
+    Environment("grid", grid.random_grid, "Marsrover-like random map with a safe but winding way"),
+    Environment("toy", small.toy, "two states, feasible iff tau >= 1 / (1 + theta)"),
+    Environment("queue", small.queue, "queue with controlled service and arrivals, two constraints"),
+    Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
+    Environment(
+        "dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"
+    ),
+)
+
+
+def registry() -> Mapping[str, Environment]:
+    """All environments by name."""
+    return MappingProxyType({environment.name: environment for environment in _ENVIRONMENTS})
+
+
+def find(name: str) -> Environment:
+    """The environment of that name; case, hyphens and underscores do not matter."""
+    for environment in _ENVIRONMENTS:
+        if _plain(environment.name) == _plain(name):
+            return environment
+    raise UnknownNameError("environment", name, registry())
+
+
+def make(name: str, **options: Any) -> CMDP:
+    """Build an environment by name, for instance `make("marsrover-8x8", slip=0.1)`; see `registry`."""
+    return find(name)(**options)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")

@@ -1,0 +1,22 @@
+"""Checks of the options that environments take: the rule, what was given, and the remedy."""
+
+from numbers import Integral, Real
+
+from psconrl.errors import InvalidModelError
+
+
+def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> float:
+    """A number in [low, high]."""
+    if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
+        return float(value)
+    raise InvalidModelError(f"{what} is {value!r}; it must be a number from {low:g} to {high:g}")
+
+
+def count(value: object, what: str, least: int, most: int | None = None) -> int:
+    """A whole number in least, ..., most."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+        if number >= least and (most is None or number <= most):
+            return number
+    limits = f">= {least}" if most is None else f"from {least} to {most}"
+    raise InvalidModelError(f"{what} is {value!r}; it must be a whole number {limits}")

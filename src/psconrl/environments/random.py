@@ -1,0 +1,170 @@
+"""Random models: communicating, strictly feasible, and with constraints that bind.
+
+Thresholds lie half-way between what the best unconstrained policy spends and what must be spent. With
+u_i the averages of that policy and g the largest number such that some policy has J_i <= u_i - g for
+all i, they are tau_i = u_i - g + max(g / 2, margin): the margin of the model is max(g / 2, margin), and
+a constraint binds wherever g / 2 >= margin > 0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from psconrl import graph
+from psconrl._checks import Floats
+from psconrl.cmdp import CMDP
+from psconrl.environments import _options
+from psconrl.environments.grid import DENSE_STATES
+from psconrl.errors import InvalidModelError
+
+MAX_DISCARDED = 1000
+"""How many draws in a row may be discarded before the settings are called hopeless."""
+
+
+def garnet(
+    S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: float = 0.05, seed: int = 0
+) -> CMDP:
+    """A Garnet: each pair (s, a) leads to `branching` random states, with random probabilities.
+
+    The probabilities are the gaps between uniform cut points of [0, 1], the costs are uniform in [0, 1].
+    One random cycle through all states is laid first, each of its steps possible under some action, so
+    the model is communicating. Thresholds: see this module; the Slater margin is at least `margin`.
+    """
+    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
+    branching = _options.count(branching, "branching", 1, S)
+    m = _options.count(m, "m", 0)
+    margin = _options.fraction(margin, "margin")
+    rng = np.random.default_rng(_sequence(seed))
+    order = rng.permutation(S)
+    successor = np.empty(S, dtype=np.int64)
+    successor[order] = np.roll(order, -1)
+    leading = rng.integers(A, size=S)
+
+    targets = np.stack([rng.choice(S, size=branching, replace=False) for _ in range(S * A)])
+    rows = np.arange(S) * A + leading
+    missing = ~(targets[rows] == successor[:, np.newaxis]).any(axis=1)
+    targets[rows[missing], 0] = successor[missing]
+    cuts = np.sort(rng.random((S * A, branching - 1)), axis=1)
+    p = np.diff(cuts, axis=1, prepend=0.0, append=1.0)
+    matrix = sparse.csr_array(
+        (p.ravel(), (np.repeat(np.arange(S * A), branching), targets.ravel())), shape=(S * A, S)
+    )
+    cmdp = _with_thresholds(matrix, rng.random((m + 1, S, A)), margin)
+    return cmdp if S > DENSE_STATES else cmdp.to_dense()
+
+
+@dataclass(frozen=True)
+class DirichletDraws:
+    """Models drawn from a prior, and how many were drawn for them.
+
+    All have the same costs and thresholds. `drawn` counts the discarded ones too.
+    """
+
+    cmdps: tuple[CMDP, ...]
+    drawn: int
+
+    @property
+    def discarded_share(self) -> float:
+        """The share of draws that were discarded."""
+        return 1 - len(self.cmdps) / self.drawn
+
+    def __repr__(self) -> str:
+        return f"DirichletDraws({len(self.cmdps)} models, {self.discarded_share:.1%} of draws discarded)"
+
+
+def draw_dirichlet(
+    count: int = 1,
+    S: int = 10,
+    A: int = 3,
+    m: int = 1,
+    prior: float = 0.5,
+    gamma: float = 0.01,
+    seed: int = 0,
+    *,
+    thresholds: ArrayLike | None = None,
+    first: int = 0,
+) -> DirichletDraws:
+    """Models p ~ Dirichlet(prior, ..., prior), for each pair, around fixed costs and thresholds.
+
+    Costs, uniform in [0, 1], and thresholds depend on the seed alone; by default the thresholds are those
+    of this module for the prior's mean, the model of uniform transitions. Then p is drawn `count` times,
+    as draws number first, first + 1, ... of this seed; draws that are not communicating, or whose margin
+    is below gamma, are discarded and drawn again.
+    """
+    count = _options.count(count, "count", 1)
+    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
+    m = _options.count(m, "m", 0)
+    first = _options.count(first, "draw", 0)
+    prior = _options.fraction(prior, "prior", 1e-3, 1e3)
+    gamma = _options.fraction(gamma, "gamma")
+    root = _sequence(seed)
+    costs = np.random.default_rng(_child(root, 0)).random((m + 1, S, A))
+    if thresholds is None:
+        thresholds = _with_thresholds(np.full((S, A, S), 1 / S), costs, gamma).thresholds
+    accepted: list[CMDP] = []
+    drawn = 0
+    for number in range(first, first + count):
+        rng = np.random.default_rng(_child(root, 1, number))
+        cmdp, tries = _accepted(rng, prior, costs, thresholds, gamma)
+        accepted.append(cmdp)
+        drawn += tries
+    return DirichletDraws(tuple(accepted), drawn)
+
+
+def dirichlet(
+    S: int = 10,
+    A: int = 3,
+    m: int = 1,
+    prior: float = 0.5,
+    gamma: float = 0.01,
+    seed: int = 0,
+    draw: int = 0,
+    thresholds: ArrayLike | None = None,
+) -> CMDP:
+    """One model of `draw_dirichlet`: the seed fixes costs and thresholds, `draw` numbers the transitions."""
+    return draw_dirichlet(1, S, A, m, prior, gamma, seed, thresholds=thresholds, first=draw).cmdps[0]
+
+
+def _accepted(
+    rng: np.random.Generator, prior: float, costs: Floats, thresholds: ArrayLike, gamma: float
+) -> tuple[CMDP, int]:
+    """The first draw that is communicating and has margin >= gamma; how many draws it took."""
+    from psconrl.planning import solve
+
+    _, S, A = costs.shape
+    for tries in range(1, MAX_DISCARDED + 1):
+        p = rng.dirichlet(np.full(S, prior), size=(S, A))
+        cmdp = CMDP(p, costs, thresholds)
+        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or solve(cmdp).margin >= gamma):
+            return cmdp, tries
+    raise InvalidModelError(
+        f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; "
+        "raise the thresholds, or lower gamma"
+    )
+
+
+def _with_thresholds(p: Floats | sparse.csr_array, costs: Floats, margin: float) -> CMDP:
+    """The model with the thresholds that the docstring of this module defines."""
+    from psconrl.planning import evaluate, solve
+
+    m = len(costs) - 1
+    if m == 0:
+        return CMDP(p, costs)
+    free = solve(CMDP(p, costs[:1]))
+    spent = evaluate(CMDP(p, costs, np.zeros(m)), free.policy).average_costs[1:].max(axis=1)
+    loose = CMDP(p, costs, spent)
+    gap = max(solve(loose).margin, 0.0)
+    tau = spent - gap + max(gap / 2, margin)
+    # Rounded up, the thresholds do not depend on the last bits of the solver.
+    return loose.replace(thresholds=np.ceil(tau * 1e6) / 1e6)
+
+
+def _sequence(seed: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(_options.count(seed, "seed", 0))
+
+
+def _child(root: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
+    """What root.spawn gives as child number key[0], its child key[1], and so on."""
+    return np.random.SeedSequence(root.entropy, spawn_key=key)

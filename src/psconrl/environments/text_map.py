@@ -1,0 +1,265 @@
+"""Gridworld maps as text: reading them, drawing random ones, and the maps of the paper.
+
+One letter per cell, with or without blanks in between::
+
+    W wall    S start    G goal    P risky    X box    . free
+
+Whatever lies outside of the map counts as wall, so a border may be left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl.environments import _options
+from psconrl.errors import InvalidModelError, MapError
+
+LETTERS = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box", ".": "free"}
+
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""Rows and columns gone by the actions up, down, left, right."""
+
+ATTEMPTS = 100
+"""How often a random map is drawn anew in search of one where risk pays."""
+
+MapSource = str | Path | Sequence[str]
+"""A map as text, as a list of lines, or as a file: a Path, or a string that ends in .txt."""
+
+
+Letters = NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class TextMap:
+    """A map that has been read: `rows` of letters without blanks, and where each letter stood in the text."""
+
+    rows: tuple[str, ...]
+    columns: tuple[tuple[int, ...], ...]
+    first_line: int = 1
+    file: str = ""
+
+    def where(self, letter: str) -> Ints:
+        """Row and column (from 0) of every cell with this letter, (n, 2)."""
+        return np.argwhere(self.letters == letter)
+
+    @cached_property
+    def letters(self) -> Letters:
+        """The cells as an array (rows, columns) of single letters."""
+        return np.array([list(row) for row in self.rows])
+
+    def error(self, row: int, column: int, message: str) -> MapError:
+        """What is wrong with one cell, at its place in the text."""
+        return _error(self.file, self.first_line + row, self.columns[row][column], message)
+
+
+def read_map(source: MapSource) -> TextMap:
+    """Read a map; MapError gives the line and column, counted from 1, of the first mistake."""
+    lines, file = _lines(source)
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    if not filled:
+        raise MapError(f"{file}the map is empty; write one letter per cell: {_legend()}")
+    first, last = filled[0], filled[-1]
+    rows: list[str] = []
+    columns: list[tuple[int, ...]] = []
+    for number in range(first, last + 1):
+        cells = [(column, letter) for column, letter in enumerate(lines[number], 1) if not letter.isspace()]
+        for column, letter in cells:
+            if letter not in LETTERS:
+                raise _error(file, number + 1, column, f"unknown letter {letter!r}; use {_legend()}")
+        columns.append(tuple(column for column, _ in cells))
+        rows.append("".join(letter for _, letter in cells))
+        _check_width(file, number + 1, columns)
+    found = TextMap(tuple(rows), tuple(columns), first + 1, file)
+    for letter in "SG":
+        if not any(letter in row for row in rows):
+            raise MapError(
+                f"{file}lines {first + 1} to {last + 1}: the map has no {LETTERS[letter]}; "
+                f"write {letter} into at least one cell"
+            )
+    boxes = found.where("X")
+    if len(boxes) > 1:
+        row, column = boxes[1]
+        raise found.error(row, column, "this is a second box; a map may hold one: write . instead of X")
+    return found
+
+
+def named_map(name: str) -> TextMap:
+    """A map that comes with the package: "marsrover-4x4", "marsrover-8x8" or "box"."""
+    text = resources.files(__package__).joinpath("maps", f"{name}.txt").read_text(encoding="utf-8")
+    return read_map(text)
+
+
+def random_map(
+    rows: int, columns: int, risky: float = 0.3, walls: float = 0.0, seed: int | np.random.SeedSequence = 0
+) -> str:
+    """A Marsrover-like map of rows x columns cells inside a border of walls.
+
+    The start lies in the lowest row and the goal in the topmost one. A share `walls` of the cells becomes
+    wall, and so does every cell cut off by them or by the goal: the rest is connected. A winding way from
+    start to goal, the shortest for random lengths of the steps, stays free of risk; elsewhere cells are
+    made risky until their share of all cells that are not wall is `risky`, or none is left. So a policy
+    without any risk exists. Maps are drawn, at most `ATTEMPTS` times, until the shortest way without risk
+    is a detour, so that risk pays.
+    """
+    rows = _options.count(rows, "rows", 1)
+    columns = _options.count(columns, "columns", 1)
+    risky = _options.fraction(risky, "risky")
+    walls = _options.fraction(walls, "walls")
+    rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else _sequence(seed))
+    found: Letters | None = None
+    for _ in range(ATTEMPTS):
+        letters, detour = _draw(rows, columns, risky, walls, rng)
+        if letters.size:
+            found = letters
+            if detour or risky == 0:
+                break
+    if found is None:
+        raise InvalidModelError(
+            f"a {rows} x {columns} map with walls = {walls:g} has no two connected cells; "
+            "make it larger or give it fewer walls"
+        )
+    return "\n".join(" ".join(row) for row in found) + "\n"
+
+
+def _draw(
+    rows: int, columns: int, risky: float, walls: float, rng: np.random.Generator
+) -> tuple[Letters, bool]:
+    """One random map, and whether its safe ways from start to goal are longer than the shortest.
+
+    The map is empty if no two cells are connected.
+    """
+    free = _largest_part(rng.random((rows, columns)) >= walls)
+    cells = np.argwhere(free)
+    if len(cells) < 2:
+        return np.empty((0, 0), dtype=np.str_), False
+    start, goal = _ends(cells, rng)
+    free, start, goal = _without_cells_behind(free, start, goal)
+    cells = np.argwhere(free)
+    way = _winding_way(free, start, goal, rng)
+    others = np.setdiff1d(np.arange(len(cells)), way)
+    dangerous = rng.permutation(others)[: round(risky * len(cells))]
+    letters = np.full((rows + 2, columns + 2), "W")
+    inner = letters[1:-1, 1:-1]
+    inner[free] = "."
+    inner[tuple(cells[dangerous].T)] = "P"
+    inner[tuple(cells[start])] = "S"
+    inner[tuple(cells[goal])] = "G"
+    penalty = np.ones(len(cells))
+    penalty[dangerous] = 2 * len(cells)
+    lengths = [csgraph.dijkstra(_graph(free, weight), indices=[start])[0, goal] for weight in (None, penalty)]
+    return letters, bool(lengths[0] < lengths[1])
+
+
+def neighbours(free: Bools) -> Ints:
+    """The cells reached by the four moves from each free cell, (n, 4): itself where a wall is in the way.
+
+    Free cells are numbered row by row.
+    """
+    number = np.full((free.shape[0] + 2, free.shape[1] + 2), -1, dtype=np.int64)
+    cells = np.argwhere(free) + 1
+    own = np.arange(len(cells))
+    number[tuple(cells.T)] = own
+    to = np.stack([number[tuple((cells + move).T)] for move in MOVES], axis=1)
+    return np.where(to >= 0, to, own[:, np.newaxis])
+
+
+def _lines(source: MapSource) -> tuple[list[str], str]:
+    """The lines of the map, and the name of its file for messages."""
+    if isinstance(source, Path) or (isinstance(source, str) and source.endswith(".txt")):
+        path = Path(source)
+        try:
+            return path.read_text(encoding="utf-8").splitlines(), f"{path}: "
+        except OSError as error:
+            raise MapError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
+        except UnicodeDecodeError:
+            raise MapError(f"{path}: is no text in UTF-8; give a text file") from None
+    if isinstance(source, str):
+        return source.splitlines(), ""
+    if not isinstance(source, Sequence) or not all(isinstance(line, str) for line in source):
+        raise MapError(f"a map must be text, a list of lines or a path; not {type(source).__name__}")
+    return list(source), ""
+
+
+def _check_width(file: str, line: int, columns: list[tuple[int, ...]]) -> None:
+    found, wanted = len(columns[-1]), len(columns[0])
+    if found == wanted:
+        return
+    at = columns[-1][wanted] if found > wanted else (columns[-1][-1] + 1 if found else 1)
+    raise _error(
+        file,
+        line,
+        at,
+        f"this line has {found} cells, the first has {wanted}; all must have the same number: "
+        "write . for a free cell and W for a wall",
+    )
+
+
+def _error(file: str, line: int, column: int, message: str) -> MapError:
+    return MapError(f"{file}line {line}, column {column}: {message}")
+
+
+def _legend() -> str:
+    return ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items())
+
+
+def _sequence(seed: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(_options.count(seed, "seed", 0))
+
+
+def _graph(free: Bools, lengths: Floats | None = None) -> sparse.csr_array:
+    """The neighbourhood graph of the free cells; stepping onto a cell costs its length."""
+    to = neighbours(free)
+    n = len(to)
+    origin = np.repeat(np.arange(n), 4)
+    weight = np.ones(4 * n) if lengths is None else lengths[to.ravel()]
+    moved = to.ravel() != origin
+    return sparse.csr_array((weight[moved], (origin[moved], to.ravel()[moved])), shape=(n, n))
+
+
+def _largest_part(free: Bools) -> Bools:
+    """The largest connected part of the free cells."""
+    if not free.any():
+        return free
+    _, part = csgraph.connected_components(_graph(free), directed=False)
+    result = np.zeros_like(free)
+    result[free] = part == np.bincount(part).argmax()
+    return result
+
+
+def _ends(cells: Ints, rng: np.random.Generator) -> tuple[int, int]:
+    """Numbers of the start and goal cell: at random in the lowest and topmost row."""
+    row = cells[:, 0]
+    if row[0] == row[-1]:
+        return len(cells) - 1, 0
+    return int(rng.choice(np.flatnonzero(row == row[-1]))), int(rng.choice(np.flatnonzero(row == row[0])))
+
+
+def _without_cells_behind(free: Bools, start: int, goal: int) -> tuple[Bools, int, int]:
+    """The cells reached from the start before the goal, and the goal; both ends in the new numbers."""
+    cells = np.argwhere(free)
+    before = free.copy()
+    before[tuple(cells[goal])] = False
+    _, part = csgraph.connected_components(_graph(before), directed=False)
+    kept = np.insert(part == part[start - (goal < start)], goal, True)
+    result = np.zeros_like(free)
+    result[free] = kept
+    number = np.cumsum(kept) - 1
+    return result, int(number[start]), int(number[goal])
+
+
+def _winding_way(free: Bools, start: int, goal: int, rng: np.random.Generator) -> Ints:
+    """The cells of a way from start to goal, shortest for heavy-tailed random lengths."""
+    graph = _graph(free, np.exp(4 * rng.standard_normal(free.sum())))
+    _, before = csgraph.dijkstra(graph, indices=[start], return_predecessors=True)
+    way = [goal]
+    while way[-1] != start:
+        way.append(int(before[0, way[-1]]))
+    return np.array(way)

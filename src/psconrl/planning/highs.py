@@ -1,0 +1,145 @@
+"""One linear program on HiGHS: a pure function of (program, basis).
+
+    min cost' x   s.t.   row_lower <= M x <= row_upper,   col_lower <= x <= col_upper
+
+HiGHS runs on one thread and starts from the given basis or from none, never from what an earlier call left
+behind; a vertex is returned, with its basis as plain numbers that another call may start from.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psconrl._checks import Floats
+from psconrl.errors import SolverError
+
+Basis = NDArray[np.uint8]
+"""HiGHS's status of each column, then of each row."""
+
+TOLERANCE = 1e-9
+"""Feasibility of rows and of reduced costs asked of the solver."""
+
+SCALE = 1e6
+"""Bounds and right-hand sides are handed over times this: an occupancy that sums to one may then be negative
+by 1e-15 only. With probabilities of 1e-9 in the model, an error of 1e-9 could carry any mass anywhere."""
+
+_local = threading.local()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProgram:
+    """The arrays of a linear program; `matrix` is kept by columns."""
+
+    cost: Floats
+    matrix: sparse.csc_array
+    row_lower: Floats
+    row_upper: Floats
+    col_lower: Floats
+    col_upper: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Vertex:
+    """An optimal vertex, or the news that there is none."""
+
+    status: Literal["optimal", "infeasible"]
+    x: Floats
+    row_duals: Floats
+    objective: float
+    basis: Basis
+
+
+def run(program: LinearProgram, basis: Basis | None = None) -> Vertex:
+    """Solve the program; SolverError if HiGHS fails on it, on a cleaned start and by interior point too."""
+    attempts: list[dict[str, Any]] = [
+        # A given basis is nearly primal feasible: primal simplex; from nothing: dual simplex.
+        {"simplex_strategy": 1 if basis is None else 4, "presolve": "off"},
+        {"simplex_strategy": 1, "presolve": "on", "simplex_scale_strategy": 4},
+        {"solver": "ipm", "run_crossover": "on", "presolve": "on"},
+    ]
+    outcomes = []
+    for number, options in enumerate(attempts):
+        status, vertex = _attempt(program, basis if number == 0 else None, options)
+        if vertex is not None:
+            return vertex
+        outcomes.append(status)
+    raise SolverError(
+        f"the linear program ({program.matrix.shape[0]} rows, {program.matrix.shape[1]} columns) failed "
+        f"numerically: {'; '.join(outcomes)}. Probabilities or costs of very different size make a program "
+        "hard; remove probabilities below 1e-9 or rescale the costs"
+    )
+
+
+def _attempt(
+    program: LinearProgram, basis: Basis | None, options: dict[str, Any]
+) -> tuple[str, Vertex | None]:
+    import highspy
+
+    solver = _solver()
+    solver.resetOptions()
+    settings = {
+        "output_flag": False,
+        "threads": 1,
+        "solver": "simplex",
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+    }
+    for name, value in (settings | options).items():
+        solver.setOptionValue(name, value)
+    rows, columns = program.matrix.shape
+    matrix = program.matrix
+    solver.passModel(
+        columns,
+        rows,
+        matrix.nnz,
+        int(highspy.MatrixFormat.kColwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        program.cost,
+        SCALE * program.col_lower,
+        SCALE * program.col_upper,
+        SCALE * program.row_lower,
+        SCALE * program.row_upper,
+        matrix.indptr,
+        matrix.indices,
+        matrix.data,
+        np.zeros(columns, dtype=np.int32),
+    )
+    if basis is not None:
+        start = highspy.HighsBasis()
+        statuses = [_STATUSES[code] for code in basis.tolist()]
+        start.col_status, start.row_status = statuses[:columns], statuses[columns:]
+        start.valid = True
+        solver.setBasis(start)
+    solver.run()
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        nothing = np.full(columns, np.nan)
+        return "infeasible", Vertex("infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8))
+    if status != highspy.HighsModelStatus.kOptimal:
+        return solver.modelStatusToString(status), None
+    solution, found = solver.getSolution(), solver.getBasis()
+    return "optimal", Vertex(
+        "optimal",
+        np.array(solution.col_value) / SCALE,
+        np.array(solution.row_dual),
+        float(solver.getInfo().objective_function_value) / SCALE,
+        np.array([int(code) for code in (*found.col_status, *found.row_status)], dtype=np.uint8),
+    )
+
+
+_STATUSES: tuple[Any, ...] = ()
+
+
+def _solver() -> Any:
+    """This thread's HiGHS instance."""
+    import highspy
+    global _STATUSES
+    if not hasattr(_local, "solver"):
+        _local.solver = highspy.Highs()
+        _STATUSES = tuple(highspy.HighsBasisStatus(i) for i in range(5))
+    return _local.solver

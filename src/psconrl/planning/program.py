@@ -1,0 +1,116 @@
+"""The linear program over occupancy measures.
+
+Stateless program (communicating models: the value does not depend on the start), mu(s, a) >= 0:
+
+    min   sum mu c_0
+    s.t.  sum_a mu(s, a) - sum_{s', a} mu(s', a) p(s | s', a) = 0        for every s
+          sum mu = 1
+          sum mu c_i + gamma <= tau_i                                    i = 1..m
+
+Multichain program (any model, from a start law beta; Hordijk and Kallenberg), with y(s, a) >= 0 routing the
+start law to the recurrent classes, in place of sum mu = 1:
+
+    sum_a mu(s, a) + sum_a y(s, a) - sum_{s', a} y(s', a) p(s | s', a) = beta(s)       for every s
+
+gamma >= 0 is idle in these programs. Freeing its sign and maximising it instead of minimising c_0 gives the
+margin: the largest gamma such that some policy keeps J_i <= tau_i - gamma for all i. Both have the same
+matrix, and the margin's vertex is a feasible start for the value.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Floats, with_data
+from psconrl.planning.highs import LinearProgram
+
+CUT = 1e-9
+"""Probabilities below this are dropped before planning; a linear program's tolerance cannot see them."""
+
+
+def cut(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The transitions without entries below CUT, rows renormalised."""
+    if matrix.data.min() >= CUT:
+        return matrix
+    keep = matrix.copy()
+    keep.data[keep.data < CUT] = 0.0
+    keep.eliminate_zeros()
+    sums = np.asarray(keep.sum(axis=1)).ravel()
+    return with_data(keep, keep.data / np.repeat(sums, np.diff(keep.indptr)))
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyProgram:
+    """The program of one model; `pairs` = S * A occupancies come first among the columns."""
+
+    value: LinearProgram
+    margin: LinearProgram
+    S: int
+    A: int
+    m: int
+
+    @property
+    def constraint_rows(self) -> slice:
+        """The rows of the m constraints, the last ones."""
+        rows = len(self.value.row_upper)
+        return slice(rows - self.m, rows)
+
+    @property
+    def thresholds(self) -> Floats:
+        """The limits tau, (m,)."""
+        return self.value.row_upper[self.constraint_rows]
+
+    def with_thresholds(self, thresholds: Floats) -> "OccupancyProgram":
+        """The same program with other limits."""
+        upper = self.value.row_upper.copy()
+        upper[self.constraint_rows] = thresholds
+        value, margin = (replace(program, row_upper=upper) for program in (self.value, self.margin))
+        return replace(self, value=value, margin=margin)
+
+
+def occupancy_program(
+    matrix: sparse.csr_array, costs: Floats, thresholds: Floats, start: Floats | None = None
+) -> OccupancyProgram:
+    """The stateless program, or the multichain one if a start law is given.
+
+    matrix (S * A, S), costs (m + 1, S, A), thresholds (m,).
+    """
+    pairs, S = matrix.shape
+    A, m = pairs // S, len(thresholds)
+    leave = sparse.csr_array(
+        (np.ones(pairs), np.repeat(np.arange(S), A), np.arange(pairs + 1)), shape=(pairs, S)
+    )
+    balance = leave - matrix
+    auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
+    # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
+    if start is None:
+        blocks = [[balance, np.ones((pairs, 1)), auxiliary]]
+        equalities = np.append(np.zeros(S), 1.0)
+    else:
+        nothing = sparse.csr_array((pairs, S))
+        blocks = [[balance, leave, auxiliary], [nothing, balance, sparse.csr_array((pairs, m))]]
+        equalities = np.append(np.zeros(S), start)
+    if m:
+        gamma = sparse.csr_array(np.ones((1, m)))
+        widths = [sparse.csr_array((1, block.shape[1])) for block in blocks[0][:-1]]
+        blocks.append([*widths, gamma])
+    by_rows = sparse.csr_array(sparse.block_array(blocks, format="csr"))
+    columns = by_rows.shape[0]
+    cost = np.zeros(columns)
+    cost[:pairs] = costs[0].ravel()
+    lower = np.zeros(columns)
+    value = LinearProgram(
+        cost=cost,
+        matrix=sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1]),
+        row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
+        row_upper=np.concatenate([equalities, thresholds]),
+        col_lower=lower,
+        col_upper=np.full(columns, np.inf),
+    )
+    margin = value
+    if m:
+        only_gamma, free = np.zeros(columns), lower.copy()
+        only_gamma[-1], free[-1] = -1.0, -np.inf
+        margin = replace(value, cost=only_gamma, col_lower=free)
+    return OccupancyProgram(value, margin, S, A, m)

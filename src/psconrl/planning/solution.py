@@ -1,0 +1,69 @@
+"""What a planner answers."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from psconrl._checks import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The answer of a planner; every number a caller could want.
+
+    Attributes:
+        status: "optimal" or "infeasible".
+        value: optimum of the linear program, nan if infeasible.
+        policy: (S, A), one stationary policy, executable from every state. If the model is infeasible, one
+            whose largest violation is least.
+        average_costs: (m + 1,), the policy's exact long-run averages from the initial law.
+        loss: average_costs[0] - value.
+        occupancy: (S, A), the optimal occupancy measure.
+        multipliers: (m,), >= 0, the shadow prices -d value / d tau; nan if infeasible.
+        margin: the largest gamma with J_i <= tau_i - gamma for all i; +inf without constraints, negative if
+            and only if the model is infeasible.
+        conflict: numbers i of the constraints (costs[i] <= thresholds[i - 1]) that cannot hold together, an
+            irreducible set; empty if the model is feasible.
+        program: "stateless" if the value is the same from every state that the initial law leads to, so that
+            the loss is at most `join`; "multichain" if the program was solved from the initial law and the
+            loss of a stationary policy is only reported.
+        classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
+        transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
+    """
+
+    status: Literal["optimal", "infeasible"]
+    value: float
+    policy: Floats
+    average_costs: Floats
+    occupancy: Floats
+    multipliers: Floats
+    margin: float
+    conflict: tuple[int, ...]
+    program: Literal["stateless", "multichain"]
+    classes: int
+    transitions: Floats | None = field(default=None, repr=False)
+
+    @property
+    def loss(self) -> float:
+        """What the stationary policy costs more than the optimum of the linear program."""
+        return float(self.average_costs[0] - self.value)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the constraints can be met."""
+        return self.status == "optimal"
+
+    def __repr__(self) -> str:
+        averages = np.array2string(self.average_costs, precision=6, separator=", ")
+        if not self.feasible:
+            held = ", ".join(map(str, self.conflict))
+            return (
+                f"Solution(infeasible, margin={self.margin:.6g}, constraints {held} cannot hold together, "
+                f"average_costs={averages})"
+            )
+        prices = np.array2string(self.multipliers, precision=6, separator=", ")
+        return (
+            f"Solution(value={self.value:.9g}, average_costs={averages}, multipliers={prices}, "
+            f"margin={self.margin:.6g}, loss={self.loss:.2g}, {self.program})"
+        )

@@ -1,0 +1,296 @@
+"""The structure of a model: what can be reached, from where, and how long it takes.
+
+communicating          every state can be reached from every other one, under some policy
+weakly communicating   one closed class of states that communicate; all others transient whatever one does
+unichain               every policy has exactly one recurrent class; communicating models need not be
+                       unichain, unichain models need not be communicating
+hitting time           E tau_{s s'}: expected number of moves of a policy from s until it is first in s'
+diameter               the largest over s, s' of the smallest, over policies, hitting time
+span of the bias       how much the start state matters, in total, to the optimal policy
+Slater margin          how much all limits could be lowered together before they cannot be met
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from psconrl import graph
+from psconrl._checks import Bools, Floats, Ints
+from psconrl.cmdp import CMDP
+from psconrl.errors import InvalidModelError
+from psconrl.planning.shortest import fastest_way
+
+_DENSE = 600  # chains up to this size are eliminated densely, all targets together
+_SUBSETS = 17  # up to this many states all sets of states are tried
+
+
+def reachable(cmdp: CMDP) -> Bools:
+    """The states (S,) that can be reached, under some policy, from the initial law."""
+    return graph.reachable(cmdp.matrix, cmdp.initial > 0)
+
+
+def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
+    """The model on a closed set of states, given by a mask (S,) or by numbers; their order is kept.
+
+    InvalidModelError names the first move that leaves the set, or the start state outside it.
+    """
+    inside = _mask(cmdp, states)
+    if not inside.any():
+        raise InvalidModelError("there are no states to restrict the model to")
+    kept = np.flatnonzero(inside)
+    rows = np.flatnonzero(np.repeat(inside, cmdp.A))
+    part = cmdp.matrix[rows]
+    _check_closed(cmdp, kept, part, inside)
+    outside = np.flatnonzero((cmdp.initial > 0) & ~inside)
+    if len(outside):
+        raise InvalidModelError(
+            f"the model may start in state {cmdp.state_names[outside[0]]!r}, which is not among the states "
+            "to restrict it to; add it, or change `initial` first"
+        )
+    transitions: Floats | sparse.csr_array
+    if isinstance(cmdp.transitions, np.ndarray):
+        transitions = cmdp.transitions[kept][:, :, kept]
+    else:
+        transitions = part[:, kept]
+    if cmdp.move_costs is None:
+        costs = cmdp.costs[:, kept]
+    elif cmdp.is_sparse:
+        costs = cmdp.move_costs[:, np.repeat(np.repeat(inside, cmdp.A), np.diff(cmdp.matrix.indptr))]
+    else:
+        costs = cmdp.move_costs[:, kept][..., kept]
+    return cmdp.replace(
+        transitions=transitions,
+        costs=costs,
+        initial=cmdp.initial[kept],
+        state_names=[cmdp.state_names[s] for s in kept],
+        layout=None if cmdp.layout is None else cmdp.layout.restrict(kept),
+    )
+
+
+def restrict_to_reachable(cmdp: CMDP) -> CMDP:
+    """The model on the states that can be reached from its initial law."""
+    states = reachable(cmdp)
+    return cmdp if states.all() else restrict(cmdp, states)
+
+
+def communicating(cmdp: CMDP) -> bool:
+    """Whether every state can be reached from every other one, under some policy."""
+    return graph.is_communicating(cmdp.matrix)
+
+
+def weakly_communicating(cmdp: CMDP) -> bool:
+    """Whether one closed class of states communicates and all others are transient under every policy."""
+    return graph.is_weakly_communicating(cmdp.matrix)
+
+
+def strong_classes(cmdp: CMDP) -> list[Ints]:
+    """The classes of states that can be reached from each other, in the order of their smallest states."""
+    _, labels = graph.strong_classes(graph.state_graph(cmdp.matrix))
+    return graph.groups(labels)
+
+
+def recurrent_classes(cmdp: CMDP, policy: ArrayLike) -> list[Ints]:
+    """The recurrent classes of a stationary policy (S, A), in the order of their smallest states."""
+    return graph.closed_classes(cmdp.policy_matrix(cmdp.check_policy(policy)))
+
+
+def unichain(cmdp: CMDP, policy: ArrayLike | None = None) -> bool | None:
+    """Whether a policy has one recurrent class; without a policy, whether every policy has.
+
+    To decide the latter is NP-hard in general (Tsitsiklis 2007). The answer is True where some state cannot
+    be avoided for ever, False where two sets of states are found that can be kept apart for ever; models of
+    up to 17 states are decided in any case; None means not decided.
+    """
+    if policy is not None:
+        return len(recurrent_classes(cmdp, policy)) == 1
+    answer = _unavoidable(cmdp.matrix)
+    if answer is None and cmdp.S <= _SUBSETS:
+        return not _splits(cmdp.matrix)
+    return answer
+
+
+def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = None) -> Floats:
+    """E tau_{s s'} (S, n): expected number of moves from s until a policy is first in s', for n targets s'.
+
+    targets: numbers of states, or a mask (S,); all states if left out. Zero on the target itself; inf where
+    it is not reached with probability one. Nothing is subtracted on the way, so the times are accurate to
+    rounding however rarely the policy moves between parts of the model.
+    """
+    chain = cmdp.policy_matrix(cmdp.check_policy(policy))
+    wanted = np.arange(cmdp.S) if targets is None else _numbers(cmdp, targets)
+    if not len(wanted):
+        return np.zeros((cmdp.S, 0))
+    if cmdp.S <= _DENSE and graph.strong_classes(chain)[0] == 1:
+        distinct, position = np.unique(wanted, return_inverse=True)
+        return _hit(chain.toarray(), np.ones((cmdp.S, 1)), distinct)[:, position]
+    states = np.arange(cmdp.S)
+    return np.column_stack([fastest_way(chain, states == target)[0] for target in wanted])
+
+
+def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
+    """Matthews' bound on the expected time in which a policy visits all states, from the worst start.
+
+    It is t_hit (1 + 1/2 + ... + 1/(S-1)), with t_hit the largest hitting time.
+    """
+    if cmdp.S == 1:
+        return 0.0
+    return float(hitting_times(cmdp, policy).max() * (1 / np.arange(1, cmdp.S)).sum())
+
+
+def diameter(cmdp: CMDP) -> float:
+    """The largest over s, s' of the smallest expected time from s to s'; inf if not communicating.
+
+    One stochastic shortest path problem for each s'.
+    """
+    if not communicating(cmdp):
+        return float("inf")
+    states = np.arange(cmdp.S)
+    return max(float(fastest_way(cmdp.matrix, states == s)[0].max()) for s in states)
+
+
+def bias_span(cmdp: CMDP) -> Floats:
+    """The span max_s h_i(s) - min_s h_i(s) of the optimal policy's bias for each cost c_i, (m + 1,).
+
+    The bias h_i(s) is the total of c_i above its average that starting in s brings. The largest entry is the
+    sp(p) of regret bounds, there with biases shifted to min_s h_i(s) = 0. nan if the model is infeasible.
+    """
+    from psconrl.planning import evaluate, solve
+
+    solution = solve(cmdp)
+    if solution.status == "infeasible":
+        return np.full(cmdp.m + 1, np.nan)
+    return np.asarray(np.ptp(evaluate(cmdp, solution.policy).bias, axis=1))
+
+
+def slater_margin(cmdp: CMDP) -> float:
+    """The largest gamma such that some policy keeps J_i <= tau_i - gamma for all i.
+
+    Negative if and only if the model is infeasible, +inf without constraints.
+    """
+    from psconrl.planning import solve
+
+    return solve(cmdp).margin
+
+
+def _mask(cmdp: CMDP, states: ArrayLike) -> Bools:
+    """A set of states as a mask."""
+    mask = np.zeros(cmdp.S, dtype=np.bool_)
+    mask[_numbers(cmdp, states)] = True
+    return mask
+
+
+def _numbers(cmdp: CMDP, states: ArrayLike) -> Ints:
+    """States given by numbers or by a mask, as numbers."""
+    given = np.atleast_1d(np.asarray(states))
+    if given.shape == (cmdp.S,) and given.dtype == np.bool_:
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InvalidModelError(f"states must be given by numbers or by a mask of shape {(cmdp.S,)}")
+    bad = np.flatnonzero((given < 0) | (given >= cmdp.S))
+    if len(bad):
+        raise InvalidModelError(f"there is no state {given[bad[0]]}; states are 0, ..., {cmdp.S - 1}")
+    return given.astype(np.int64)
+
+
+def _check_closed(cmdp: CMDP, kept: Ints, part: sparse.csr_array, inside: Bools) -> None:
+    """Refuse a set of states that some action may leave; part: the rows of its pairs."""
+    leaving = np.flatnonzero(~inside[part.indices])
+    if not len(leaving):
+        return
+    row = int(np.searchsorted(part.indptr, leaving[0], side="right")) - 1
+    source, action = cmdp.state_names[kept[row // cmdp.A]], cmdp.action_names[row % cmdp.A]
+    end = cmdp.state_names[part.indices[leaving[0]]]
+    raise InvalidModelError(
+        f"the states are not closed: in {source!r}, action {action!r} may lead to {end!r}, which is not "
+        "among them; add it, or take the states of `reachable`"
+    )
+
+
+def _unavoidable(matrix: sparse.csr_array) -> bool | None:
+    """True if some state cannot be avoided for ever, False if two disjoint end components turn up.
+
+    A state that no policy avoids lies in every recurrent class of every policy; so each class that is found
+    narrows the search, and in the end component that avoids a suspect another one is found.
+    """
+    S = matrix.shape[1]
+    rng = np.random.default_rng(0)
+    suspects = np.ones(S, dtype=np.bool_)
+    rest = suspects.copy()
+    while suspects.any():
+        component, *others = graph.end_components(matrix, rest)
+        recurrent, *more = _some_classes(matrix, component, rng)
+        apart = np.ones(S, dtype=np.bool_)
+        apart[recurrent] = False
+        if others or more or graph.stay_for_ever(matrix, apart).any():
+            return False
+        suspects &= ~apart
+        if suspects.any():
+            state = np.flatnonzero(suspects)[0]
+            suspects[state] = False
+            rest = np.arange(S) != state
+            if not graph.stay_for_ever(matrix, rest).any():
+                return True
+    return None
+
+
+def _some_classes(matrix: sparse.csr_array, component: Ints, rng: np.random.Generator) -> list[Ints]:
+    """The recurrent classes of a random deterministic policy that stays in an end component."""
+    S = matrix.shape[1]
+    A = matrix.shape[0] // S
+    inside = np.isin(np.arange(S), component)
+    rows = (component[:, np.newaxis] * A + np.arange(A)).ravel()
+    leaves = np.asarray(matrix[rows] @ (~inside).astype(np.float64)).reshape(-1, A) > 0
+    actions = np.where(leaves, -1.0, rng.random(leaves.shape)).argmax(axis=1)
+    chain = matrix[component * A + actions][:, component]
+    return [component[states] for states in graph.closed_classes(chain)]
+
+
+def _splits(matrix: sparse.csr_array) -> bool:
+    """Whether the states fall into two parts in each of which some policy stays for ever, by trying all.
+
+    Bit s of a number X tells whether state s is in the set X.
+    """
+    S = matrix.shape[1]
+    A = matrix.shape[0] // S
+    successors = [sum(1 << int(x) for x in matrix.indices[i:j]) for i, j in _bounds(matrix)]
+    X = np.arange(1 << S)
+    staying = X
+    while True:
+        left = staying.copy()
+        for s in range(S):
+            can = np.zeros(len(X), dtype=np.bool_)
+            for reached in successors[s * A : (s + 1) * A]:
+                can |= (staying & reached) == reached
+            left[~can] &= ~(1 << s)
+        if (left == staying).all():
+            break
+        staying = left
+    return bool(((staying > 0) & (staying[::-1] > 0)).any())  # X[::-1] are the complements
+
+
+def _bounds(matrix: sparse.csr_array) -> list[tuple[int, int]]:
+    return list(zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True))
+
+
+def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
+    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n, 1) per visit.
+
+    The states that are no targets are eliminated, the smaller chain is solved, half of its targets at a time,
+    and its values are carried back. So all n targets together cost O(n^3), like a single one.
+    """
+    from psconrl.planning._kernels import eliminate
+
+    n, kept = len(P), len(targets)
+    if 1 < kept == n:
+        return np.concatenate([_hit(P, R, half) for half in np.array_split(targets, 2)], axis=1)
+    order = np.concatenate([targets, np.setdiff1d(np.arange(n), targets)])
+    P, R = P[np.ix_(order, order)], R[order]
+    out = eliminate(P, R, kept)
+    values = np.zeros((n, kept))
+    if kept > 1:
+        values[:kept] = _hit(P[:kept, :kept], R[:kept], np.arange(kept))
+    for k in range(kept, n):
+        values[k] = (R[k] + P[k, :k] @ values[:k]) / out[k]
+    times = np.empty_like(values)
+    times[order] = values
+    return times

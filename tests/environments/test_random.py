@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from psconrl import graph
+from psconrl.environments import draw_dirichlet, make, random
+from psconrl.errors import InvalidModelError
+from psconrl.planning import solve
+from tests.environments.reference import optimum
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("m", [0, 1, 3])
+def test_garnet(seed: int, m: int) -> None:
+    cmdp = make("garnet", m=m, seed=seed)
+    assert (cmdp.S, cmdp.A, cmdp.m) == (20, 3, m)
+    assert graph.is_communicating(cmdp.matrix)
+    assert (np.diff(cmdp.matrix.indptr) == 3).all()
+    assert ((cmdp.costs >= 0) & (cmdp.costs <= 1)).all()
+    assert solve(cmdp).margin >= 0.05 - 1e-9
+    value, multipliers = optimum(cmdp)
+    assert solve(cmdp).value == pytest.approx(value, abs=1e-9)
+    if m == 1:
+        assert multipliers[0] > 1e-6  # the limit binds
+
+
+def test_garnet_is_fixed_by_its_seed() -> None:
+    assert make("garnet", seed=3) == make("garnet", seed=3)
+    assert make("garnet", seed=3) != make("garnet", seed=4)
+
+
+@pytest.mark.parametrize(("S", "A", "branching"), [(1, 1, 1), (5, 1, 1), (4, 2, 4), (450, 2, 2)])
+def test_garnet_of_all_sizes(S: int, A: int, branching: int) -> None:
+    cmdp = make("garnet", S=S, A=A, branching=branching)
+    assert (cmdp.S, cmdp.A) == (S, A)
+    assert cmdp.is_sparse == (S > 400)
+    assert graph.is_communicating(cmdp.matrix)
+    assert solve(cmdp).margin >= 0.05 - 1e-9
+
+
+def test_garnet_checks_its_options() -> None:
+    with pytest.raises(InvalidModelError, match="branching is 9; it must be a whole number from 1 to 4"):
+        make("garnet", S=4, branching=9)
+
+
+def test_dirichlet_fixes_costs_and_limits_first() -> None:
+    draws = draw_dirichlet(12, seed=1)
+    assert len(draws.cmdps) == 12
+    assert 0 <= draws.discarded_share < 0.5
+    assert "12 models" in repr(draws)
+    first = draws.cmdps[0]
+    assert (first.S, first.A, first.m) == (10, 3, 1)
+    for number, cmdp in enumerate(draws.cmdps):
+        np.testing.assert_array_equal(cmdp.costs, first.costs)
+        np.testing.assert_array_equal(cmdp.thresholds, first.thresholds)
+        assert graph.is_communicating(cmdp.matrix)
+        assert solve(cmdp).margin >= 0.01
+        assert number == 0 or cmdp != first
+    assert make("dirichlet", seed=1, draw=7) == draws.cmdps[7]
+    assert make("dirichlet", seed=2).thresholds != first.thresholds
+
+
+def test_dirichlet_limits_bind_for_most_draws() -> None:
+    draws = draw_dirichlet(40)
+    binding = [bool(optimum(cmdp)[1][0] > 1e-9) for cmdp in draws.cmdps]
+    assert np.mean(binding) >= 0.7
+
+
+def test_dirichlet_reports_what_it_discards(monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = float(make("dirichlet").thresholds[0]) - 0.12
+    draws = draw_dirichlet(10, thresholds=[tight])
+    assert draws.drawn > 10
+    assert draws.discarded_share == pytest.approx(1 - 10 / draws.drawn)
+    assert all(solve(cmdp).margin >= 0.01 for cmdp in draws.cmdps)
+    monkeypatch.setattr(random, "MAX_DISCARDED", 5)
+    with pytest.raises(InvalidModelError, match="5 draws in a row had a margin below gamma"):
+        make("dirichlet", S=2, A=1, thresholds=[0.0])
+
+
+def test_dirichlet_without_constraints() -> None:
+    assert make("dirichlet", m=0).m == 0
