@@ -81,7 +81,7 @@ def occupancy_program(
     leave = sparse.csr_array(
         (np.ones(pairs), np.repeat(np.arange(S), A), np.arange(pairs + 1)), shape=(pairs, S)
     )
-    balance = leave - matrix
+    balance = _balance(matrix, leave)
     auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
     # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
     if start is None:
@@ -110,7 +110,19 @@ def occupancy_program(
     )
     margin = value
     if m:
-        only_gamma, free = np.zeros(columns), lower.copy()
-        only_gamma[-1], free[-1] = -1.0, -np.inf
-        margin = replace(value, cost=only_gamma, col_lower=free)
+        only_gamma, least = np.zeros(columns), lower.copy()
+        only_gamma[-1], least[-1] = -1.0, (thresholds - costs[1:].max(axis=(1, 2))).min()
+        margin = replace(value, cost=only_gamma, col_lower=least)
     return OccupancyProgram(value, margin, S, A, m)
+
+
+def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_array:
+    """Row (s, a): what the pair takes out of s and puts into the other states.
+
+    Out is the sum of what goes elsewhere, not 1 - p(s | s, a): where a state is hardly ever left, that
+    difference would keep few correct digits.
+    """
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    elsewhere = with_data(matrix, np.where(leave.indices[rows] == matrix.indices, 0.0, matrix.data))
+    out = with_data(leave, np.asarray(elsewhere.sum(axis=1)).ravel())
+    return sparse.csr_array(out - elsewhere)
