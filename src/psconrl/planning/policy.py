@@ -42,7 +42,7 @@ def executable(
     matrix: sparse.csr_array,
     uncut: sparse.csr_array,
     *,
-    joint: Callable[[], Floats] | None,
+    joint: Callable[[], Floats | None] | None,
     join: float,
     routing: Floats | None = None,
     support: float = SUPPORT,
@@ -55,9 +55,10 @@ def executable(
     """
     mu, classes = balanced(mu, matrix, support)
     flow = mu
-    if len(classes) > 1 and joint is not None:
-        flow = (1.0 - join) * mu + join * joint()
-    if routing is not None:
+    everywhere = joint() if len(classes) > 1 and joint is not None else None
+    if everywhere is not None:
+        flow = (1.0 - join) * mu + join * everywhere
+    elif routing is not None:
         transient = (mu.sum(axis=1) == 0) & (routing.sum(axis=1) > support)
         flow = np.where(transient[:, np.newaxis], routing, mu)
     policy, connected = complete(flow, matrix, uncut)

@@ -23,10 +23,14 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, with_data
-from psconrl.planning.highs import LinearProgram
+from psconrl.errors import SolverError
+from psconrl.planning.highs import Basis, LinearProgram, Vertex, run
 
 CUT = 1e-9
 """Probabilities below this are dropped before planning; a linear program's tolerance cannot see them."""
+
+FEASIBLE = 1e-9
+"""A margin above minus this counts as zero: limits may be met exactly."""
 
 
 def cut(matrix: sparse.csr_array) -> sparse.csr_array:
@@ -99,20 +103,25 @@ def occupancy_program(
     columns = by_rows.shape[0]
     cost = np.zeros(columns)
     cost[:pairs] = costs[0].ravel()
-    lower = np.zeros(columns)
     value = LinearProgram(
         cost=cost,
         matrix=sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1]),
         row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
         row_upper=np.concatenate([equalities, thresholds]),
-        col_lower=lower,
+        col_lower=np.zeros(columns),
         col_upper=np.full(columns, np.inf),
     )
+    return with_margin(value, costs, thresholds, S, A)
+
+
+def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats, S: int, A: int) -> OccupancyProgram:
+    """The program of the value, whose last column is gamma if there are constraints, with that of the margin."""
+    m = len(thresholds)
     margin = value
     if m:
-        only_gamma, least = np.zeros(columns), lower.copy()
-        only_gamma[-1], least[-1] = -1.0, (thresholds - costs[1:].max(axis=(1, 2))).min()
-        margin = replace(value, cost=only_gamma, col_lower=least)
+        gain, least = np.zeros_like(value.cost), value.col_lower.copy()
+        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].max(axis=(1, 2))).min()
+        margin = replace(value, cost=gain, col_lower=least)
     return OccupancyProgram(value, margin, S, A, m)
 
 
@@ -126,3 +135,41 @@ def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_ar
     elsewhere = with_data(matrix, np.where(leave.indices[rows] == matrix.indices, 0.0, matrix.data))
     out = with_data(leave, np.asarray(elsewhere.sum(axis=1)).ravel())
     return sparse.csr_array(out - elsewhere)
+
+
+def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tuple[float, Vertex | None]:
+    """The Slater margin and the vertex that attains it; +inf and None without constraints."""
+    if program.m == 0:
+        return np.inf, None
+    vertex = run(program.margin, basis)
+    margin = -vertex.objective
+    return (0.0 if -FEASIBLE <= margin < 0 else margin), vertex
+
+
+def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
+    """The optimum of a feasible program, starting from the vertex of its margin."""
+    if safest is None:
+        return run(program.value)
+    if safest.objective > 0:  # limits that can just be met but for rounding
+        program = program.with_thresholds(program.thresholds + safest.objective)
+    vertex = run(program.value, safest.basis)
+    if vertex.status == "infeasible":
+        raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
+    return vertex
+
+
+def conflict(program: OccupancyProgram, safest: Vertex) -> tuple[int, ...]:
+    """An irreducible set of constraints that cannot hold together.
+
+    The multipliers of the margin prove that the constraints which carry them are in conflict; of those,
+    each is left out in turn and stays out if the others are in conflict without it.
+    """
+    kept = -safest.row_duals[program.constraint_rows] > 1e-9
+    for i in np.flatnonzero(kept):
+        if kept.sum() == 1:
+            break
+        without = kept.copy()
+        without[i] = False
+        if largest_margin(program.with_thresholds(np.where(without, program.thresholds, np.inf)))[0] < 0:
+            kept = without
+    return tuple(int(i) + 1 for i in np.flatnonzero(kept))
