@@ -25,9 +25,7 @@ def flat(p: Any) -> sparse.csr_array:
     return sparse.csr_array(p.reshape(p.shape[0] * p.shape[1], p.shape[2]))
 
 
-def refused(
-    message: str, transitions: Any = P, costs: Any = C, thresholds: Any = (0.5,), **options: Any
-) -> None:
+def refused(message: str, transitions: Any = P, costs: Any = C, thresholds: Any = (0.5,), **options: Any) -> None:
     """The whole message is exactly this."""
     with pytest.raises(InvalidModelError) as caught:
         CMDP(transitions, costs, thresholds, **options)
@@ -150,9 +148,7 @@ def test_costs_of_the_wrong_shape() -> None:
         flat(P),
         [sparse.csr_array((2, 2))] * 2,
     )
-    refused(
-        "costs[1, 3] is inf; it must be finite; give every move a finite cost", flat(P), per_entry(np.inf)
-    )
+    refused("costs[1, 3] is inf; it must be finite; give every move a finite cost", flat(P), per_entry(np.inf))
 
 
 def per_entry(last: float) -> Any:
@@ -208,9 +204,7 @@ def test_bad_initial() -> None:
     refused("initial is 0.5; a start state must be one of 0, ..., 1", initial=0.5)
     refused("initial is nan; a start state must be one of 0, ..., 1", initial=np.nan)
     refused("initial is 'c'; there is no state of that name", initial="c", state_names=["a", "b"])
-    refused(
-        "initial has shape (3,); it must be a state or a distribution over the 2 states", initial=[1, 0, 0]
-    )
+    refused("initial has shape (3,); it must be a state or a distribution over the 2 states", initial=[1, 0, 0])
     refused(f"initial sums to 0.9; it must sum to 1 (to 1e-09); {remedy}", initial=[0.4, 0.5])
     refused(f"initial[1] is -0.5; a probability must be >= 0; {remedy}", initial=[1.5, -0.5])
     refused(f"initial[0] is nan; a probability must be >= 0; {remedy}", initial=[np.nan, 1.0])
@@ -250,9 +244,7 @@ def test_immutable(thin: bool) -> None:
     cmdp = CMDP(flat(given) if thin else given, C, [0.5])
     given[:] = 0.5
     assert cmdp.to_dense() == CMDP(P, C, [0.5])
-    with pytest.raises(
-        AttributeError, match=r"a CMDP is immutable; use cmdp.replace\(S=...\) to get a changed"
-    ):
+    with pytest.raises(AttributeError, match=r"a CMDP is immutable; use cmdp.replace\(S=...\) to get a changed"):
         cmdp.S = 3
     with pytest.raises(AttributeError, match="a CMDP is immutable"):
         del cmdp.costs

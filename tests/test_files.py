@@ -142,9 +142,7 @@ def test_missing_arrays_in_npz(tmp_path: Path) -> None:
         npz(tmp_path, drop=("transitions",)),
         "has no array 'transitions', nor 'data', 'indices' and 'indptr' (found: action_names, cost_names, ",
     )
-    refused(
-        npz(tmp_path, thin=True, drop=("indptr",)), "has no array 'transitions', nor 'data', 'indices' and"
-    )
+    refused(npz(tmp_path, thin=True, drop=("indptr",)), "has no array 'transitions', nor 'data', 'indices' and")
     refused(npz(tmp_path, drop=("costs",)), "has no array 'costs' (found: action_names, ")
     refused(npz(tmp_path, drop=("layout_agent",)), "has no array 'layout_agent', which 'layout_rows' needs")
     path = tmp_path / "empty.npz"
@@ -198,9 +196,7 @@ def test_sparse_costs_per_move_need_the_number_of_states(tmp_path: Path) -> None
     arrays: dict[str, Any] = example(thin=True, per_move=True).to_arrays()
     path = tmp_path / "model.npz"
     np.savez(path, **{name: arrays[name] for name in ("data", "indices", "indptr", "costs", "thresholds")})
-    refused(
-        path, "cannot tell the number of states of a sparse model with 4 rows; add state_names, or initial"
-    )
+    refused(path, "cannot tell the number of states of a sparse model with 4 rows; add state_names, or initial")
 
 
 # .json

@@ -68,9 +68,7 @@ def test_restrict_keeps_everything_else(thin: bool, per_move: bool) -> None:
         p[s][:, ends] = rng.dirichlet(np.ones(len(ends)), size=A)
     costs = rng.random((2, S, A, S) if per_move else (2, S, A))
     layout = Layout(("....",), np.arange(10).reshape(5, 2), np.arange(10, 20).reshape(5, 2))
-    cmdp = CMDP(
-        p, costs, [0.3], initial="d", state_names=list("abcde"), action_names=["x", "y"], layout=layout
-    )
+    cmdp = CMDP(p, costs, [0.3], initial="d", state_names=list("abcde"), action_names=["x", "y"], layout=layout)
     cmdp = cmdp.to_sparse() if thin else cmdp
     small = structure.restrict_to_reachable(cmdp)
     assert small.is_sparse == thin
@@ -136,9 +134,7 @@ def test_recurrent_classes_of_a_policy() -> None:
 
 def brute_unichain(cmdp: CMDP) -> bool:
     actions = product(range(cmdp.A), repeat=cmdp.S)
-    return all(
-        len(structure.recurrent_classes(cmdp, np.eye(cmdp.A)[list(choice)])) == 1 for choice in actions
-    )
+    return all(len(structure.recurrent_classes(cmdp, np.eye(cmdp.A)[list(choice)])) == 1 for choice in actions)
 
 
 @settings(deadline=None)  # kernels are compiled at first use

@@ -178,9 +178,7 @@ class CMDP:
         shape = (self.S, self.A, self.S)
         costs: Floats = self.costs
         if self.move_costs is not None:
-            costs = np.stack(
-                [_checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs]
-            )
+            costs = np.stack([_checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs])
         return self.replace(transitions=self.matrix.toarray().reshape(shape), costs=costs)
 
     def to_sparse(self) -> CMDP:
@@ -287,9 +285,7 @@ class CMDP:
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:
     """The (S, S) chain of a policy (S, A) in a model with transitions (S * A, S)."""
     S, A = policy.shape
-    choose = sparse.csr_array(
-        (policy.ravel(), np.arange(S * A), np.arange(0, S * A + 1, A)), shape=(S, S * A)
-    )
+    choose = sparse.csr_array((policy.ravel(), np.arange(S * A), np.arange(0, S * A + 1, A)), shape=(S, S * A))
     chain = sparse.csr_array(choose @ matrix)
     chain.eliminate_zeros()
     return chain

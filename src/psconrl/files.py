@@ -153,9 +153,7 @@ def _read_json(path: Path) -> CMDP:
 
 
 def _from_document(document: dict[str, Any]) -> CMDP:
-    states, actions, cost_names = (
-        [str(name) for name in document[key]] for key in ("states", "actions", "costs")
-    )
+    states, actions, cost_names = ([str(name) for name in document[key]] for key in ("states", "actions", "costs"))
     for key, found in (("states", states), ("actions", actions), ("costs", cost_names)):
         if not found:
             raise InvalidModelError(f"there are no {key}; a model needs at least one")

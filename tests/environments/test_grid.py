@@ -110,9 +110,7 @@ def test_slip_in_box() -> None:
     model = make("box", slip=0.4)
     assert model.S == 60
     law, costs = go(model, "(1, 2) box (2, 2)", "left")
-    assert law == pytest.approx(
-        {"(1, 1) box (2, 2)": 0.7, "(2, 2) box (3, 2)": 0.1, "(1, 2) box (2, 2)": 0.2}
-    )
+    assert law == pytest.approx({"(1, 1) box (2, 2)": 0.7, "(2, 2) box (3, 2)": 0.1, "(1, 2) box (2, 2)": 0.2})
     assert costs == pytest.approx([1.0, 0.1])
 
 

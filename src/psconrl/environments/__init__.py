@@ -57,9 +57,7 @@ class Environment:
 
 
 _ENVIRONMENTS = (
-    Environment(
-        "marsrover-4x4", grid.marsrover_4x4, "rover on the paper's 4x4 map: to the goal, at little risk"
-    ),
+    Environment("marsrover-4x4", grid.marsrover_4x4, "rover on the paper's 4x4 map: to the goal, at little risk"),
     Environment("marsrover-8x8", grid.marsrover_8x8, "rover on the paper's 8x8 map"),
     Environment("box", grid.box, "push a box out of the way without driving it into a corner"),
     Environment("gridworld", grid.user_map, "your own map: map = a text, a list of lines or a .txt file"),
@@ -67,9 +65,7 @@ _ENVIRONMENTS = (
     Environment("toy", small.toy, "two states, feasible iff tau >= 1 / (1 + theta)"),
     Environment("queue", small.queue, "queue with controlled service and arrivals, two constraints"),
     Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
-    Environment(
-        "dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"
-    ),
+    Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )
 
 

@@ -23,9 +23,7 @@ MAX_DISCARDED = 1000
 """How many draws in a row may be discarded before the settings are called hopeless."""
 
 
-def garnet(
-    S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: float = 0.05, seed: int = 0
-) -> CMDP:
+def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: float = 0.05, seed: int = 0) -> CMDP:
     """A Garnet: each pair (s, a) leads to `branching` random states, with random probabilities.
 
     The probabilities are the gaps between uniform cut points of [0, 1], the costs are uniform in [0, 1].

@@ -123,9 +123,7 @@ def svg(
         if letter in "SG"
     ]
     parts += [_svg_arrow(arrow, size) for arrow in scene.arrows()]
-    parts.append(
-        f'</g><g transform="translate({margin} {high + 2 * margin}) scale({zoom:g})" font-size="13">'
-    )
+    parts.append(f'</g><g transform="translate({margin} {high + 2 * margin}) scale({zoom:g})" font-size="13">')
     parts += [
         f'<rect x="{x}" y="{y}" width="14" height="14" rx="2" fill="{COLORS[letter]}" stroke="{_FAINT}"/>'
         f'<text x="{x + 20}" y="{y + 12}">{LETTERS[letter]}</text>'

@@ -129,9 +129,7 @@ def random_map(
     return "\n".join(" ".join(row) for row in found) + "\n"
 
 
-def _draw(
-    rows: int, columns: int, risky: float, walls: float, rng: np.random.Generator
-) -> tuple[Letters, bool]:
+def _draw(rows: int, columns: int, risky: float, walls: float, rng: np.random.Generator) -> tuple[Letters, bool]:
     """One random map, and whether its safe ways from start to goal are longer than the shortest.
 
     The map is empty if no two cells are connected.

@@ -43,9 +43,7 @@ class Evaluation:
     def __repr__(self) -> str:
         S = len(self.stationary)
         low, high = self.average_costs.min(axis=1), self.average_costs.max(axis=1)
-        spans = ", ".join(
-            f"{a:.6g}" if a == b else f"{a:.6g}..{b:.6g}" for a, b in zip(low, high, strict=True)
-        )
+        spans = ", ".join(f"{a:.6g}" if a == b else f"{a:.6g}..{b:.6g}" for a, b in zip(low, high, strict=True))
         return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, average_costs=[{spans}])"
 
 

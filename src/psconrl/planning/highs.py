@@ -8,6 +8,7 @@ behind; a vertex is returned, with its basis as plain numbers that another call 
 
 import threading
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -112,7 +113,7 @@ def _attempt(
     )
     if basis is not None:
         start = highspy.HighsBasis()
-        statuses = [_STATUSES[code] for code in basis.tolist()]
+        statuses = [_basis_statuses()[code] for code in basis.tolist()]
         start.col_status, start.row_status = statuses[:columns], statuses[columns:]
         start.valid = True
         solver.setBasis(start)
@@ -120,7 +121,9 @@ def _attempt(
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         nothing = np.full(columns, np.nan)
-        return "infeasible", Vertex("infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8))
+        return "infeasible", Vertex(
+            "infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8)
+        )
     if status != highspy.HighsModelStatus.kOptimal:
         return solver.modelStatusToString(status), None
     solution, found = solver.getSolution(), solver.getBasis()
@@ -146,8 +149,11 @@ def _refined(solver: Any, program: LinearProgram, x: Floats) -> Floats:
     fixed[-basic[~columns] - 1] = False
     for _ in range(2):
         activity = program.matrix @ x
-        at = np.where(np.abs(activity - program.row_lower) < np.abs(activity - program.row_upper),
-                      program.row_lower, program.row_upper)
+        at = np.where(
+            np.abs(activity - program.row_lower) < np.abs(activity - program.row_upper),
+            program.row_lower,
+            program.row_upper,
+        )
         residual = np.where(fixed, at - activity, 0.0)
         size = np.abs(residual).max(initial=0.0)
         if size == 0 or not np.isfinite(size):
@@ -157,14 +163,18 @@ def _refined(solver: Any, program: LinearProgram, x: Floats) -> Floats:
     return x
 
 
-_STATUSES: tuple[Any, ...] = ()
-
-
 def _solver() -> Any:
     """This thread's HiGHS instance."""
     import highspy
-    global _STATUSES
+
     if not hasattr(_local, "solver"):
-        _local.solver = highspy.Highs()
-        _STATUSES = tuple(highspy.HighsBasisStatus(i) for i in range(5))
+        _local.solver = highspy.Highs()  # type: ignore[no-untyped-call]
     return _local.solver
+
+
+@cache
+def _basis_statuses() -> tuple[Any, ...]:
+    """HiGHS's names for the numbers of a basis."""
+    from highspy import HighsBasisStatus
+
+    return tuple(HighsBasisStatus(code) for code in range(5))

@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
-from psconrl.cmdp import CMDP, policy_chain
-from psconrl.graph import closed_classes, is_communicating, is_weakly_communicating, reachable
-from psconrl.planning.evaluation import evaluate, stationary_law
-from psconrl.planning.policy import SUPPORT, balanced, executable
+from psconrl.cmdp import CMDP
+from psconrl.graph import is_communicating, is_weakly_communicating, reachable
+from psconrl.planning.evaluation import evaluate
+from psconrl.planning.policy import SUPPORT, executable, joint_occupancy
 from psconrl.planning.program import (
     OccupancyProgram,
     best_vertex,
@@ -63,8 +63,9 @@ class Optimum:
 class Scope:
     """The part of a model that planning from the initial law sees.
 
-    matrix: the transitions (S * A, S), cut. states: those planned for; all of a communicating model, else those
-    that the initial law leads to. start: None if the value is the same from all of them, else the initial law.
+    matrix: the transitions (S * A, S), cut. states: those planned for; all of a communicating model, else
+    those that the initial law leads to. start: None if the value is the same from all of them, else the
+    initial law.
     """
 
     cmdp: CMDP
@@ -120,13 +121,18 @@ class Scope:
         weight = join / max(1.0, float(np.ptp(cmdp.costs, axis=(1, 2)).max()))
         limits = np.append(np.nan_to_num(optimum.value, nan=np.inf), cmdp.thresholds - min(optimum.margin, 0.0))
         least = np.inf
+
+        def joint() -> Floats | None:
+            safest = None if optimum.safest is None else (optimum.safest, optimum.margin)
+            return joint_occupancy(cmdp.matrix, self.matrix, cmdp.costs, cmdp.thresholds, safest, self.states)
+
         for support in (SUPPORT, 1e-2 * SUPPORT, 1e3 * SUPPORT):
             candidate = executable(
                 optimum.occupancy,
                 self.matrix,
                 cmdp.matrix,
                 routing=optimum.routing,
-                joint=(lambda: self.joint_occupancy(optimum)) if self.start is None else None,
+                joint=joint if self.start is None else None,
                 join=weight,
                 support=support,
             )
@@ -148,27 +154,6 @@ class Scope:
             program="stateless" if self.start is None else "multichain",
             classes=execution.classes,
         )
-
-    def joint_occupancy(self, optimum: Optimum) -> Floats | None:
-        """An occupancy (S, A) that visits every recurrent state; within the limits if the margin allows it.
-
-        None where the uniform policy has several recurrent classes, so that nothing joins them.
-        """
-        cmdp = self.cmdp
-        uniform = np.full((cmdp.S, cmdp.A), 1.0 / cmdp.A)
-        chain = policy_chain(cmdp.matrix, uniform)[self.states][:, self.states]
-        classes = closed_classes(chain)
-        if len(classes) > 1:
-            return None
-        law = np.zeros(cmdp.S)
-        law[self.states[classes[0]]] = stationary_law(chain[classes[0]][:, classes[0]])
-        everywhere = law[:, np.newaxis] * uniform
-        if optimum.safest is None or optimum.margin <= 0:
-            return everywhere
-        used = (cmdp.costs[1:] * everywhere).sum(axis=(1, 2))
-        excess = float(np.max(used - cmdp.thresholds + optimum.margin))
-        share = 0.5 if excess <= 2 * optimum.margin else optimum.margin / excess
-        return (1.0 - share) * balanced(optimum.safest, self.matrix)[0] + share * everywhere
 
     def _embed(self, x: Floats) -> Floats:
         mu = np.zeros((self.cmdp.S, self.cmdp.A))

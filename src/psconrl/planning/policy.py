@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Floats, Ints
 from psconrl.cmdp import policy_chain
 from psconrl.graph import closed_classes
 from psconrl.planning.evaluation import stationary_law
@@ -65,9 +65,39 @@ def executable(
     return Execution(policy, mu, len(classes), connected)
 
 
-def balanced(
-    mu: Floats, matrix: sparse.csr_array, support: float = SUPPORT
-) -> tuple[Floats, list[Ints]]:
+def joint_occupancy(
+    uncut: sparse.csr_array,
+    matrix: sparse.csr_array,
+    costs: Floats,
+    thresholds: Floats,
+    safest: tuple[Floats, float] | None,
+    states: Ints | None = None,
+) -> Floats | None:
+    """An occupancy (S, A) that visits every recurrent state, to join classes with.
+
+    It is the uniform policy's, mixed, if the safest occupancy and its margin > 0 are given, with that one so
+    that the limits hold. None where the uniform policy has several recurrent classes: nothing joins them.
+    states: those considered, all by default.
+    """
+    S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
+    states = np.arange(S) if states is None else states
+    uniform = np.full((S, A), 1.0 / A)
+    chain = policy_chain(uncut, uniform)[states][:, states]
+    classes = closed_classes(chain)
+    if len(classes) > 1:
+        return None
+    law = np.zeros(S)
+    law[states[classes[0]]] = stationary_law(chain[classes[0]][:, classes[0]])
+    everywhere = law[:, np.newaxis] * uniform
+    if safest is None or safest[1] <= 0:
+        return everywhere
+    occupancy, margin = safest
+    excess = float(np.max((costs[1:] * everywhere).sum(axis=(1, 2)) - thresholds + margin))
+    share = 0.5 if excess <= 2 * margin else margin / excess
+    return (1.0 - share) * balanced(occupancy, matrix)[0] + share * everywhere
+
+
+def balanced(mu: Floats, matrix: sparse.csr_array, support: float = SUPPORT) -> tuple[Floats, list[Ints]]:
     """mu cleaned of rounding: the exact occupancy of its ratio policy on each recurrent class of its support."""
     mu = np.where(mu > support, mu, 0.0)
     mass = mu.sum(axis=1)
@@ -85,7 +115,6 @@ def balanced(
 
 def complete(mu: Floats, matrix: sparse.csr_array, uncut: sparse.csr_array) -> tuple[Floats, bool]:
     """The ratio policy of mu, led into its support from elsewhere; and whether that was possible everywhere."""
-    S, A = mu.shape
     policy = ratio(mu)
     lost = mu.sum(axis=1) == 0
     if not lost.any():

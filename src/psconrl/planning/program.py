@@ -82,9 +82,7 @@ def occupancy_program(
     """
     pairs, S = matrix.shape
     A, m = pairs // S, len(thresholds)
-    leave = sparse.csr_array(
-        (np.ones(pairs), np.repeat(np.arange(S), A), np.arange(pairs + 1)), shape=(pairs, S)
-    )
+    leave = sparse.csr_array((np.ones(pairs), np.repeat(np.arange(S), A), np.arange(pairs + 1)), shape=(pairs, S))
     balance = _balance(matrix, leave)
     auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
     # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
@@ -139,7 +137,7 @@ def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_ar
 
 def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tuple[float, Vertex | None]:
     """The Slater margin and the vertex that attains it; +inf and None without constraints."""
-    if program.m == 0:
+    if np.isinf(program.thresholds).all():
         return np.inf, None
     vertex = run(program.margin, basis)
     margin = -vertex.objective

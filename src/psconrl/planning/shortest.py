@@ -203,9 +203,7 @@ def _corrected(
     return V, bool(sound)
 
 
-def _advantages(
-    V: _Values, start: Ints, end: Ints, p: Floats, group: Ints, groups: int
-) -> tuple[Floats, Floats]:
+def _advantages(V: _Values, start: Ints, end: Ints, p: Floats, group: Ints, groups: int) -> tuple[Floats, Floats]:
     """1 + sum p (V(end) - V(start)) over each group of moves, and the same with absolute values."""
     from psconrl.planning._shortest_kernels import advantages
 
