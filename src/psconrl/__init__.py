@@ -20,11 +20,19 @@ if TYPE_CHECKING:
     from psconrl.planning import evaluate as evaluate
     from psconrl.planning import solve as solve
     from psconrl.planning import threshold_sweep as threshold_sweep
+    from psconrl.problem import Problem as Problem
+    from psconrl.simulation import Learner as Learner
+    from psconrl.simulation import Run as Run
+    from psconrl.simulation import simulate as simulate
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CMDP": "cmdp",
+    "Problem": "problem",
+    "simulate": "simulation",
+    "Learner": "simulation",
+    "Run": "simulation",
     "make": "environments",
     "evaluate": "planning",
     "solve": "planning",
@@ -38,7 +46,7 @@ _HOME = {
     "SolverError": "errors",
     "UnknownNameError": "errors",
 }
-_MODULES = ("environments", "planning", "structure")
+_MODULES = ("agents", "environments", "planning", "structure")
 
 __all__ = [*_HOME, *_MODULES]
 

@@ -48,6 +48,17 @@ def finite(array: Floats, what: str, remedy: str) -> None:
         raise InvalidModelError(f"{what}[{_text(at)}] is {array[at]}; it must be finite; {remedy}")
 
 
+def unit_interval(costs: Floats, what: str) -> None:
+    """Refuse costs outside [0, 1]; learners ask for them."""
+    bad = ~((costs >= 0) & (costs <= 1))
+    if bad.any():
+        at = _first(bad)
+        raise InvalidModelError(
+            f"{what}[{_text(at)}] is {costs[at]:.6g}; learners need costs in [0, 1]; "
+            "cmdp.rescaled() brings costs and thresholds there"
+        )
+
+
 def distributions(p: Floats, what: str, remedy: str) -> Floats:
     """The array with its last axis renormalised."""
     bad = ~(p >= 0)

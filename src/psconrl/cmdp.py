@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from scipy import sparse
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.errors import InvalidModelError
+from psconrl.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +208,27 @@ class CMDP:
         if unknown:
             raise TypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
+
+    def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
+        """What a learner may know of this model; its costs must lie in [0, 1]."""
+        if costs not in ("known", "estimated"):
+            raise ValueError(f'costs is {costs!r}; it must be "known" or "estimated"')
+        _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
+        return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
+
+    def rescaled(self) -> CMDP:
+        """The same model with each cost, and its threshold, brought to [0, 1] by shift and scale."""
+        costs = self.costs if self.move_costs is None else self.move_costs
+        flat = costs.reshape(self.m + 1, -1)
+        if isinstance(self.transitions, np.ndarray) and self.move_costs is not None:
+            flat = flat[:, self.transitions.ravel() > 0]  # impossible moves do not count
+        least, most = flat.min(axis=1), flat.max(axis=1)
+        width = np.where(most > least, most - least, 1.0)
+        column = (-1,) + (1,) * (costs.ndim - 1)
+        return self.replace(
+            costs=((costs - least.reshape(column)) / width.reshape(column)).clip(0.0, 1.0),
+            thresholds=(self.thresholds - least[1:]) / width[1:],
+        )
 
     def policy_matrix(self, policy: Floats) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""

@@ -140,17 +140,17 @@ def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tup
     if np.isinf(program.thresholds).all():
         return np.inf, None
     vertex = run(program.margin, basis)
+    if vertex.status == "infeasible":
+        raise SolverError("the linear program of the margin, always feasible, was found infeasible")
     margin = -vertex.objective
     return (0.0 if -FEASIBLE <= margin < 0 else margin), vertex
 
 
 def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
     """The optimum of a feasible program, starting from the vertex of its margin."""
-    if safest is None:
-        return run(program.value)
-    if safest.objective > 0:  # limits that can just be met but for rounding
+    if safest is not None and safest.objective > 0:  # limits that can just be met but for rounding
         program = program.with_thresholds(program.thresholds + safest.objective)
-    vertex = run(program.value, safest.basis)
+    vertex = run(program.value, None if safest is None else safest.basis)
     if vertex.status == "infeasible":
         raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
     return vertex

@@ -1,0 +1,49 @@
+"""Every algorithm of the paper behind one contract; one file each, named as its paper names it."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psconrl.agents.c_ucrl import CUCRL as CUCRL
+    from psconrl.agents.check import check_agent as check_agent
+    from psconrl.agents.cmdp_psrl import CMDPPSRL as CMDPPSRL
+    from psconrl.agents.conrl import ConRL as ConRL
+    from psconrl.agents.contract import Agent as Agent
+    from psconrl.agents.contract import Memory as Memory
+    from psconrl.agents.contract import Plan as Plan
+    from psconrl.agents.fha import FHA as FHA
+    from psconrl.agents.psconrl import PSConRL as PSConRL
+    from psconrl.agents.reference import Optimal as Optimal
+    from psconrl.agents.reference import Uniform as Uniform
+    from psconrl.agents.registry import find as find
+    from psconrl.agents.registry import preset as preset
+    from psconrl.agents.registry import registry as registry
+    from psconrl.agents.tsde import TSDE as TSDE
+    from psconrl.agents.ucrl_cmdp import UCRLCMDP as UCRLCMDP
+
+_HOME = {
+    "PSConRL": "psconrl",
+    "ConRL": "conrl",
+    "CUCRL": "c_ucrl",
+    "UCRLCMDP": "ucrl_cmdp",
+    "CMDPPSRL": "cmdp_psrl",
+    "FHA": "fha",
+    "TSDE": "tsde",
+    "Uniform": "reference",
+    "Optimal": "reference",
+    "Agent": "contract",
+    "Memory": "contract",
+    "Plan": "contract",
+    "check_agent": "check",
+    "find": "registry",
+    "preset": "registry",
+    "registry": "registry",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"psconrl.agents.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'psconrl.agents' has no attribute {name!r}")

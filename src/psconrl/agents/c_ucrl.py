@@ -1,0 +1,68 @@
+"""C-UCRL: optimism about rewards, pessimism about costs.
+
+L. Zheng, L. Ratliff: Constrained Upper Confidence Reinforcement Learning. L4DC 2020.
+
+Episode k has k h steps: h steps of a baseline policy, then (k - 1) h steps of the policy of the occupancy program
+with costs max(c_hat_0 - b, 0) and min(c_hat_i + b, 1), i = 1..m, where t_k is the first step of the episode and
+
+    b(s, a) = scale * sqrt(log(S A (m + 1) pi^2 t_k^3 / (3 delta)) / (2 max(1, N(s, a))))      "published"
+    b(s, a) = scale / sqrt(N(s, a)), 1 if N = 0                                                "simple"
+
+Parameters
+    h               length unit of the episodes
+    bonus, scale    which bonus, and a factor to it
+    delta           failure probability in the published bonus
+
+Deviations, as in PSConRL's paper: transitions are estimated (the original knows them, and with them its safety
+theorem falls), and the baseline is the uniform policy (the original has a safe one). If the program is infeasible,
+the baseline goes on, as the original's text says. Pairs never visited lead uniformly to the states seen so far.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import fixed
+from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
+
+
+@dataclass(frozen=True, eq=False)
+class CUCRL(Agent):
+    """Optimistic rewards, pessimistic costs, baseline phases (Zheng and Ratliff 2020)."""
+
+    h: int = 50
+    bonus: Bonus = "published"
+    scale: float = 1.0
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.h < 1:
+            raise ValueError(f"h is {self.h}; it must be at least 1")
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return "C-UCRL"
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The baseline for h steps, then the planned policy for (k - 1) h, in turn."""
+        k, t_k, exploring = (int(i) for i in memory.carry.get("position", np.array([0, 0, 0])))
+        if not exploring or k == 1:
+            position = np.array([k + 1, memory.t + 1, 1])
+            return self.uniform_plan(**fixed(self.h), carry=keep_basis(memory) | {"position": position})
+        S, A, m = self.problem.S, self.problem.A, self.problem.m
+        factor = math.log(S * A * (m + 1) * math.pi**2 * t_k**3 / (3 * self.delta)) / 2
+        b = bonus(self.bonus, self.scale, factor, memory.visits)
+        costs = self.costs(memory).copy()
+        costs[0] = (costs[0] - b).clip(0.0, 1.0)
+        costs[1:] = (costs[1:] + b).clip(0.0, 1.0)
+        stop = fixed((k - 1) * self.h)
+        best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
+        done = {"position": np.array([k, t_k, 0])}
+        if not best.feasible:
+            return self.uniform_plan(**stop, feasible=False, carry=keep_basis(memory) | done)
+        plan = exploit(best, stop)
+        return Plan(plan.policy, **stop, value=plan.value, connected=plan.connected, carry={**plan.carry, **done})

@@ -1,0 +1,61 @@
+"""CMDP-PSRL: posterior sampling in doubling epochs.
+
+M. Agarwal, Q. Bai, V. Aggarwal: Regret Guarantees for Model-Based Reinforcement Learning with Long-Term Average
+Constraints. UAI 2022.
+
+The first epoch plays the uniform policy. When v_e(s, a) >= max(1, N_e(s, a)) for the pair just played, a model is
+drawn from Dirichlet(prior + N) and the policy of the occupancy program under it is played for the next epoch. If the
+program is infeasible under the sample, the violated constraint is ignored for that epoch.
+
+Parameters
+    prior    1 per next state, as published
+
+Deviations. With several constraints the paper does not say which ones are dropped; here all are. In states without
+occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.posterior import draw, prior_parameters
+from psconrl.agents.schedules import doubling
+from psconrl.agents.shared import exploit, keep_basis, plan_in
+
+
+@dataclass(frozen=True, eq=False)
+class CMDPPSRL(Agent):
+    """Posterior sampling in doubling epochs, constraints dropped if infeasible (Agarwal et al. 2022)."""
+
+    prior: ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        self.alpha  # noqa: B018  the prior is checked at once
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return "CMDP-PSRL"
+
+    @cached_property
+    def alpha(self) -> Floats:
+        """The prior's parameters (S, A, S)."""
+        return prior_parameters(self.prior, self.problem)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """Sample a model from the posterior and plan in it; without constraints if they cannot be met."""
+        stop = doubling(memory)
+        if memory.episode == 0:
+            return self.uniform_plan(**stop)
+        p_k, costs = draw(self.alpha, memory.counts, rng), self.costs(memory)
+        best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
+        if best.feasible:
+            return exploit(best, stop)
+        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, "unconstrained"), stop)
+        return Plan(
+            free.policy, **stop, feasible=False, value=free.value, connected=free.connected, carry=keep_basis(memory)
+        )

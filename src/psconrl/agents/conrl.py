@@ -1,0 +1,55 @@
+"""ConRL: optimism about rewards and costs, by bonuses.
+
+K. Brantley, M. Dudik, T. Lykouris, S. Miryoosefi, M. Simchowitz, A. Slivkins, W. Sun: Constrained Episodic
+Reinforcement Learning in Concave-Convex and Knapsack Settings. NeurIPS 2020.
+
+The model planned with has the empirical transitions and the costs max(c_hat_i - b, 0) for i = 0..m, with
+
+    b(s, a) = scale * H sqrt(2 log(8 S A H (m + 1) k^2 / delta) / max(1, N(s, a)))      "published"
+    b(s, a) = scale / sqrt(N(s, a)), 1 if N = 0                                         "simple"
+
+Recast to the infinite horizon as PSConRL's paper does: the occupancy program in epochs of UCRL2, a new one when
+v_k(s, a) >= max(1, N_k(s, a)) for the pair just played.
+
+Parameters
+    bonus, scale    which bonus, and a factor to it
+    H               horizon of the episodic original in the published bonus; it pays for errors of transitions
+    delta           failure probability in the published bonus
+
+Deviations. Pairs never visited lead uniformly to the states seen so far (the released code of the original imputes
+a self-loop, which turns any unvisited pair into an absorbing optimum); costs after the bonus are clipped to [0, 1].
+An infeasible program gives the uniform policy. The experiments of PSConRL's authors used scale / sqrt(N).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import doubling
+from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
+
+
+@dataclass(frozen=True, eq=False)
+class ConRL(Agent):
+    """Optimistic rewards and costs by bonuses, in doubling epochs (Brantley et al. 2020)."""
+
+    bonus: Bonus = "published"
+    scale: float = 1.0
+    H: float = 1.0
+    delta: float = 0.05
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """Plan in the empirical model with all costs lowered by the bonus."""
+        S, A, m = self.problem.S, self.problem.A, self.problem.m
+        k = memory.episode + 1
+        factor = self.H**2 * 2 * math.log(8 * S * A * self.H * (m + 1) * k**2 / self.delta)
+        b = bonus(self.bonus, self.scale, factor, memory.visits)
+        stop = doubling(memory)
+        costs = (self.costs(memory) - b).clip(0.0, 1.0)
+        best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
+        if best.feasible:
+            return exploit(best, stop)
+        return self.uniform_plan(**stop, feasible=False, carry=keep_basis(memory))

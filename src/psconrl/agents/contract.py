@@ -1,0 +1,109 @@
+"""The contract between an algorithm and the loops that run it.
+
+An agent is a frozen value with one method, `plan(memory, rng) -> Plan`. The stopping rule is data in the plan,
+not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run the same algorithm:
+
+    a plan ends after the step that makes its length == max_length,
+    or N(s, a) > count_limit(s, a) for the pair just visited.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psconrl._checks import Floats, Ints
+from psconrl.problem import Problem
+
+FOREVER = 2**62
+"""A length or count that no run reaches."""
+
+Carry = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What an agent may look at when it plans.
+
+    Attributes:
+        t: steps done so far, so that the next one is step t + 1 of the paper.
+        horizon: T of this run, for the algorithms that need it.
+        state: where the agent is now.
+        episode: number of plans made before.
+        last_length: steps of the plan before, T_{k-1}; T_0 = 1 before the first.
+        counts: N(s, a, s'), (S, A, S). visits: N(s, a), (S, A). cost_sums: (m + 1, S, A).
+        carry: what the plan before left for this one; empty at the start of a run.
+    """
+
+    t: int
+    horizon: int
+    state: int
+    episode: int
+    last_length: int
+    counts: Ints
+    visits: Ints
+    cost_sums: Floats
+    carry: Carry
+
+    def mean_costs(self) -> Floats:
+        """Empirical means (m + 1, S, A), 0 for pairs never visited."""
+        return np.asarray(self.cost_sums / np.maximum(self.visits, 1))
+
+    def mean_transitions(self) -> Floats:
+        """p_hat (S, A, S), rows of zeros for pairs never visited."""
+        return np.asarray(self.counts / np.maximum(self.visits, 1)[:, :, np.newaxis])
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to do until the next plan.
+
+    Attributes:
+        policy: (L, S, A); L = 1 is stationary, else row l is for the l-th step of the plan.
+        max_length, count_limit: the stopping rule, see the module's docstring; count_limit (S, A) or None.
+        phase: "exploit", or "explore" for steps that are not taken to be optimal.
+        feasible: whether the constraints could be met in the model planned with.
+        value: the optimum of the model planned with; nan if there is none.
+        connected: False if in some state no way into the optimal states was known, and it acts uniformly.
+        carry: plain arrays that the next plan may start from.
+    """
+
+    policy: Floats
+    max_length: int = FOREVER
+    count_limit: Ints | None = None
+    phase: str = "exploit"
+    feasible: bool = True
+    value: float = np.nan
+    connected: bool = True
+    carry: Carry = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Agent(ABC):
+    """An algorithm with its parameters; `problem` is all it knows of the environment.
+
+    A new agent derives from this class as a frozen dataclass, adds its parameters as fields with defaults, and
+    implements `plan` as a pure function of (memory, rng).
+    """
+
+    problem: Problem
+
+    @abstractmethod
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The next plan."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return type(self).__name__
+
+    def costs(self, memory: Memory) -> Floats:
+        """The costs to plan with: the known ones, else their empirical means."""
+        return memory.mean_costs() if self.problem.costs is None else self.problem.costs
+
+    def uniform_plan(self, **fields: Any) -> Plan:
+        """The uniform policy, as a plan."""
+        return Plan(self.problem.uniform[np.newaxis], **({"phase": "explore"} | fields))

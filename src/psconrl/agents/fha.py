@@ -1,0 +1,81 @@
+"""FHA: finite-horizon approximation.
+
+L. Chen, R. Jain, H. Luo: Learning Infinite-Horizon Average-Reward Markov Decision Processes with Constraints.
+ICML 2022, Algorithm 3.
+
+Episodes have H steps. At the start of each, from the current state, the best non-stationary policy for H steps is
+computed over all models with
+
+    |p'(s' | s, a) - p_hat(s' | s, a)| <= eps(s, a, s')
+
+subject to E sum_h c_i <= H tau_i + span, and its actions are sampled. The radius is
+
+    eps = scale * (4 sqrt(p_hat alpha) + 28 alpha),  alpha = log(2 S A T / delta) / max(1, N)      "published"
+    eps = scale / sqrt(N)                                                                          "simple"
+
+Parameters
+    H               steps of an episode; ceil((T / (S^2 A))^(1/3)) by default, as published
+    span            bound on the span of the optimal policy's cost bias, which loosens the budget of an episode
+    bonus, scale    which radius, and a factor to it
+    delta           failure probability in the published radius
+
+Deviations. Costs are empirical means where the problem does not give them. Pairs never visited are free. An
+infeasible program, for which the paper defines nothing, gives the uniform policy. The released code of PSConRL's
+authors adds eps to flows instead of multiplying it with them, and plays the likeliest action; this file does not.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import fixed
+from psconrl.planning.finite import solve_finite
+from psconrl.planning.optimistic import Intervals
+
+
+@dataclass(frozen=True, eq=False)
+class FHA(Agent):
+    """Finite-horizon approximation, optimistic over transitions (Chen, Jain and Luo 2022)."""
+
+    H: int | None = None
+    span: float = 1.0
+    bonus: Bonus = "published"
+    scale: float = 1.0
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.H is not None and self.H < 1:
+            raise ValueError(f"H is {self.H}; it must be at least 1")
+
+    def steps(self, horizon: int) -> int:
+        """H of a run of T steps."""
+        if self.H is not None:
+            return self.H
+        return max(1, math.ceil((horizon / (self.problem.S**2 * self.problem.A)) ** (1 / 3)))
+
+    def radius(self, memory: Memory, p_hat: Floats) -> Floats:
+        """eps (S, A, S)."""
+        if self.bonus == "published":
+            log = math.log(2 * self.problem.S * self.problem.A * memory.horizon / self.delta)
+            alpha = (log / np.maximum(memory.visits, 1))[:, :, np.newaxis]
+            eps = self.scale * (4 * np.sqrt(p_hat * alpha) + 28 * alpha)
+        else:
+            flat = bonus(self.bonus, self.scale, 0.0, memory.visits)
+            eps = np.broadcast_to(flat[:, :, np.newaxis], p_hat.shape).copy()
+        eps[memory.visits == 0] = 1.0
+        return np.asarray(eps)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The best policy for the next H steps over the confidence set."""
+        H = self.steps(memory.horizon)
+        p_hat = memory.mean_transitions()
+        intervals = Intervals.around(p_hat, self.radius(memory, p_hat))
+        budgets = H * self.problem.thresholds + self.span
+        found = solve_finite(intervals, self.costs(memory), budgets, H, memory.state)
+        if not found.feasible:
+            return self.uniform_plan(**fixed(H), feasible=False)
+        return Plan(found.policy, **fixed(H), value=found.value / H)

@@ -1,0 +1,67 @@
+"""PSConRL: posterior sampling for constrained reinforcement learning.
+
+D. Provodin, P. Gajane, M. Pechenizkiy, M. Kaptein: Provably Efficient Exploration in Constrained Reinforcement
+Learning: Posterior Sampling Is All You Need. arXiv 2309.15737, Algorithm 1.
+
+At the start of episode k, t_k:
+
+    p_k ~ Dirichlet(prior + N_{t_k}(s, a, .)) for every pair
+    pi_k = the policy of the occupancy program under p_k if it is feasible, else the uniform policy pi_0
+
+and pi_k is run until TSDE's rule fires: t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pair; T_0 = 1.
+
+Parameters
+    prior         0.01 per next state, as in the experiments; (S, A), (S, A, S), or a mask of possible moves
+    infeasible    "uniform": pi_0 (this paper); "explore": for the whole episode the fastest way, under p_k, to the
+                  least visited state and there the least tried action (the idea of the later version,
+                  arXiv 2405.19017)
+
+Deviations. The printed episode rule ("N_t >= 2 N_{t_k} or t <= t_k + T_{k-1}") and the printed UNTIL condition are
+slips: the rule above is the cited one of Ouyang et al. The released code draws Dirichlet(max(N, 0.05)), ends an
+episode when a count has quadrupled, and plays action 0 in states without occupancy; this file does not.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.posterior import DEFAULT, draw, prior_parameters
+from psconrl.agents.schedules import tsde
+from psconrl.agents.shared import exploit, keep_basis, plan_in, to_least_visited
+
+
+@dataclass(frozen=True, eq=False)
+class PSConRL(Agent):
+    """Posterior sampling for constrained reinforcement learning (Provodin et al. 2023)."""
+
+    prior: ArrayLike = DEFAULT
+    infeasible: Literal["uniform", "explore"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.infeasible not in ("uniform", "explore"):
+            raise ValueError(f'infeasible is {self.infeasible!r}; it must be "uniform" or "explore"')
+        self.alpha  # noqa: B018  the prior is checked at once
+
+    @cached_property
+    def alpha(self) -> Floats:
+        """The prior's parameters (S, A, S)."""
+        return prior_parameters(self.prior, self.problem)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """Sample a model from the posterior and plan in it."""
+        p_k, stop = draw(self.alpha, memory.counts, rng), tsde(memory)
+        best = plan_in(p_k, self.costs(memory), self.problem.thresholds, memory, stop)
+        if best.feasible:
+            return exploit(best, stop)
+        carry = keep_basis(memory)
+        if self.infeasible == "uniform":
+            return self.uniform_plan(**stop, feasible=False, carry=carry)
+        policy, connected = to_least_visited(p_k, memory.visits)
+        return Plan(
+            policy[np.newaxis], **stop, phase="explore", feasible=False, connected=connected, carry=carry
+        )

@@ -1,0 +1,43 @@
+"""Reference lines: the uniform policy, and the optimal one, which alone sees the model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.cmdp import CMDP
+from psconrl.planning.known import solve
+from psconrl.planning.solution import Solution
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(Agent):
+    """Every action equally likely, for ever."""
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The uniform policy to the end of the run."""
+        return self.uniform_plan()
+
+
+@dataclass(frozen=True, eq=False)
+class Optimal(Agent):
+    """The optimal policy of a model that it is given."""
+
+    model: CMDP | None = None
+
+    def __post_init__(self) -> None:
+        if self.model is None:
+            raise ValueError("Optimal needs the model: Optimal(problem, model=cmdp)")
+        if (self.model.S, self.model.A) != (self.problem.S, self.problem.A):
+            raise ValueError(f"{self.model} does not fit {self.problem}")
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The solved model."""
+        assert self.model is not None
+        return solve(self.model)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The optimal policy to the end of the run."""
+        return Plan(self.solution.policy[np.newaxis], feasible=self.solution.feasible, value=self.solution.value)

@@ -1,0 +1,83 @@
+"""The agents by name, and the settings of the paper's experiments."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any
+
+from psconrl.agents.c_ucrl import CUCRL
+from psconrl.agents.cmdp_psrl import CMDPPSRL
+from psconrl.agents.conrl import ConRL
+from psconrl.agents.contract import Agent
+from psconrl.agents.fha import FHA
+from psconrl.agents.psconrl import PSConRL
+from psconrl.agents.reference import Optimal, Uniform
+from psconrl.agents.tsde import TSDE
+from psconrl.agents.ucrl_cmdp import UCRLCMDP
+from psconrl.errors import UnknownNameError
+
+_AGENTS: Mapping[str, type[Agent]] = MappingProxyType(
+    {
+        "PSConRL": PSConRL,
+        "ConRL": ConRL,
+        "C-UCRL": CUCRL,
+        "UCRL-CMDP": UCRLCMDP,
+        "CMDP-PSRL": CMDPPSRL,
+        "FHA": FHA,
+        "TSDE": TSDE,
+        "Uniform": Uniform,
+        "Optimal": Optimal,
+    }
+)
+
+# The settings of the authors' experiments: bonus scales and h from their released code, the prior from the paper.
+_SCALE = {"marsrover-4x4": 0.1, "marsrover-8x8": 0.1, "box": 0.5}
+_H = {"marsrover-4x4": 50, "marsrover-8x8": 120, "box": 1000}
+
+
+def registry() -> Mapping[str, type[Agent]]:
+    """All agents, by the names of their papers."""
+    return _AGENTS
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def canonical(name: str) -> str:
+    """The name as `registry` has it; case and hyphens do not matter."""
+    for known in _AGENTS:
+        if _plain(known) == _plain(name):
+            return known
+    raise UnknownNameError("agent", name, _AGENTS)
+
+
+def find(name: str) -> type[Agent]:
+    """The agent of that name."""
+    return _AGENTS[canonical(name)]
+
+
+def preset(agent_name: str, env_name: str) -> dict[str, Any]:
+    """The settings of the paper's experiments for an agent in an environment; {} where there are none."""
+    from psconrl.environments import find as find_environment
+
+    agent, env = canonical(agent_name), find_environment(env_name).name
+    settings: dict[str, dict[str, Any]] = {"PSConRL": {"prior": 0.01}}
+    if env in _SCALE:
+        simple = {"bonus": "simple", "scale": _SCALE[env]}
+        settings |= {
+            "ConRL": simple,
+            "C-UCRL": {"h": _H[env], **simple},
+            "UCRL-CMDP": simple,
+            "FHA": {"H": 50, **simple},
+        }
+    if env == "toy":
+        # Only theta is unknown: Beta(1, 1) on it, every other move is known.
+        theta_only = {"prior": (((1.0, 0.0), (1.0, 1.0)), ((1.0, 0.0), (1.0, 0.0)))}
+        settings |= {"PSConRL": theta_only, "CMDP-PSRL": theta_only, "TSDE": theta_only}
+    return dict(settings.get(agent, {}))
+
+
+def parameters(agent: type[Agent]) -> dict[str, Any]:
+    """The parameters of an agent and their defaults."""
+    return {field.name: field.default for field in fields(agent) if field.name != "problem"}

@@ -1,0 +1,45 @@
+"""TSDE: Thompson sampling with dynamic episodes, without constraints.
+
+Y. Ouyang, M. Gagrani, A. Nayyar, R. Jain: Learning Unknown Markov Decision Processes: A Thompson Sampling Approach.
+NeurIPS 2017.
+
+At the start of an episode a model is drawn from the posterior and the policy that minimises the average main cost
+in it is run until t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pair; T_0 = 1.
+
+Parameters
+    prior    0.01 per next state, the same as PSConRL's, for comparison (the released script uses 0.1)
+
+Deviations. None; constraints are ignored, which makes it the reference line for what they cost.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.posterior import DEFAULT, draw, prior_parameters
+from psconrl.agents.schedules import tsde
+from psconrl.agents.shared import exploit, plan_in
+
+
+@dataclass(frozen=True, eq=False)
+class TSDE(Agent):
+    """Thompson sampling with dynamic episodes, blind to constraints (Ouyang et al. 2017)."""
+
+    prior: ArrayLike = DEFAULT
+
+    def __post_init__(self) -> None:
+        self.alpha  # noqa: B018  the prior is checked at once
+
+    @cached_property
+    def alpha(self) -> Floats:
+        """The prior's parameters (S, A, S)."""
+        return prior_parameters(self.prior, self.problem)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """Sample a model from the posterior and minimise its main cost."""
+        p_k, stop = draw(self.alpha, memory.counts, rng), tsde(memory)
+        return exploit(plan_in(p_k, self.costs(memory)[:1], np.zeros(0), memory, stop), stop)

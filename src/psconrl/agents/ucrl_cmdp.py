@@ -1,0 +1,68 @@
+"""UCRL-CMDP: optimism over a confidence set of transitions.
+
+R. Singh, A. Gupta, N. Shroff: Learning in Constrained Markov Decision Processes. arXiv 2002.12435.
+
+Episodes have ceil(T^alpha) steps. At the start of each, the best policy over all models with
+
+    |p'(s' | s, a) - p_hat(s' | s, a)| <= eps(s, a)  for all s, a, s'
+
+is computed, exactly, by the linear program in q(s, a, s') = mu(s, a) p'(s' | s, a), with the radius
+
+    eps(s, a) = scale * sqrt(log(T^b S A) / max(1, N(s, a)))      "published"
+    eps(s, a) = scale / sqrt(N(s, a))                             "simple"
+
+Parameters
+    alpha           exponent of the episode length; 1/3 gives the rate T^(2/3)
+    bonus, scale    which radius, and a factor to it
+    b               exponent of T in the published radius, > 1
+
+Deviations. Costs are empirical means where the problem does not give them, as in PSConRL's paper (the original knows
+them). Pairs never visited are free: any transition is believed. An infeasible program gives the uniform policy.
+PSConRL's authors solve a relaxation by SLSQP with random starts, in C-UCRL's episodes; this is the exact optimum.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import power
+from psconrl.planning.optimistic import solve_optimistic
+
+
+@dataclass(frozen=True, eq=False)
+class UCRLCMDP(Agent):
+    """Optimism over a confidence set of transitions (Singh et al. 2020)."""
+
+    alpha: float = 1 / 3
+    bonus: Bonus = "published"
+    scale: float = 1.0
+    b: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha <= 1:
+            raise ValueError(f"alpha is {self.alpha}; it must lie in (0, 1]")
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return "UCRL-CMDP"
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        """The best policy over the confidence set."""
+        factor = self.b * math.log(memory.horizon) + math.log(self.problem.S * self.problem.A)
+        radius = bonus(self.bonus, self.scale, factor, memory.visits)
+        radius[memory.visits == 0] = 1.0
+        stop = power(memory.horizon, self.alpha)
+        solution = solve_optimistic(
+            memory.mean_transitions(),
+            radius,
+            self.costs(memory),
+            self.problem.thresholds,
+            join=1.0 / math.sqrt(max(stop["max_length"], 4)),
+        )
+        if not solution.feasible:
+            return self.uniform_plan(**stop, feasible=False)
+        return Plan(solution.policy[np.newaxis], **stop, value=solution.value)

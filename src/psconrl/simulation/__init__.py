@@ -1,0 +1,7 @@
+"""The interaction of an agent with an environment."""
+
+from psconrl.simulation.learner import Learner
+from psconrl.simulation.run import Run, Snapshot
+from psconrl.simulation.simulate import simulate
+
+__all__ = ["Learner", "Run", "Snapshot", "simulate"]

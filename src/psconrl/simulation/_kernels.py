@@ -1,0 +1,95 @@
+"""The interaction loop, compiled: one plan executed in a tabular model.
+
+Every step takes one uniform number for the action and one for the next state, each from a stream of its own, so
+that a run may be cut anywhere and go on with the same numbers.
+"""
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit
+
+LENGTH, COUNT, HORIZON = 0, 1, 2
+"""Why a plan ended: its length, a count, or the end of the run (it is then not over)."""
+
+T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
+"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
+
+
+@njit
+def draw(cumulative: Floats, first: int, last: int, u: float) -> int:
+    """The first index in [first, last) whose cumulative probability exceeds u."""
+    while first < last - 1:
+        middle = (first + last - 1) // 2
+        if u < cumulative[middle]:
+            last = middle + 1
+        else:
+            first = middle + 1
+    return first
+
+
+@njit
+def run_plan(
+    policy: Floats,
+    max_length: int,
+    count_limit: Ints,
+    indptr: Ints,
+    indices: Ints,
+    cumulative: Floats,
+    costs: Floats,
+    per_move: bool,
+    environment: np.random.Generator,
+    actions: np.random.Generator,
+    until: int,
+    clock: Ints,
+    counts: Ints,
+    visits: Ints,
+    cost_sums: Floats,
+    totals: Floats,
+    levels: Floats,
+    grid: Ints,
+    curves: Floats,
+) -> int:
+    """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
+
+    policy (L, S * A): cumulative over the actions of each state. count_limit (S, A). The model by rows s * A + a:
+    indptr, indices, cumulative; costs (m + 1, rows) or, per move, (m + 1, entries). Updated in place: clock,
+    counts (S, A, S), visits (S, A), cost_sums (m + 1, S, A), totals (2, m + 1): costs and their excesses over
+    levels (m + 1,), curves (2, m + 1, G): the totals at the times of the grid (G,).
+    """
+    A = visits.shape[1]
+    n = costs.shape[0]
+    t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
+    reason = HORIZON
+    while t < until:
+        row = policy[length % policy.shape[0]]
+        a = draw(row, s * A, s * A + A, actions.random()) - s * A
+        pair = s * A + a
+        entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment.random())
+        x = indices[entry]
+        where = entry if per_move else pair
+        for i in range(n):
+            c = costs[i, where]
+            cost_sums[i, s, a] += c
+            totals[0, i] += c
+            if c > levels[i]:
+                totals[1, i] += c - levels[i]
+        counts[s, a, x] += 1
+        visits[s, a] += 1
+        t += 1
+        length += 1
+        if checkpoint < len(grid) and t == grid[checkpoint]:
+            for i in range(n):
+                curves[0, i, checkpoint] = totals[0, i]
+                curves[1, i, checkpoint] = totals[1, i]
+            checkpoint += 1
+        over = visits[s, a] > count_limit[s, a]
+        s = x
+        if length >= max_length:
+            reason = LENGTH
+            break
+        if over:
+            reason = COUNT
+            break
+    clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT] = t, length, s, checkpoint
+    return reason

@@ -1,0 +1,180 @@
+"""An agent at work: its counts, its current plan, its random streams.
+
+Everything a learner is can be taken out as plain values (`state`) and put back (`restore`) at any step, in another
+process, and it goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psconrl._checks import Floats, Ints
+from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
+from psconrl.simulation.run import Snapshot
+
+REASONS = ("length", "count", "horizon")
+SNAPSHOTS = 40
+
+Rows = list[tuple[Any, ...]]
+
+
+def streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
+    """The three streams of a run: environment, actions, planning."""
+    environment, actions, planning = np.random.SeedSequence(seed).spawn(3)
+    return np.random.default_rng(environment), np.random.default_rng(actions), np.random.default_rng(planning)
+
+
+class Learner:
+    """Runs one agent, step by step: `a = learner.act(s)`, then `learner.observe(s, a, costs, s_next)`.
+
+    horizon: T, for the agents that need it.
+    """
+
+    def __init__(self, agent: Agent, horizon: int, seed: int) -> None:
+        problem = agent.problem
+        self.agent, self.horizon, self.seed = agent, horizon, seed
+        self.environment, self.actions, self.planning = streams(seed)
+        self.counts: Ints = np.zeros((problem.S, problem.A, problem.S), dtype=np.int64)
+        self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
+        self.cost_sums: Floats = np.zeros((problem.m + 1, problem.S, problem.A))
+        self.clock: Ints = np.zeros(4, dtype=np.int64)
+        self.current: Plan | None = None
+        self.cumulative_policy: Floats = np.zeros((1, 0))
+        self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.last_length = 1
+        self.carry: dict[str, NDArray[Any]] = {}
+        self.rows: Rows = []
+        self.snapshots: list[Snapshot] = []
+
+    @property
+    def t(self) -> int:
+        """Steps done."""
+        return int(self.clock[0])
+
+    def begin(self, s: int) -> Plan:
+        """Make the next plan in state s."""
+        memory = Memory(
+            t=self.t,
+            horizon=self.horizon,
+            state=s,
+            episode=len(self.rows),
+            last_length=self.last_length,
+            counts=self.counts,
+            visits=self.visits,
+            cost_sums=self.cost_sums,
+            carry=self.carry,
+        )
+        plan = self.agent.plan(memory, self.planning)
+        self.clock[1] = 0
+        self._adopt(plan)
+        if self.t + 1 >= self._next_snapshot():
+            self.snapshots.append(Snapshot(self.t, plan.policy.copy(), self.visits.copy()))
+        return plan
+
+    def _next_snapshot(self) -> float:
+        """Steps from which on the next plan is kept: evenly spaced in the logarithm of time."""
+        if not self.snapshots:
+            return 0.0
+        last = self.snapshots[-1].start + 1
+        return last * float(self.horizon + 1) ** (1.0 / SNAPSHOTS) + 1e-9
+
+    def _adopt(self, plan: Plan) -> None:
+        self.current = plan
+        self.cumulative_policy = cumulated(plan.policy).reshape(len(plan.policy), -1)
+        self.count_limit = (
+            np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
+        )
+
+    def end(self, reason: int, averages: Floats | None = None) -> None:
+        """Close the current plan and write its row."""
+        self.rows.append(self.row(reason, averages))
+        assert self.current is not None
+        self.last_length = int(self.clock[1])
+        self.carry = dict(self.current.carry)
+        self.current = None
+
+    def row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
+        """The row of the current plan."""
+        plan, length = self.current, int(self.clock[1])
+        assert plan is not None
+        row = (
+            self.t - length,
+            length,
+            plan.phase,
+            plan.feasible,
+            plan.connected,
+            REASONS[reason],
+            plan.value,
+        )
+        return row if averages is None else (*row, averages)
+
+    def act(self, s: int) -> int:
+        """The action in state s; a new plan is made first if the last one is over."""
+        from psconrl.simulation._kernels import draw
+
+        if self.current is None:
+            self.begin(s)
+        row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
+        A = self.agent.problem.A
+        return draw(row, s * A, s * A + A, self.actions.random()) - s * A
+
+    def observe(self, s: int, a: int, costs: ArrayLike, s_next: int) -> bool:
+        """Take in one step; whether the plan is over after it."""
+        self.counts[s, a, s_next] += 1
+        self.visits[s, a] += 1
+        self.cost_sums[:, s, a] += np.asarray(costs)
+        self.clock[0] += 1
+        self.clock[1] += 1
+        assert self.current is not None
+        if self.clock[1] >= self.current.max_length:
+            self.end(0)
+        elif self.visits[s, a] > self.count_limit[s, a]:
+            self.end(1)
+        return self.current is None
+
+    def state(self) -> dict[str, Any]:
+        """All that this learner is, as plain values that later steps do not change."""
+        plan = self.current
+        return {
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "streams": [g.bit_generator.state for g in (self.environment, self.actions, self.planning)],
+            "counts": self.counts.copy(),
+            "visits": self.visits.copy(),
+            "cost_sums": self.cost_sums.copy(),
+            "clock": self.clock.copy(),
+            "last_length": self.last_length,
+            "carry": {key: value.copy() for key, value in self.carry.items()},
+            "rows": list(self.rows),
+            "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
+            "plan": None if plan is None else {name: getattr(plan, name) for name in Plan.__dataclass_fields__},
+        }
+
+    @classmethod
+    def restore(cls, agent: Agent, state: dict[str, Any]) -> Learner:
+        """A learner that goes on from a state."""
+        learner = cls(agent, state["horizon"], state["seed"])
+        for generator, saved in zip(
+            (learner.environment, learner.actions, learner.planning), state["streams"], strict=True
+        ):
+            generator.bit_generator.state = saved
+        for name in ("counts", "visits", "cost_sums", "clock"):
+            setattr(learner, name, state[name].copy())
+        learner.last_length = state["last_length"]
+        learner.carry = dict(state["carry"])
+        learner.rows = list(state["rows"])
+        learner.snapshots = [Snapshot(*snapshot) for snapshot in state["snapshots"]]
+        if state["plan"] is not None:
+            learner._adopt(Plan(**state["plan"]))
+        return learner
+
+
+def cumulated(policy: Floats) -> Floats:
+    """Cumulative probabilities along the last axis; from the last possible outcome on they exceed every number."""
+    cumulative = np.cumsum(policy, axis=-1)
+    possible = np.flip(np.maximum.accumulate(np.flip(policy > 0, axis=-1), axis=-1), axis=-1)
+    after = np.concatenate([possible[..., 1:], np.zeros_like(possible[..., :1])], axis=-1)
+    return np.where(after, cumulative, 2.0)

@@ -1,0 +1,68 @@
+"""What a run leaves behind."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psconrl._checks import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One plan on the way: when it started, its policy (L, S, A), and the visits (S, A) before it."""
+
+    start: int
+    policy: Floats
+    visits: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The curves of one run and one row per plan.
+
+    Attributes:
+        agent, horizon, seed: what was run.
+        thresholds: tau, (m,). optimum: J*, nan if it was not given.
+        grid: (G,), evenly spaced checkpoint times; the last is the horizon.
+        cumulative: (m + 1, G), costs summed up to each checkpoint.
+        cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
+            without an optimum.
+        episodes: structured array with start, length, phase, feasible, connected, reason, value, and
+            average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
+        counts: N(s, a, s'), (S, A, S).
+        snapshots: about 40 plans, evenly spaced in the logarithm of time.
+        state: what to continue from, plain values.
+    """
+
+    agent: str
+    horizon: int
+    seed: int
+    thresholds: Floats
+    optimum: float
+    grid: Ints
+    cumulative: Floats
+    cumulative_excess: Floats
+    episodes: NDArray[np.void]
+    counts: Ints
+    snapshots: tuple[Snapshot, ...]
+    state: dict[str, Any] = field(repr=False)
+
+    @property
+    def regret(self) -> Floats:
+        """Signed regret (G,): sum_t (c_0 - J*). Never look at it without the violation."""
+        return np.asarray(self.cumulative[0] - self.optimum * self.grid)
+
+    @property
+    def violation(self) -> Floats:
+        """Signed violation (m, G): sum_t (c_i - tau_i)."""
+        return np.asarray(self.cumulative[1:] - np.outer(self.thresholds, self.grid))
+
+    def __repr__(self) -> str:
+        violation = ", ".join(f"{v:.4g}" for v in self.violation[:, -1])
+        infeasible = int((~self.episodes["feasible"]).sum())
+        return (
+            f"Run({self.agent}, seed {self.seed}, T={self.grid[-1]}, regret={self.regret[-1]:.4g}, "
+            f"violation=[{violation}], episodes={len(self.episodes)}, infeasible={infeasible})"
+        )

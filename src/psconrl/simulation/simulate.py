@@ -1,0 +1,195 @@
+"""An agent in a tabular model: the compiled loop, and its plain twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl.agents.contract import Agent, Plan
+from psconrl.cmdp import CMDP
+from psconrl.planning.evaluation import evaluate
+from psconrl.simulation.learner import REASONS, Learner, Rows, cumulated
+from psconrl.simulation.run import Run
+
+CHECKPOINTS = 500
+
+
+def simulate(
+    agent: Agent,
+    cmdp: CMDP,
+    horizon: int,
+    seed: int,
+    *,
+    checkpoints: int | None = None,
+    optimum: float | None = None,
+    evaluate_policies: bool = False,
+    stop: int | None = None,
+    state: dict[str, Any] | None = None,
+    compiled: bool = True,
+) -> Run:
+    """Run an agent in a model for `horizon` steps.
+
+    Args:
+        agent: what learns; it sees only its problem and what it experiences.
+        cmdp: the true model; its costs must lie in [0, 1].
+        horizon: T. seed: chooses all random numbers of the run.
+        checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
+        optimum: J*, for regret and excess; `psconrl.solve(cmdp).value` gives it.
+        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in.
+        stop: end after this many steps, to continue later from `run.state`; state: such a state.
+        compiled: False runs the same loop uncompiled; the results are the same.
+    """
+    from threadpoolctl import threadpool_limits
+
+    simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
+    if state is not None:
+        simulation.restore(state)
+    # Two threads change the order of sums in linear algebra, and so the bits of the results.
+    with threadpool_limits(1):
+        simulation.run(horizon if stop is None else min(stop, horizon))
+    return simulation.result()
+
+
+class _Simulation:
+    def __init__(
+        self,
+        agent: Agent,
+        cmdp: CMDP,
+        horizon: int,
+        seed: int,
+        checkpoints: int | None,
+        optimum: float | None,
+        evaluate_policies: bool,
+        compiled: bool,
+    ) -> None:
+        problem = agent.problem
+        if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
+            raise ValueError(f"{problem} does not fit {cmdp}")
+        cmdp.problem()  # asks for costs in [0, 1]
+        if horizon < 1:
+            raise ValueError(f"horizon is {horizon}; it must be at least 1")
+        self.cmdp, self.evaluate_policies = cmdp, evaluate_policies
+        self.learner = Learner(agent, horizon, seed)
+        self.run_plan = _kernel(compiled)
+        matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
+        self.indptr, self.indices = (
+            np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
+        )
+        self.cumulative = _cumulative_rows(cmdp.matrix.data, self.indptr)
+        self.costs: Floats = np.ascontiguousarray(
+            cmdp.costs.reshape(cmdp.m + 1, -1) if matrix.move_costs is None else matrix.move_costs
+        )
+        self.optimum = np.nan if optimum is None else float(optimum)
+        self.levels = np.append(self.optimum, cmdp.thresholds)
+        G = min(CHECKPOINTS if checkpoints is None else checkpoints, horizon)
+        if G < 1:
+            raise ValueError(f"checkpoints is {checkpoints}; it must be at least 1")
+        self.grid: Ints = (np.arange(1, G + 1) * horizon) // G
+        self.totals = np.zeros((2, cmdp.m + 1))
+        self.curves = np.full((2, cmdp.m + 1, G), np.nan)
+        start = int(np.searchsorted(np.cumsum(cmdp.initial), self.learner.environment.random(), side="right"))
+        self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.learner = Learner.restore(self.learner.agent, state["learner"])
+        self.totals, self.curves = state["totals"].copy(), state["curves"].copy()
+
+    def run(self, until: int) -> None:
+        learner = self.learner
+        while learner.t < until:
+            plan = learner.current or learner.begin(int(learner.clock[2]))
+            reason = self.run_plan(
+                learner.cumulative_policy,
+                plan.max_length,
+                learner.count_limit,
+                self.indptr,
+                self.indices,
+                self.cumulative,
+                self.costs,
+                self.cmdp.move_costs is not None,
+                learner.environment,
+                learner.actions,
+                until,
+                learner.clock,
+                learner.counts,
+                learner.visits,
+                learner.cost_sums,
+                self.totals,
+                self.levels,
+                self.grid,
+                self.curves,
+            )
+            if REASONS[reason] != "horizon":
+                learner.end(reason, self._averages(plan))
+
+    def _averages(self, plan: Plan) -> Floats | None:
+        return exact_averages(self.cmdp, plan, int(self.learner.clock[2])) if self.evaluate_policies else None
+
+    def result(self) -> Run:
+        learner = self.learner
+        rows: Rows = list(learner.rows)
+        if learner.current is not None:
+            rows.append(learner.row(REASONS.index("horizon"), self._averages(learner.current)))
+        curves = self.curves.copy()
+        if np.isnan(self.optimum):
+            curves[1, 0] = np.nan
+        state = {"learner": learner.state(), "totals": self.totals.copy(), "curves": self.curves.copy()}
+        return Run(
+            agent=learner.agent.name,
+            horizon=learner.horizon,
+            seed=learner.seed,
+            thresholds=self.cmdp.thresholds,
+            optimum=self.optimum,
+            grid=self.grid,
+            cumulative=curves[0],
+            cumulative_excess=curves[1],
+            episodes=episode_table(rows, self.cmdp.m if self.evaluate_policies else None),
+            counts=learner.counts.copy(),
+            snapshots=tuple(learner.snapshots),
+            state=state,
+        )
+
+
+def _kernel(compiled: bool) -> Callable[..., int]:
+    from psconrl.simulation import _kernels
+
+    return _kernels.run_plan if compiled else _kernels.run_plan.py_func  # type: ignore[attr-defined]
+
+
+def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
+    """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
+    total = np.cumsum(data)
+    before = np.concatenate([[0.0], total])[indptr[:-1]]
+    cumulative = total - np.repeat(before, np.diff(indptr))
+    cumulative[indptr[1:] - 1] = 2.0
+    return np.asarray(cumulative)
+
+
+def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
+    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary."""
+    if len(plan.policy) == 1:
+        return np.asarray(evaluate(cmdp, plan.policy[0]).average_costs[:, state])
+    law, totals = np.eye(cmdp.S)[state], np.zeros(cmdp.m + 1)
+    for pi in plan.policy:
+        totals += np.einsum("s,sa,isa->i", law, pi, cmdp.costs)
+        law = law @ cmdp.policy_matrix(pi)
+    return totals / len(plan.policy)
+
+
+def episode_table(rows: Rows, m: int | None) -> np.ndarray[Any, np.dtype[np.void]]:
+    """One row per plan."""
+    columns: list[Any] = [
+        ("start", np.int64),
+        ("length", np.int64),
+        ("phase", "U8"),
+        ("feasible", np.bool_),
+        ("connected", np.bool_),
+        ("reason", "U8"),
+        ("value", np.float64),
+    ]
+    if m is not None:
+        columns.append(("average_costs", np.float64, (m + 1,)))
+    return np.array(rows, dtype=columns)

@@ -1,0 +1,157 @@
+"""The linear program runner: closed forms, purity, fallbacks, and the check of every vertex."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import psconrl
+from psconrl.errors import SolverError
+from psconrl.planning import best_policy, highs
+from psconrl.planning.highs import LinearProgram, Vertex, run
+from psconrl.planning.program import occupancy_program
+from tests.planning.reference import random_cmdps
+
+
+def small(limit: float = 4.0) -> LinearProgram:
+    """min -x - 2 y, x + y <= limit, y <= 3, x, y >= 0: x = 1, y = 3 at limit 4."""
+    return LinearProgram(
+        cost=np.array([-1.0, -2.0]),
+        matrix=sparse.csc_array(np.array([[1.0, 1.0], [0.0, 1.0]])),
+        row_lower=np.full(2, -np.inf),
+        row_upper=np.array([limit, 3.0]),
+        col_lower=np.zeros(2),
+        col_upper=np.full(2, np.inf),
+    )
+
+
+def programs(count: int = 12) -> list[LinearProgram]:
+    return [
+        occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value
+        for cmdp in random_cmdps(count, entropy=5)
+        if cmdp.S > 3
+    ]
+
+
+def bits(vertex: Vertex) -> tuple[bytes, ...]:
+    return vertex.x.tobytes(), vertex.row_duals.tobytes(), vertex.basis.tobytes(), vertex.status.encode()
+
+
+def failing(patch: pytest.MonkeyPatch, times: int) -> list[dict[str, Any]]:
+    """Let the first attempts of each run fail; the list fills with the options of all attempts."""
+    seen: list[dict[str, Any]] = []
+    real = highs._attempt
+
+    def attempt(program: LinearProgram, scale: float, basis: Any, options: Any) -> tuple[str, Vertex | None]:
+        seen.append(options)
+        return ("Unknown", None) if len(seen) <= times else real(program, scale, basis, options)
+
+    patch.setattr(highs, "_attempt", attempt)
+    return seen
+
+
+def test_a_small_program() -> None:
+    vertex = run(small())
+    assert vertex.status == "optimal"
+    np.testing.assert_allclose(vertex.x, [1.0, 3.0], rtol=1e-14)
+    np.testing.assert_allclose(vertex.row_duals, [-1.0, -1.0], rtol=1e-14)
+    assert vertex.objective == pytest.approx(-7.0, rel=1e-14)
+    assert len(vertex.basis) == 4
+
+
+def test_an_infeasible_program() -> None:
+    vertex = run(small(limit=-1.0))
+    assert vertex.status == "infeasible"
+    assert np.isnan(vertex.x).all()
+
+
+def test_the_same_bits_whatever_ran_before_and_in_any_thread() -> None:
+    several = programs()
+    bases = [run(program).basis for program in several]
+    cases = [(p, b if len(b) and i % 2 else None) for i, (p, b) in enumerate(zip(several, bases, strict=True))]
+    first = [bits(run(*case)) for case in cases]
+    again = [bits(run(*case)) for case in reversed(cases)][::-1]
+    assert first == again
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda case: bits(run(*case)), cases)) == first
+
+
+def test_best_policy_is_pure() -> None:
+    cmdps = [cmdp for cmdp in random_cmdps(30, entropy=6) if cmdp.S > 3]
+
+    def plan(cmdp: psconrl.CMDP) -> tuple[bytes, ...]:
+        cold = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+        warm = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3, basis=cold.basis)
+        return tuple(x.tobytes() for plan in (cold, warm) for x in (plan.policy, plan.basis) if x is not None)
+
+    first = [plan(cmdp) for cmdp in cmdps]
+    assert [plan(cmdp) for cmdp in reversed(cmdps)][::-1] == first
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(plan, cmdps)) == first
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 3])
+def test_every_fallback_gives_the_same_optimum(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    cmdp = psconrl.make("queue")
+    program = occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value
+    seen = failing(monkeypatch, times)
+    vertex = run(program)
+    assert len(seen) == times + 1
+    assert vertex.objective == pytest.approx(0.1052523, abs=1e-7)
+    # A vertex: at most one positive occupancy for each row of full rank.
+    assert np.count_nonzero(vertex.x > 1e-12) <= cmdp.S + cmdp.m
+    np.testing.assert_allclose(program.matrix[: cmdp.S] @ vertex.x, 0.0, atol=1e-15)
+
+
+def test_numerical_failure_is_not_infeasibility(monkeypatch: pytest.MonkeyPatch) -> None:
+    cmdp = psconrl.make("marsrover-4x4")
+    seen = failing(monkeypatch, 10**9)
+    with pytest.raises(SolverError, match=r"failed numerically: Unknown; .*remove probabilities below 1e-9"):
+        psconrl.solve(cmdp)
+    assert len(seen) == 4
+    with pytest.raises(SolverError):
+        best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+
+
+def test_one_failure_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, 1)
+    assert psconrl.solve(psconrl.make("marsrover-4x4")).value == pytest.approx(0.775, abs=1e-9)
+
+
+def test_a_false_infeasible_is_a_solver_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = np.zeros(0)
+    nothing = Vertex("infeasible", empty, empty, np.nan, np.zeros(0, dtype=np.uint8))
+    monkeypatch.setattr(highs, "_attempt", lambda *_: ("infeasible", nothing))
+    for cmdp in (psconrl.make("toy"), psconrl.CMDP([[[1.0]]], [[[1.0]]])):
+        with pytest.raises(SolverError, match="infeasible"):
+            psconrl.solve(cmdp)
+
+
+def test_a_wrong_optimum_is_noticed() -> None:
+    """HiGHS calls the first answer to this program optimal; it is 1e-4 too large."""
+    cmdp = random_cmdps(887, entropy=2)[886]
+    program = occupancy_program(cmdp.matrix, cmdp.costs[:1], np.zeros(0)).value
+    assert run(program).objective == pytest.approx(0.17154061540904664, abs=1e-10)
+
+
+def test_mispriced_vertices() -> None:
+    program, y = small(), np.array([-1.0, -1.0])
+    assert highs._mispriced(program, np.array([1.0, 3.0]), y) == 0
+    assert highs._mispriced(program, np.array([1.0, 3.0]), np.array([-1.0, 0.0])) == 1.0
+    assert highs._mispriced(program, np.array([0.0, 3.0]), np.array([0.0, -2.0])) == 1.0
+    assert highs._mispriced(program, np.array([0.0, 0.0]), np.array([0.5, -3.0])) == 0.5 + 1.0
+
+
+@pytest.mark.parametrize("rare", [1e-6, 1e-9])
+def test_small_occupancies_have_small_relative_errors(rare: float) -> None:
+    """Three states in a row, linked ever more rarely: mass 1, rare, rare^2 but for scale."""
+    p = np.zeros((3, 1, 3))
+    p[0, 0] = [1 - rare, rare, 0]
+    p[1, 0] = [0.5, 0.5 - rare, rare]
+    p[2, 0] = [0, 0.5, 0.5]
+    cmdp = psconrl.CMDP(p, np.zeros((1, 3, 1)))
+    x = run(occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value).x
+    law = np.array([1.0, 2 * rare, 4 * rare**2])
+    np.testing.assert_allclose(x, law / law.sum(), rtol=1e-8)
