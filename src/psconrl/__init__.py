@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from psconrl.problem import Problem as Problem
     from psconrl.simulation import Learner as Learner
     from psconrl.simulation import Run as Run
+    from psconrl.simulation import learn as learn
     from psconrl.simulation import simulate as simulate
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ _HOME = {
     "CMDP": "cmdp",
     "Problem": "problem",
     "simulate": "simulation",
+    "learn": "simulation",
     "Learner": "simulation",
     "Run": "simulation",
     "make": "environments",

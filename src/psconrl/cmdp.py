@@ -290,6 +290,25 @@ class CMDP:
             **names,
         )
 
+    @classmethod
+    def from_gymnasium(
+        cls,
+        env: Any,
+        *,
+        costs: Any = None,
+        thresholds: ArrayLike = (),
+        reward_range: tuple[float, float] | None = None,
+    ) -> CMDP:
+        """The model of a Gymnasium environment with a table `env.unwrapped.P`.
+
+        A step into a terminal state leads to the start law instead. costs(s, a, s_next, reward, info) gives the costs
+        of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by reward_range (by
+        the range of the table if left out).
+        """
+        from psconrl.gymnasium_table import from_table
+
+        return from_table(env, costs, thresholds, reward_range)
+
     def save(self, path: str | Path) -> None:
         """Write the model to a .npz (arrays, never pickled) or .json file (for people)."""
         from psconrl.files import save

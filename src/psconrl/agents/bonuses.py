@@ -1,7 +1,7 @@
 """Confidence bonuses: a published formula times a scale, or simply scale / sqrt(N).
 
-    "published"    scale * sqrt(factor / max(1, N)), the factor of the algorithm's own paper
-    "simple"       scale / sqrt(N), and 1 for pairs never visited, as released code does
+"published"    scale * sqrt(factor / max(1, N)), the factor of the algorithm's own paper
+"simple"       scale / sqrt(N), and 1 for pairs never visited, as released code does
 """
 
 from typing import Literal

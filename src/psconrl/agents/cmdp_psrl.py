@@ -57,5 +57,10 @@ class CMDPPSRL(Agent):
             return exploit(best, stop)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, "unconstrained"), stop)
         return Plan(
-            free.policy, **stop, feasible=False, value=free.value, connected=free.connected, carry=keep_basis(memory)
+            free.policy,
+            **stop,
+            feasible=False,
+            value=free.value,
+            connected=free.connected,
+            carry=keep_basis(memory),
         )

@@ -62,6 +62,4 @@ class PSConRL(Agent):
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         policy, connected = to_least_visited(p_k, memory.visits)
-        return Plan(
-            policy[np.newaxis], **stop, phase="explore", feasible=False, connected=connected, carry=carry
-        )
+        return Plan(policy[np.newaxis], **stop, phase="explore", feasible=False, connected=connected, carry=carry)

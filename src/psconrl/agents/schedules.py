@@ -1,8 +1,8 @@
 """When a plan ends, as fields of the plan: the published schedules.
 
-    TSDE (Ouyang et al. 2017)        length T_{k-1} + 1, or N(s, a) > 2 N_{t_k}(s, a) for some pair
-    doubling (UCRL2, Jaksch 2010)    v_k(s, a) >= max(1, N_k(s, a)) for the pair just played
-    fixed                            a given number of steps
+TSDE (Ouyang et al. 2017)        length T_{k-1} + 1, or N(s, a) > 2 N_{t_k}(s, a) for some pair
+doubling (UCRL2, Jaksch 2010)    v_k(s, a) >= max(1, N_k(s, a)) for the pair just played
+fixed                            a given number of steps
 """
 
 import math

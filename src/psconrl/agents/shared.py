@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.inner import BestPolicy, best_policy
@@ -46,7 +46,7 @@ def keep_basis(memory: Memory, key: str = "basis") -> dict[str, Ints]:
 def empirical_transitions(memory: Memory) -> Floats:
     """p_hat (S, A, S); pairs never visited lead uniformly to the states seen so far."""
     p = memory.mean_transitions()
-    seen = memory.counts.any(axis=(0, 1)) | memory.visits.any(axis=1)
+    seen: Bools = memory.counts.any(axis=(0, 1)) | memory.visits.any(axis=1)
     seen[memory.state] = True
     p[memory.visits == 0] = seen / seen.sum()
     return p
@@ -68,5 +68,3 @@ def to_least_visited(transitions: Floats, visits: Ints) -> tuple[Floats, bool]:
     policy[found] = 0.0
     policy[found, actions[found]] = 1.0
     return policy, len(found) == S
-
-

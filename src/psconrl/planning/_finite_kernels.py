@@ -51,9 +51,7 @@ def backward(lower: Floats, width: Floats, rest: Floats, c: Floats, H: int) -> t
 
 
 @njit
-def forward(
-    lower: Floats, width: Floats, rest: Floats, actions: Ints, orders: Ints, start: int
-) -> Floats:
+def forward(lower: Floats, width: Floats, rest: Floats, actions: Ints, orders: Ints, start: int) -> Floats:
     """Where the policy is in the models that it believes in: the laws (H, S), from a start state."""
     H, S = actions.shape
     law = np.zeros((H, S))

@@ -36,9 +36,7 @@ class FinitePlan:
     gap: float
 
 
-def solve_finite(
-    intervals: Intervals, costs: Floats, budgets: Floats, H: int, start: int
-) -> FinitePlan:
+def solve_finite(intervals: Intervals, costs: Floats, budgets: Floats, H: int, start: int) -> FinitePlan:
     """min E sum_h c_0 s.t. E sum_h c_i <= budgets_i, over policies and models in the set.
 
     costs (m + 1, S, A), budgets (m,) for the whole horizon.
@@ -50,7 +48,11 @@ def solve_finite(
         bound = search.price(np.ones(1))
         column = search.columns[-1]
         return FinitePlan(
-            True, search.policy(np.ones(1), np.ones(1)), H * float(column.J[0]), np.zeros(0), float(column.J[0] - bound)
+            True,
+            search.policy(np.ones(1), np.ones(1)),
+            H * float(column.J[0]),
+            np.zeros(0),
+            float(column.J[0] - bound),
         )
     safe = generate(search, per_step, margin=True)
     if -safe.objective < -TOLERANCE:
@@ -79,7 +81,7 @@ class _Search:
         self.costs, self.H, self.start = costs, H, start
         self.columns: list[_Column] = []
 
-    def price(self, weights: Floats) -> float:
+    def price(self, weights: Floats, fresh: bool = False) -> float:
         """Add the policy and models with the least sum_i weights_i J_i; that least value is a lower bound."""
         from psconrl.planning._finite_kernels import backward, forward
 

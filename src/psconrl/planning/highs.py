@@ -93,6 +93,7 @@ def _attempt(
         "solver": "simplex",
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
+        "small_matrix_value": 1e-12,  # by default entries up to 1e-9 are taken for zero
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)

@@ -56,7 +56,8 @@ def solve_optimistic(
         join: weight of the rare moves that join several recurrent classes.
 
     Returns:
-        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in.
+        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive
+        margin, which is the largest over all models of the set.
 
     Raises:
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.

@@ -119,7 +119,7 @@ def solve_by_policies(matrix: sparse.csr_array, costs: Floats, thresholds: Float
     tau, m = units.thresholds, len(thresholds)
     search = _Search(_Model(matrix, units.costs.reshape(m + 1, -1)))
     if m == 0:
-        bound = search.price(np.ones(1))
+        bound = search.price(np.ones(1), fresh=True)
         best = search.columns[-1]
         gap = float(best.J[0] - bound)
         nothing = np.zeros(0)
@@ -193,9 +193,10 @@ def _generate(search: _Search, tau: Floats, *, margin: bool) -> _Optimum:
     m = len(tau)
     prices = np.full(m, 1.0 / m) if margin else np.zeros(m)
     bound, proof = -np.inf, prices
-    for _ in range(_ROUNDS):
+    for step in range(_ROUNDS):
         known = len(search.columns)
-        found = search.price(np.append(0.0 if margin else 1.0, prices)) - float(prices @ tau)
+        weights = np.append(0.0 if margin else 1.0, prices)
+        found = search.price(weights, fresh=step == 0) - float(prices @ tau)
         if found > bound:
             bound, proof = found, prices
         optimum = _master(np.array([column.J for column in search.columns]), tau, margin=margin)
@@ -249,20 +250,25 @@ class _Search:
         self.columns: list[_Column] = []
         self.iterations = 0
 
-    def price(self, weights: Floats) -> float:
-        """Find the policy with the least average of sum_i weights_i c_i; a lower bound of that average."""
+    def price(self, weights: Floats, *, fresh: bool) -> float:
+        """Find the policy with the least average of sum_i weights_i c_i; a lower bound of that average.
+
+        It starts from the best column, or, if `fresh` and that is better, from a policy made for these weights.
+        """
         model = self.model
         c = weights @ model.costs
+        starts = []
+        if fresh:
+            starts.append(_Evaluated.of(model, c, _first_policy(model, c), np.ones(model.S)))
         if self.columns:
             last = min(reversed(self.columns), key=lambda column: float(weights @ column.J))
-            policy, law = last.policy, last.law
-        else:
-            policy, law = _first_policy(model, c), np.ones(model.S)
-        found = _policy_iteration(model, c, policy, law)
+            starts.append(_Evaluated.of(model, c, last.policy, last.law))
+        found = _policy_iteration(model, c, min(starts, key=lambda start: start.g))
         self.iterations += found.iterations
-        J = model.costs[:, model.pairs(found.policy)] @ found.law
+        policy, law = found.policy.policy, found.policy.law
+        J = model.costs[:, model.pairs(policy)] @ law
         if all(np.abs(J - column.J).max() > _SAME for column in self.columns):
-            self.columns.append(_Column(found.policy, found.law, J))
+            self.columns.append(_Column(policy, law, J))
         return found.bound
 
     def occupancy(self, weights: Floats) -> Floats:
@@ -320,16 +326,6 @@ class _Model:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """The best policy (S,) of policy iteration, its law, and a lower bound of the least average."""
-
-    policy: Ints
-    law: Floats
-    bound: float
-    iterations: int
-
-
-@dataclass(frozen=True, eq=False)
 class _Evaluated:
     """A policy (S,) with one recurrent class: its law (S,), average g and bias h (S,), law @ h = 0."""
 
@@ -346,10 +342,9 @@ class _Evaluated:
         h = chain.collected(own - g)
         return _Evaluated(policy, chain.law, g, h - chain.law @ h)
 
-    def improves_on(self, last: _Evaluated, scale: float) -> bool:
+    def improves_on(self, last: _Evaluated, c: Floats) -> bool:
         """Whether (g, h) is less, lexicographically; biases compare only if the class is the same."""
-        noise = _SAME * scale
-        if abs(self.g - last.g) > noise:
+        if abs(self.g - last.g) > _SAME * float(np.ptp(c)):
             return self.g < last.g
         return (
             float(np.abs(self.law - last.law).sum()) < _SAME_LAW
@@ -357,43 +352,57 @@ class _Evaluated:
         )
 
 
-def _policy_iteration(model: _Model, c: Floats, policy: Ints, law: Floats) -> _Found:
-    """The policy with the least average of c (S * A,), from one with a single recurrent class.
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The best policy of policy iteration, and a lower bound of the least average."""
 
-    law: any guess of where it spends its time. Where rounding hides what is better, steps are taken in good
-    faith, until a policy returns or _PATIENCE of them are spent.
+    policy: _Evaluated
+    bound: float
+    iterations: int
+
+
+def _policy_iteration(model: _Model, c: Floats, now: _Evaluated) -> _Found:
+    """The policy with the least average of c (S * A,), from a given one.
+
+    Where rounding hides what is better, steps are taken in good faith, until a policy returns or _PATIENCE of
+    them are spent.
     """
-    scale = float(np.ptp(c)) or 1.0
-    now = best = _Evaluated.of(model, c, policy, law)
-    seen, bound, faith, steps = {hash(policy.tobytes())}, -np.inf, 0, 1
-    while steps < _ROUNDS:
-        after, found = _step(model, c, now, _swept(model, c - now.g, now.h))
-        bound, steps = max(bound, found), steps + 1
-        if best.g - bound <= OPTIMAL * scale:
-            break
-        if not after.improves_on(now, scale):
-            after, found = _step(model, c, now, now.h)
-            bound, steps = max(bound, found), steps + 1
-            faith += not after.improves_on(now, scale)
+    close = OPTIMAL * (float(np.ptp(c)) or 1.0)
+    seen = {hash(now.policy.tobytes())}
+    best, bound, faith, steps = now, -np.inf, 0, 1
+    while steps < _ROUNDS and faith <= _PATIENCE:
+        after = now
+        for v in (_swept(model, c - now.g, now.h), now.h):
+            advantage, noise = _advantages(model, c - now.g, v)
+            bound = max(bound, now.g + float(advantage.min()))
+            if best.g - bound <= close:
+                return _Found(best, bound, steps)
+            after = _moved(model, c, now, _improved(model, advantage, noise, now.policy))
+            steps += after is not now
+            if after.improves_on(now, c):
+                break
+        else:
+            faith += 1
         name = hash(after.policy.tobytes())
-        if best.g - bound <= OPTIMAL * scale or name in seen or faith > _PATIENCE:
+        if name in seen:
             break
         seen.add(name)
         now = after
         best = min(best, now, key=lambda policy: policy.g)
-    return _Found(best.policy, best.law, bound, steps)
+    return _Found(best, bound, steps)
 
 
-def _step(model: _Model, c: Floats, now: _Evaluated, v: Floats) -> tuple[_Evaluated, float]:
-    """The policy that is best for v, evaluated; and the lower bound that v proves."""
+def _advantages(model: _Model, excess: Floats, v: Floats) -> tuple[Floats, Floats]:
+    """c - g + sum p (v(s') - v(s)) of all pairs, and how large its rounding may be."""
     drift, size = model.drift(v)
-    advantage = c - now.g + drift
-    policy = _improved(model, advantage, _RANK * (np.abs(c - now.g) + size), now.policy)
-    bound = now.g + float(advantage.min())
+    return excess + drift, _RANK * (np.abs(excess) + size)
+
+
+def _moved(model: _Model, c: Floats, now: _Evaluated, policy: Ints) -> _Evaluated:
+    """The next policy, evaluated."""
     if np.array_equal(policy, now.policy):
-        return now, bound
-    policy, law = _with_one_class(model, c, policy, now.law)
-    return _Evaluated.of(model, c, policy, law), bound
+        return now
+    return _Evaluated.of(model, c, *_with_one_class(model, c, policy, now.law))
 
 
 def _swept(model: _Model, excess: Floats, v: Floats) -> Floats:

@@ -70,16 +70,15 @@ class Learner:
         plan = self.agent.plan(memory, self.planning)
         self.clock[1] = 0
         self._adopt(plan)
-        if self.t + 1 >= self._next_snapshot():
-            self.snapshots.append(Snapshot(self.t, plan.policy.copy(), self.visits.copy()))
+        # The newest plan is always among the snapshots; it stays if it came late enough after the one before.
+        if len(self.snapshots) > 1 and self.snapshots[-1].start + 1 < self._next_snapshot(self.snapshots[-2]):
+            self.snapshots.pop()
+        self.snapshots.append(Snapshot(self.t, plan.policy.copy(), self.visits.copy()))
         return plan
 
-    def _next_snapshot(self) -> float:
-        """Steps from which on the next plan is kept: evenly spaced in the logarithm of time."""
-        if not self.snapshots:
-            return 0.0
-        last = self.snapshots[-1].start + 1
-        return last * float(self.horizon + 1) ** (1.0 / SNAPSHOTS) + 1e-9
+    def _next_snapshot(self, last: Snapshot) -> float:
+        """The step from which on the snapshot after `last` stays: evenly spaced in the logarithm of time."""
+        return (last.start + 1) * float(self.horizon + 1) ** (1.0 / SNAPSHOTS)
 
     def _adopt(self, plan: Plan) -> None:
         self.current = plan

@@ -32,7 +32,7 @@ class Run:
         episodes: structured array with start, length, phase, feasible, connected, reason, value, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s'), (S, A, S).
-        snapshots: about 40 plans, evenly spaced in the logarithm of time.
+        snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
         state: what to continue from, plain values.
     """
 
@@ -48,6 +48,11 @@ class Run:
     counts: Ints
     snapshots: tuple[Snapshot, ...]
     state: dict[str, Any] = field(repr=False)
+
+    @property
+    def policy(self) -> Floats:
+        """The policy (L, S, A) of the last plan."""
+        return self.snapshots[-1].policy
 
     @property
     def regret(self) -> Floats:

@@ -11,7 +11,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP
 from psconrl.planning.evaluation import evaluate
-from psconrl.simulation.learner import REASONS, Learner, Rows, cumulated
+from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run
 
 CHECKPOINTS = 500
@@ -69,8 +69,6 @@ class _Simulation:
         if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise ValueError(f"{problem} does not fit {cmdp}")
         cmdp.problem()  # asks for costs in [0, 1]
-        if horizon < 1:
-            raise ValueError(f"horizon is {horizon}; it must be at least 1")
         self.cmdp, self.evaluate_policies = cmdp, evaluate_policies
         self.learner = Learner(agent, horizon, seed)
         self.run_plan = _kernel(compiled)
@@ -84,12 +82,9 @@ class _Simulation:
         )
         self.optimum = np.nan if optimum is None else float(optimum)
         self.levels = np.append(self.optimum, cmdp.thresholds)
-        G = min(CHECKPOINTS if checkpoints is None else checkpoints, horizon)
-        if G < 1:
-            raise ValueError(f"checkpoints is {checkpoints}; it must be at least 1")
-        self.grid: Ints = (np.arange(1, G + 1) * horizon) // G
+        self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((2, cmdp.m + 1))
-        self.curves = np.full((2, cmdp.m + 1, G), np.nan)
+        self.curves = np.full((2, cmdp.m + 1, len(self.grid)), np.nan)
         start = int(np.searchsorted(np.cumsum(cmdp.initial), self.learner.environment.random(), side="right"))
         self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
 
@@ -151,6 +146,16 @@ class _Simulation:
             snapshots=tuple(learner.snapshots),
             state=state,
         )
+
+
+def time_grid(horizon: int, checkpoints: int | None) -> Ints:
+    """Evenly spaced times, the last is the horizon; 500 by default, and never more than there are steps."""
+    if horizon < 1:
+        raise ValueError(f"horizon is {horizon}; it must be at least 1")
+    if checkpoints is not None and checkpoints < 1:
+        raise ValueError(f"checkpoints is {checkpoints}; it must be at least 1")
+    G = min(CHECKPOINTS if checkpoints is None else checkpoints, horizon)
+    return np.arange(1, G + 1) * horizon // G
 
 
 def _kernel(compiled: bool) -> Callable[..., int]:

@@ -1,0 +1,112 @@
+"""Models and costs from Gymnasium environments.
+
+Costs come from a user's function costs(s, a, s_next, reward, info) -> (c_0, c_1, ..., c_m), or, without one, from the
+environment: c_0 = (high - reward) / (high - low) with reward_range = (low, high), and c_1, ... from info["cost"].
+A function with fewer parameters gets the first of them: costs(s, a, s_next), for instance.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats
+from psconrl.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    from psconrl.cmdp import CMDP
+
+CostFunction = Callable[..., ArrayLike]
+MoveCosts = Callable[[int, int, int, float, Mapping[str, Any]], Floats]
+
+
+def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | None, m: int | None) -> MoveCosts:
+    """How a step is charged: (s, a, s_next, reward, info) -> (m + 1,); m None: as many as there are."""
+    if costs is not None:
+        return _user_costs(costs, m)
+    if reward_range is None:
+        raise ValueError(
+            "give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]"
+        )
+    low, high = (float(bound) for bound in reward_range)
+    if not low < high:
+        raise ValueError(f"reward_range is {reward_range}; its first number must be below its second")
+
+    def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
+        if not low <= reward <= high:
+            raise ValueError(f"the reward {reward} lies outside reward_range {reward_range}")
+        auxiliary = np.atleast_1d(np.asarray(info.get("cost", ()), dtype=np.float64))
+        return _checked(np.append((high - reward) / (high - low), auxiliary), m, 'info["cost"]')
+
+    return charge
+
+
+def _user_costs(costs: CostFunction, m: int | None) -> MoveCosts:
+    parameters = inspect.signature(costs).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    given = 5 if variadic else min(len(positional), 5)
+
+    def charge(*step: Any) -> Floats:
+        return _checked(np.atleast_1d(np.asarray(costs(*step[:given]), dtype=np.float64)), m, "costs(...)")
+
+    return charge
+
+
+def _checked(costs: Floats, m: int | None, what: str) -> Floats:
+    if m is not None and costs.shape != (m + 1,):
+        raise ValueError(
+            f"{what} gives {costs.size} costs in all, main cost included; with {m} thresholds there must be {m + 1}"
+        )
+    if not ((costs >= 0) & (costs <= 1)).all():
+        raise ValueError(f"{what} gives {costs}; learners need costs in [0, 1]")
+    return costs
+
+
+def from_table(
+    env: Any,
+    costs: CostFunction | None = None,
+    thresholds: ArrayLike = (),
+    reward_range: tuple[float, float] | None = None,
+) -> CMDP:
+    """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
+    from psconrl.cmdp import CMDP
+
+    table = getattr(env.unwrapped, "P", None)
+    if table is None:
+        raise InvalidModelError(
+            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
+        )
+    S, A = len(table), len(table[0])
+    law = _start_law(env, S)
+    if costs is None and reward_range is None:
+        rewards = [float(r) for s in range(S) for a in range(A) for _, _, r, _ in table[s][a]]
+        reward_range = (min(rewards), max(max(rewards), min(rewards) + 1.0))
+    charge = move_costs(costs, reward_range, None)
+    p: Floats = np.zeros((S, A, S))
+    spent: Floats | None = None
+    for s in range(S):
+        for a in range(A):
+            for probability, x, reward, terminated in table[s][a]:
+                c = charge(s, a, int(x), float(reward), {})
+                if spent is None:
+                    spent = np.zeros((len(c), S, A, S))
+                to = probability * (law if terminated else np.eye(1, S, int(x))[0])
+                p[s, a] += to
+                spent[:, s, a] += c[:, np.newaxis] * to
+    assert spent is not None
+    # Outcomes that end in the same state but cost differently are charged their mean.
+    per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
+    return CMDP(p, per_move, thresholds, initial=law)
+
+
+def _start_law(env: Any, S: int) -> Floats:
+    law = getattr(env.unwrapped, "initial_state_distrib", None)
+    if law is None:
+        raise InvalidModelError(f"{env} does not say where it starts (env.unwrapped.initial_state_distrib)")
+    law = np.asarray(law, dtype=np.float64)
+    return law / law.sum()

@@ -1,0 +1,94 @@
+"""The fast planner against the careful one."""
+
+import numpy as np
+import pytest
+
+import psconrl
+from psconrl import structure
+from psconrl.cmdp import CMDP
+from psconrl.planning import best_policy, evaluate, solve
+from tests.planning.reference import by_linprog, cut_rows, random_cmdps
+
+
+@pytest.mark.parametrize("name", ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"])
+def test_the_same_answer_as_solve(name: str) -> None:
+    cmdp = psconrl.make(name)
+    careful, fast = solve(cmdp), best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7)
+    assert fast.feasible
+    assert fast.connected
+    assert fast.policy is not None
+    assert fast.value == pytest.approx(careful.value, abs=1e-9)
+    averages = evaluate(cmdp, fast.policy).average_costs.max(axis=1)
+    assert averages[0] <= careful.value + 2e-7
+    assert (averages[1:] <= cmdp.thresholds + 2e-7).all()
+    warm = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7, basis=fast.basis)
+    assert warm.value == pytest.approx(fast.value, abs=1e-10)
+
+
+def test_random_models() -> None:
+    """Values of the stateless program to 1e-7, from a basis of another model as well as from none."""
+    for cmdp in random_cmdps(50, entropy=7):
+        if not structure.communicating(cmdp):
+            continue
+        wanted = solve(cmdp)
+        found = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7)
+        near = cut_rows(0.9 * cmdp.to_dense().transitions + 0.1 / cmdp.S)  # type: ignore[operator]
+        other = CMDP(near, cmdp.costs, cmdp.thresholds)
+        start = best_policy(other.matrix, cmdp.costs, cmdp.thresholds, join=1e-7).basis
+        for plan in (found, best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7, basis=start)):
+            assert plan.feasible == wanted.feasible
+            if plan.policy is None:
+                assert np.isnan(plan.value)
+                assert plan.basis is None
+                continue
+            assert plan.value == pytest.approx(wanted.value, abs=1e-7)
+            averages = evaluate(cmdp, plan.policy).average_costs.max(axis=1)
+            limits = np.append(wanted.value, cmdp.thresholds)
+            assert (averages <= limits + 1e-6).all(), cmdp
+
+
+def test_limits_that_can_just_be_met_are_feasible() -> None:
+    for theta in (0.3, 0.6, 0.9):
+        toy = psconrl.make("toy", theta=theta, tau=1 / (1 + theta))
+        assert best_policy(toy.matrix, toy.costs, toy.thresholds, join=1e-3).feasible
+        below = toy.replace(thresholds=toy.thresholds - 1e-6)
+        assert not best_policy(below.matrix, below.costs, below.thresholds, join=1e-3).feasible
+
+
+def test_states_without_a_way_into_the_optimum_play_uniformly() -> None:
+    p = np.zeros((3, 2, 3))
+    p[:2, :, 0], p[2, :, 2] = 1.0, 1.0
+    cmdp = CMDP(p, [[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]])
+    plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+    assert not plan.connected
+    assert plan.policy is not None
+    np.testing.assert_array_equal(plan.policy[2], [0.5, 0.5])
+    assert plan.value == 0
+
+
+def test_several_classes_are_joined_with_the_given_weight() -> None:
+    p = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    c = np.array([[[0.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]])
+    cmdp = CMDP(p, c, [0.5])
+    plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=0.01)
+    assert plan.classes == 2
+    assert plan.policy is not None
+    averages = evaluate(cmdp, plan.policy).average_costs
+    assert (averages[0] <= 0.5 + 0.01).all()
+    assert (averages[1] <= 0.5 + 1e-12).all()
+
+
+def test_the_program_is_stateless_whatever_the_model() -> None:
+    """Models that do not communicate: the value of the stateless program, as scipy finds it."""
+    compared = 0
+    for cmdp in random_cmdps(60, entropy=8):
+        if not structure.communicating(cmdp):
+            plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+            other = by_linprog(cmdp, stateless=True)
+            assert plan.feasible == (other.margin >= 0)
+            if plan.feasible:
+                compared += 1
+                assert plan.value == pytest.approx(other.value, abs=1e-7)
+                assert plan.policy is not None
+                np.testing.assert_allclose(plan.policy.sum(axis=1), 1.0)
+    assert compared > 5
