@@ -9,7 +9,8 @@ from scipy.optimize import linprog
 from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.graph import is_communicating
-from psconrl.planning.highs import run
+from psconrl.planning import BestPolicy, best_policy
+from psconrl.planning.highs import Basis, run
 from psconrl.planning.program import occupancy_program
 
 
@@ -100,6 +101,12 @@ def certified_margin(cmdp: CMDP) -> float:
     weights = (-run(program.margin).row_duals[program.constraint_rows]).clip(0.0)
     excess = cmdp.replace(costs=np.concatenate([np.zeros((1, cmdp.S, cmdp.A)), cmdp.costs[1:]]))
     return -certified_value(excess, weights / weights.sum())
+
+
+def fast_plan(cmdp: CMDP, join: float, basis: Basis | None = None) -> BestPolicy:
+    """The fast planner's answer for a model."""
+    transitions = cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S)
+    return best_policy(transitions, cmdp.costs, cmdp.thresholds, join=join, basis=basis)
 
 
 def cut_rows(p: Floats) -> Floats:

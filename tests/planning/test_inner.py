@@ -1,19 +1,23 @@
 """The fast planner against the careful one."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 import psconrl
 from psconrl import structure
 from psconrl.cmdp import CMDP
-from psconrl.planning import best_policy, evaluate, solve
-from tests.planning.reference import by_linprog, cut_rows, random_cmdps
+from psconrl.graph import closed_classes
+from psconrl.planning import _kernels, evaluate, solve
+from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
 
 
 @pytest.mark.parametrize("name", ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"])
 def test_the_same_answer_as_solve(name: str) -> None:
     cmdp = psconrl.make(name)
-    careful, fast = solve(cmdp), best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7)
+    careful, fast = solve(cmdp), fast_plan(cmdp, join=1e-7)
     assert fast.feasible
     assert fast.connected
     assert fast.policy is not None
@@ -21,7 +25,7 @@ def test_the_same_answer_as_solve(name: str) -> None:
     averages = evaluate(cmdp, fast.policy).average_costs.max(axis=1)
     assert averages[0] <= careful.value + 2e-7
     assert (averages[1:] <= cmdp.thresholds + 2e-7).all()
-    warm = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7, basis=fast.basis)
+    warm = fast_plan(cmdp, join=1e-7, basis=fast.basis)
     assert warm.value == pytest.approx(fast.value, abs=1e-10)
 
 
@@ -31,11 +35,11 @@ def test_random_models() -> None:
         if not structure.communicating(cmdp):
             continue
         wanted = solve(cmdp)
-        found = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7)
-        near = cut_rows(0.9 * cmdp.to_dense().transitions + 0.1 / cmdp.S)  # type: ignore[operator]
+        found = fast_plan(cmdp, join=1e-7)
+        near = cut_rows(0.9 * cmdp.to_dense().transitions + 0.1 / cmdp.S)
         other = CMDP(near, cmdp.costs, cmdp.thresholds)
-        start = best_policy(other.matrix, cmdp.costs, cmdp.thresholds, join=1e-7).basis
-        for plan in (found, best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-7, basis=start)):
+        start = fast_plan(other, join=1e-7).basis
+        for plan in (found, fast_plan(cmdp, join=1e-7, basis=start)):
             assert plan.feasible == wanted.feasible
             if plan.policy is None:
                 assert np.isnan(plan.value)
@@ -47,19 +51,33 @@ def test_random_models() -> None:
             assert (averages <= limits + 1e-6).all(), cmdp
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_one_class_is_what_the_graph_says(seed: int) -> None:
+    """The compiled walk, its plain twin, and the closed classes of the flow."""
+    rng = np.random.default_rng(seed)
+    S, A = int(rng.integers(2, 9)), 2
+    P = cut_rows(rng.dirichlet(np.full(S, 0.05), size=S * A))
+    mu = rng.dirichlet(np.full(S * A, 0.3)).reshape(S, A)
+    kernel: Any = _kernels.one_class
+    mass = mu.sum(axis=1) > 0
+    flow = np.einsum("sa,sax->sx", mu, P.reshape(S, A, S))[np.ix_(mass, mass)]
+    wanted = len(closed_classes(sparse.csr_array(flow > 1e-14, dtype=np.float64))) == 1
+    assert kernel(mu, P, 1e-14) == kernel.py_func(mu, P, 1e-14) == wanted
+
+
 def test_limits_that_can_just_be_met_are_feasible() -> None:
     for theta in (0.3, 0.6, 0.9):
         toy = psconrl.make("toy", theta=theta, tau=1 / (1 + theta))
-        assert best_policy(toy.matrix, toy.costs, toy.thresholds, join=1e-3).feasible
+        assert fast_plan(toy, join=1e-3).feasible
         below = toy.replace(thresholds=toy.thresholds - 1e-6)
-        assert not best_policy(below.matrix, below.costs, below.thresholds, join=1e-3).feasible
+        assert not fast_plan(below, join=1e-3).feasible
 
 
 def test_states_without_a_way_into_the_optimum_play_uniformly() -> None:
     p = np.zeros((3, 2, 3))
     p[:2, :, 0], p[2, :, 2] = 1.0, 1.0
     cmdp = CMDP(p, [[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]])
-    plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+    plan = fast_plan(cmdp, join=1e-3)
     assert not plan.connected
     assert plan.policy is not None
     np.testing.assert_array_equal(plan.policy[2], [0.5, 0.5])
@@ -70,7 +88,7 @@ def test_several_classes_are_joined_with_the_given_weight() -> None:
     p = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
     c = np.array([[[0.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]])
     cmdp = CMDP(p, c, [0.5])
-    plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=0.01)
+    plan = fast_plan(cmdp, join=0.01)
     assert plan.classes == 2
     assert plan.policy is not None
     averages = evaluate(cmdp, plan.policy).average_costs
@@ -83,7 +101,7 @@ def test_the_program_is_stateless_whatever_the_model() -> None:
     compared = 0
     for cmdp in random_cmdps(60, entropy=8):
         if not structure.communicating(cmdp):
-            plan = best_policy(cmdp.matrix, cmdp.costs, cmdp.thresholds, join=1e-3)
+            plan = fast_plan(cmdp, join=1e-3)
             other = by_linprog(cmdp, stateless=True)
             assert plan.feasible == (other.margin >= 0)
             if plan.feasible:

@@ -102,13 +102,22 @@ def test_all_vertices_of_the_set(seed: int, S: int, m: int, shape: int) -> None:
 
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(0, 1))
-def test_against_every_chain(seed: int, m: int) -> None:
+def test_against_every_chain_of_two_states(seed: int, m: int) -> None:
+    check_every_chain(seed, 2, m)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_against_every_chain_of_three_states(seed: int) -> None:
+    check_every_chain(seed, 3, seed % 2)
+
+
+def check_every_chain(seed: int, S: int, m: int) -> None:
     """No linear program at all: all deterministic policies in all vertex models, to 1e-8.
 
     Without constraints the best of them is optimal. With one, the optimum is the largest over prices of the best
-    chain at that price; that is a concave, piecewise linear function, whose kinks are where two chains are equal.
+    chain at that price, a concave function.
     """
-    p_hat, radius, costs, thresholds = case(seed, 2, m, 2)
+    p_hat, radius, costs, thresholds = case(seed, S, m, 2)
     solution = solve_optimistic(p_hat, radius, costs, thresholds)
     averages = all_averages(extended(p_hat, radius, costs, thresholds))
     if m == 0:
@@ -118,15 +127,19 @@ def test_against_every_chain(seed: int, m: int) -> None:
     assert solution.margin == pytest.approx(-excess.min(), abs=1e-8)
     if not solution.feasible:
         return
-    i, j = np.triu_indices(len(excess), 1)
-    i, j = i[excess[i] != excess[j]], j[excess[i] != excess[j]]
-    prices = np.append((averages[j, 0] - averages[i, 0]) / (excess[i] - excess[j]), 0.0)
-    prices = np.unique(prices[prices >= 0])
-    dual = (averages[:, 0] + prices[:, np.newaxis] * excess).min(axis=1)
-    assert solution.value == pytest.approx(dual.max(), abs=1e-8)
-    assert solution.multipliers[0] == pytest.approx(prices[dual.argmax()], abs=1e-6) or np.isclose(
-        (averages[:, 0] + solution.multipliers[0] * excess).min(), dual.max(), atol=1e-8
-    )
+
+    def dual(price: float) -> float:
+        return float((averages[:, 0] + price * excess).min())
+
+    low, high = 0.0, 1.0 / max(solution.margin, 1e-3)
+    for _ in range(100):  # the optimum is where the best chain turns from spending too much to too little
+        price = (low + high) / 2
+        if excess[np.argmin(averages[:, 0] + price * excess)] > 0:
+            low = price
+        else:
+            high = price
+    assert solution.value == pytest.approx(dual(high), abs=1e-8)
+    assert dual(float(solution.multipliers[0])) == pytest.approx(solution.value, abs=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -143,7 +156,7 @@ def test_no_sampled_member_does_better(seed: int) -> None:
         p = lower.copy()
         for s, a in np.ndindex(S, 3):
             for j in rng.permutation(S):
-                p[s, a, j] += min(upper[s, a, j] - lower[s, a, j], 1 - p[s, a].sum())
+                p[s, a, j] += max(0.0, min(upper[s, a, j] - lower[s, a, j], 1 - p[s, a].sum()))
         other = solve(CMDP(p, costs, thresholds))
         assert not other.feasible or other.value >= solution.value - 1e-9
 
@@ -152,7 +165,7 @@ def test_radius_zero_is_the_known_model() -> None:
     for name in ("marsrover-4x4", "marsrover-8x8", "box", "queue"):
         cmdp = psconrl.make(name)
         p = cmdp.to_dense().transitions
-        solution = solve_optimistic(p, np.zeros((cmdp.S, cmdp.A)), cmdp.costs, cmdp.thresholds)  # type: ignore[arg-type]
+        solution = solve_optimistic(p, np.zeros((cmdp.S, cmdp.A)), cmdp.costs, cmdp.thresholds)
         assert solution.value == pytest.approx(solve(cmdp).value, abs=1e-9)
         np.testing.assert_allclose(solution.transitions, p, atol=1e-12)  # type: ignore[arg-type]
 

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from psconrl.agents.c_ucrl import CUCRL as CUCRL
+    from psconrl.agents.catalogue import find as find
+    from psconrl.agents.catalogue import preset as preset
+    from psconrl.agents.catalogue import registry as registry
     from psconrl.agents.check import check_agent as check_agent
     from psconrl.agents.cmdp_psrl import CMDPPSRL as CMDPPSRL
     from psconrl.agents.conrl import ConRL as ConRL
@@ -15,9 +18,6 @@ if TYPE_CHECKING:
     from psconrl.agents.psconrl import PSConRL as PSConRL
     from psconrl.agents.reference import Optimal as Optimal
     from psconrl.agents.reference import Uniform as Uniform
-    from psconrl.agents.registry import find as find
-    from psconrl.agents.registry import preset as preset
-    from psconrl.agents.registry import registry as registry
     from psconrl.agents.tsde import TSDE as TSDE
     from psconrl.agents.ucrl_cmdp import UCRLCMDP as UCRLCMDP
 
@@ -35,9 +35,9 @@ _HOME = {
     "Memory": "contract",
     "Plan": "contract",
     "check_agent": "check",
-    "find": "registry",
-    "preset": "registry",
-    "registry": "registry",
+    "find": "catalogue",
+    "preset": "catalogue",
+    "registry": "catalogue",
 }
 
 __all__ = list(_HOME)

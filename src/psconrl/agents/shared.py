@@ -14,10 +14,9 @@ def plan_in(
     transitions: Floats, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, key: str = "basis"
 ) -> BestPolicy:
     """The best policy in a believed model (S, A, S), started from the basis of the plan before."""
-    S = transitions.shape[0]
     length = min(stop["max_length"], max(memory.horizon - memory.t, 1))
     return best_policy(
-        sparse.csr_array(transitions.reshape(-1, S)),
+        transitions,
         costs,
         thresholds,
         join=1.0 / np.sqrt(max(length, 4)),
@@ -46,7 +45,7 @@ def keep_basis(memory: Memory, key: str = "basis") -> dict[str, Ints]:
 def empirical_transitions(memory: Memory) -> Floats:
     """p_hat (S, A, S); pairs never visited lead uniformly to the states seen so far."""
     p = memory.mean_transitions()
-    seen: Bools = memory.counts.any(axis=(0, 1)) | memory.visits.any(axis=1)
+    seen: Bools = np.asarray(memory.counts.any(axis=(0, 1)) | memory.visits.any(axis=1))
     seen[memory.state] = True
     p[memory.visits == 0] = seen / seen.sum()
     return p

@@ -75,3 +75,47 @@ def absorb(P: Floats, R: Floats, V: Floats, kept: int) -> None:
             for j in range(k):
                 value += P[k, j] * V[j, d]
             V[k, d] = value / out[k]
+
+
+@njit
+def one_class(mu: Floats, P: Floats, support: float) -> bool:
+    """Whether the ratio policy of mu (S, A) has one closed class on its support in a model (S * A, S).
+
+    Flows below `support` connect nothing.
+    """
+    S, A = mu.shape
+    flow = np.zeros((S, S))
+    mass = np.zeros(S)
+    for s in range(S):
+        for a in range(A):
+            if mu[s, a] > support:
+                mass[s] += mu[s, a]
+                for x in range(S):
+                    flow[s, x] += mu[s, a] * P[s * A + a, x]
+    # Walk from the likeliest state: its class is closed and alone if all that it reaches leads back to it, and
+    # every other state with mass leads to it.
+    root = np.argmax(mass)
+    backward = np.zeros(S, dtype=np.bool_)
+    forward = np.zeros(S, dtype=np.bool_)
+    stack = np.empty(S, dtype=np.int64)
+    for direction in range(2):
+        found = backward if direction == 0 else forward
+        found[root] = True
+        stack[0] = root
+        size = 1
+        while size > 0:
+            size -= 1
+            s = stack[size]
+            for x in range(S):
+                if mass[x] > 0.0 and not found[x]:
+                    linked = flow[x, s] > support if direction == 0 else flow[s, x] > support
+                    if linked:
+                        found[x] = True
+                        stack[size] = x
+                        size += 1
+    for s in range(S):
+        if mass[s] > 0.0 and not backward[s]:
+            return False
+        if forward[s] and not backward[s]:
+            return False
+    return True

@@ -12,14 +12,18 @@ for the final prices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl.planning.policies import _generate as generate
 from psconrl.planning.highs import TOLERANCE
 from psconrl.planning.optimistic import Intervals
+from psconrl.planning.policies import _generate
+
+generate: Callable[..., Any] = _generate  # any search with `columns` and `price` will do
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +85,11 @@ class _Search:
         self.costs, self.H, self.start = costs, H, start
         self.columns: list[_Column] = []
 
-    def price(self, weights: Floats, fresh: bool = False) -> float:
-        """Add the policy and models with the least sum_i weights_i J_i; that least value is a lower bound."""
+    def price(self, weights: Floats, *, enough: float = np.inf, fresh: bool = False) -> float:
+        """Add the policy and models with the least sum_i weights_i J_i; that least value is a lower bound.
+
+        `enough` and `fresh` steer searches by policy iteration; backward induction needs neither.
+        """
         from psconrl.planning._finite_kernels import backward, forward
 
         c = np.tensordot(weights, self.costs, axes=1)

@@ -93,7 +93,6 @@ def _attempt(
         "solver": "simplex",
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
-        "small_matrix_value": 1e-12,  # by default entries up to 1e-9 are taken for zero
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)
@@ -126,9 +125,7 @@ def _attempt(
     status = solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         nothing = np.full(columns, np.nan)
-        return "infeasible", Vertex(
-            "infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8)
-        )
+        return "infeasible", Vertex("infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8))
     if status != highspy.HighsModelStatus.kOptimal:
         return solver.modelStatusToString(status), None
     solution, found = solver.getSolution(), solver.getBasis()

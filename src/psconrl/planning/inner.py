@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats
+from psconrl.errors import SolverError
 from psconrl.planning.highs import Basis, run
-from psconrl.planning.policy import executable, joint_occupancy
-from psconrl.planning.program import best_vertex, cut, largest_margin, occupancy_program
+from psconrl.planning.policy import SUPPORT, complete, executable, joint_occupancy
+from psconrl.planning.program import CUT, best_vertex, dense_program, largest_margin
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,36 +30,53 @@ class BestPolicy:
 
 
 def best_policy(
-    matrix: sparse.csr_array, costs: Floats, thresholds: Floats, *, join: float, basis: Basis | None = None
+    transitions: Floats, costs: Floats, thresholds: Floats, *, join: float, basis: Basis | None = None
 ) -> BestPolicy:
-    """Plan in a model (S * A, S) with costs (m + 1, S, A): a pure function of its arguments.
+    """Plan in a model (S, A, S) with costs (m + 1, S, A): a pure function of its arguments.
 
     basis: what an earlier answer for a model of the same size gave; a good one saves most of the work and
     changes the answer only where several are optimal.
     """
-    model, m = cut(matrix), len(thresholds)
-    program = occupancy_program(model, costs, thresholds)
-    vertex = run(program.value, basis)
-    if vertex.status == "infeasible":
+    from psconrl.planning._kernels import one_class
+
+    S, A, _ = transitions.shape
+    m = len(thresholds)
+    P = transitions.reshape(S * A, S)
+    model = np.where(P > CUT, P, 0.0)
+    model /= model.sum(axis=1, keepdims=True)
+    program = dense_program(model, costs, thresholds)
+    try:
+        vertex = run(program.value, basis)
+        doubtful = vertex.status == "infeasible"
+    except SolverError:
+        doubtful = True
+    if doubtful:
         # Never on the word of a solver's tolerance: the margin decides.
         margin, safest = largest_margin(program)
         if margin < 0:
             return BestPolicy(False, None, np.nan, np.full(m, np.nan), None, 0, True)
         vertex = best_vertex(program, safest)
-    pairs, A = matrix.shape[0], matrix.shape[0] // matrix.shape[1]
+    mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
+    classes = 1
+    if one_class(mu, model, SUPPORT):
+        clean = np.where(mu > SUPPORT, mu, 0.0)
+        policy, connected = complete(clean, model, P)
+    else:
 
-    def joint() -> Floats | None:
-        margin, safest = largest_margin(program, vertex.basis)
-        strict = None if safest is None else (safest.x[:pairs].reshape(-1, A).clip(0.0), margin)
-        return joint_occupancy(matrix, model, costs, thresholds, strict)
+        def joint() -> Floats | None:
+            margin, safest = largest_margin(program, vertex.basis)
+            strict = None if safest is None else (safest.x[: S * A].reshape(S, A).clip(0.0), margin)
+            return joint_occupancy(uncut, cut_model, costs, thresholds, strict)
 
-    execution = executable(vertex.x[:pairs].reshape(-1, A).clip(0.0), model, matrix, joint=joint, join=join)
+        uncut, cut_model = sparse.csr_array(P), sparse.csr_array(model)
+        execution = executable(mu, cut_model, uncut, joint=joint, join=join)
+        policy, connected, classes = execution.policy, execution.connected, execution.classes
     return BestPolicy(
         True,
-        execution.policy,
+        policy,
         vertex.objective,
         (-vertex.row_duals[program.constraint_rows]).clip(0.0),
         vertex.basis,
-        execution.classes,
-        execution.connected,
+        classes,
+        connected,
     )

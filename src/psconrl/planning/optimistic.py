@@ -98,9 +98,7 @@ class Intervals:
         if center.ndim != 3 or center.shape[0] != center.shape[2]:
             raise InvalidModelError(f"p_hat has shape {center.shape}; it must be (S, A, S)")
         if r.shape not in (center.shape[:2], center.shape):
-            raise InvalidModelError(
-                f"radius has shape {r.shape}; it must be (S, A) = {center.shape[:2]} or (S, A, S)"
-            )
+            raise InvalidModelError(f"radius has shape {r.shape}; it must be (S, A) = {center.shape[:2]} or (S, A, S)")
         _checks.finite(center, "p_hat", "leave pairs never seen at zero, with radius 1")
         bad = ~(r >= 0)
         if bad.any():

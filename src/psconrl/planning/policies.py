@@ -1,13 +1,13 @@
 """Exact planning in large models: column generation over deterministic policies (Dantzig and Wolfe).
 
-The occupancy measures of a (weakly) communicating model are the mixtures of those of its deterministic policies
-with one recurrent class. With J_i(pi) the averages of such a policy, the occupancy program is, w_k >= 0,
+The occupancy measures of a (weakly) communicating model are the mixtures of those of its deterministic
+policies with one recurrent class. With J_i(pi) the averages of such a policy, the occupancy program is
 
-    min  sum_k w_k J_0(pi_k)     s.t.   sum_k w_k J_i(pi_k) <= tau_i  (i = 1..m),     sum_k w_k = 1
+    min  sum_k w_k J_0(pi_k)    s.t.   sum_k w_k J_i(pi_k) <= tau_i  (i = 1..m),    sum_k w_k = 1,   w >= 0
 
-and the margin is the largest gamma with sum_k w_k J_i(pi_k) + gamma <= tau_i. Few policies matter. The master is
-this program over the policies found so far; its prices lambda_i >= 0 of the constraints (for the margin they sum
-to one) ask for the policy with the least average of
+and the margin is the largest gamma with sum_k w_k J_i(pi_k) + gamma <= tau_i. Few policies matter. The master
+is this program over the policies found so far; its prices lambda_i >= 0 of the constraints (for the margin
+they sum to one) ask for the policy with the least average of
 
     c_lambda = c_0 + sum_i lambda_i c_i          (without c_0 for the margin)
 
@@ -17,20 +17,22 @@ Stopping rule. For every v and lambda >= 0,
 
     min_{s,a} [ c_lambda(s, a) + sum_s' p(s' | s, a) (v(s') - v(s)) ] - lambda . tau
 
-is a lower bound of the program: multiply each bracket with an occupancy measure that meets the limits, and sum.
-With v the bias of the last policy, the bound reaches the optimum. Columns are generated until the master is within
-GAP of the best bound, in units of the costs' range, or until the policy asked for is known already. The difference
+is a lower bound of the program: multiply each bracket with an occupancy measure that meets the limits, and
+sum. With v the bias of the best policy it is tight. Columns are generated until the master is within GAP of
+the best bound, in units of the costs' range, or until the policy asked for is known already. The difference
 that remains is reported and proves how exact the answer is.
 
-Policy iteration. Policies have one recurrent class throughout: average g and bias h, zero in a reference state of
-the class, solve g + h = c + P h. Taking a better action wherever there is one gives a policy all of whose recurrent
-classes have averages <= g. If it has several, the best is kept, and states that it does not lead there with
-certainty are sent there along likely paths; as a changed action in the class brings its average down, the pair (g, h)
-decreases lexicographically. Iteration stops when min_{s,a} of the bracket is within OPTIMAL of g.
+Policy iteration. Policies have one recurrent class throughout: average g and bias h solve g + h = c + P h.
+Taking a better action wherever there is one gives a policy all of whose recurrent classes have averages <= g.
+If it has several, the best is kept, and states that it does not lead there with certainty are sent there
+along likely paths. An action changed in a class brings its average down: (g, h) decreases lexicographically.
+Better actions spread from state to state; to let them spread faster, h first takes SWEEPS steps of value
+iteration, v <- min_a [c - g + P v] <= v. The policy that is best for v is used if it brings (g, h) down, that
+for h otherwise. Iteration stops when the bracket shows g to be within OPTIMAL of the least average.
 
-A chain is solved by one factorisation of I - P without the reference state. That is accurate if the reference is
-visited often: a corner that is entered once in 1e30 moves would make it singular. The reference is therefore the
-most likely state, found by repeating the factorisation if the last policy's is not a good one.
+A chain is solved by one factorisation of I - P without a reference state in each class. That is accurate if
+the reference is visited often: a corner that is entered once in 1e30 moves would make it singular. The
+reference is therefore a likely state, found by repeating the factorisation if the last policy's is not one.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from hashlib import blake2b
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.errors import SolverError
@@ -50,7 +53,7 @@ from psconrl.graph import closed_classes
 from psconrl.planning.evaluation import stationary_law
 from psconrl.planning.highs import TOLERANCE, LinearProgram, run
 
-GAP = 1e-12
+GAP = 1e-10
 """Distance from the proven bound at which the generation of columns stops, where the costs' range is one."""
 
 OPTIMAL = 1e-12
@@ -61,6 +64,9 @@ SMALL = 200
 
 SWEEPS = 60
 """Steps of value iteration between two evaluations of a policy."""
+
+STUCK = 1e5
+"""Biases above this, where the range of c_lambda is one, are a sign of traps."""
 
 _RANK = 1e-13  # relative size from which a difference of advantages is not rounding
 _SAME = 1e-13  # columns this close are one
@@ -112,8 +118,8 @@ class PolicyMixture:
 def solve_by_policies(matrix: sparse.csr_array, costs: Floats, thresholds: Floats) -> PolicyMixture:
     """The stateless occupancy program of a (weakly) communicating model, exactly, for many states.
 
-    matrix (S * A, S), costs (m + 1, S, A), thresholds (m,). Margins above -1e-9, where the range of the auxiliary
-    costs is one, count as zero.
+    matrix (S * A, S), costs (m + 1, S, A), thresholds (m,). Margins above -1e-9, where the range of the
+    auxiliary costs is one, count as zero.
     """
     units = _Units.of(costs, thresholds)
     tau, m = units.thresholds, len(thresholds)
@@ -121,9 +127,9 @@ def solve_by_policies(matrix: sparse.csr_array, costs: Floats, thresholds: Float
     if m == 0:
         bound = search.price(np.ones(1), fresh=True)
         best = search.columns[-1]
-        gap = float(best.J[0] - bound)
+        gap = max(float(best.J[0]) - bound, 0.0)
         nothing = np.zeros(0)
-        value = float(units.value(best.J[0]))
+        value = units.value(float(best.J[0]))
         return search.answer(np.inf, value, search.occupancy(np.ones(1)), None, nothing, nothing, gap)
 
     safe = _generate(search, tau, margin=True)
@@ -131,7 +137,9 @@ def solve_by_policies(matrix: sparse.csr_array, costs: Floats, thresholds: Float
     if margin < -TOLERANCE:
         unpriced = np.full(m, np.nan)
         return search.answer(units.margin(margin), np.nan, safest, safest, unpriced, safe.prices, safe.gap)
-    best_mix = _generate(search, tau - min(margin, 0.0), margin=False)
+    # Limits that can just be met, but for rounding, are met.
+    kept = safe.weights @ np.array([column.J[1:] for column in search.columns])
+    best_mix = _generate(search, np.maximum(tau, kept + _SAME), margin=False)
     return search.answer(
         units.margin(max(margin, 0.0)),
         units.value(best_mix.objective),
@@ -177,7 +185,7 @@ class _Units:
 
 @dataclass(frozen=True, eq=False)
 class _Optimum:
-    """Of a master: its least objective, weights of the columns, prices of the constraints, and proven error."""
+    """Of a master: least objective, weights of the columns, prices of the constraints, proven error."""
 
     objective: float
     weights: Floats
@@ -192,11 +200,11 @@ def _generate(search: _Search, tau: Floats, *, margin: bool) -> _Optimum:
     """
     m = len(tau)
     prices = np.full(m, 1.0 / m) if margin else np.zeros(m)
-    bound, proof = -np.inf, prices
+    bound, proof, objective = -np.inf, prices, np.inf
     for step in range(_ROUNDS):
-        known = len(search.columns)
+        known, spent = len(search.columns), float(prices @ tau)
         weights = np.append(0.0 if margin else 1.0, prices)
-        found = search.price(weights, fresh=step == 0) - float(prices @ tau)
+        found = search.price(weights, enough=objective - GAP + spent, fresh=step == 0) - spent
         if found > bound:
             bound, proof = found, prices
         optimum = _master(np.array([column.J for column in search.columns]), tau, margin=margin)
@@ -204,8 +212,8 @@ def _generate(search: _Search, tau: Floats, *, margin: bool) -> _Optimum:
         stuck = len(search.columns) == known and np.array_equal(prices, optimum.prices)
         if gap <= GAP or stuck:
             return replace(optimum, prices=proof, gap=gap)
-        prices = optimum.prices
-    raise SolverError(f"column generation did not end after {_ROUNDS} policies; its bound is off by {gap:.2g}")
+        prices, objective = optimum.prices, optimum.objective
+    raise SolverError(f"column generation found no end in {_ROUNDS} policies; its bound is off by {gap:.2g}")
 
 
 def _master(J: Floats, tau: Floats, *, margin: bool) -> _Optimum:
@@ -225,7 +233,7 @@ def _master(J: Floats, tau: Floats, *, margin: bool) -> _Optimum:
         )
     )
     if vertex.status == "infeasible":
-        raise SolverError("the mixture of policies was found feasible, then infeasible; the limits are too tight")
+        raise SolverError("the limits could be met, then not; the numbers of the model are too uneven")
     weights = vertex.x[:K].clip(0.0)
     prices = (-vertex.row_duals[:m] / _COSTS_UP).clip(0.0)
     if margin:
@@ -250,10 +258,11 @@ class _Search:
         self.columns: list[_Column] = []
         self.iterations = 0
 
-    def price(self, weights: Floats, *, fresh: bool) -> float:
+    def price(self, weights: Floats, *, enough: float = np.inf, fresh: bool = False) -> float:
         """Find the policy with the least average of sum_i weights_i c_i; a lower bound of that average.
 
-        It starts from the best column, or, if `fresh` and that is better, from a policy made for these weights.
+        A bound that is `enough` ends the search. It starts from the best column, or, if `fresh` and that is
+        better, from a policy made for these weights.
         """
         model = self.model
         c = weights @ model.costs
@@ -263,7 +272,7 @@ class _Search:
         if self.columns:
             last = min(reversed(self.columns), key=lambda column: float(weights @ column.J))
             starts.append(_Evaluated.of(model, c, last.policy, last.law))
-        found = _policy_iteration(model, c, min(starts, key=lambda start: start.g))
+        found = _policy_iteration(model, c, min(starts, key=lambda start: start.g), enough)
         self.iterations += found.iterations
         policy, law = found.policy.policy, found.policy.law
         J = model.costs[:, model.pairs(policy)] @ law
@@ -291,7 +300,15 @@ class _Search:
     ) -> PolicyMixture:
         """The result, with the counters."""
         return PolicyMixture(
-            margin, value, occupancy, safest, multipliers, conflict_weights, gap, len(self.columns), self.iterations
+            margin,
+            value,
+            occupancy,
+            safest,
+            multipliers,
+            conflict_weights,
+            gap,
+            policies=len(self.columns),
+            iterations=self.iterations,
         )
 
 
@@ -308,15 +325,17 @@ class _Model:
     @cached_property
     def start(self) -> Ints:
         """The state that each stored move starts from."""
-        return np.repeat(np.arange(self.S * self.A) // self.A, np.diff(self.matrix.indptr))
+        states: Ints = np.repeat(np.arange(self.S), self.A)
+        return np.asarray(np.repeat(states, np.diff(self.matrix.indptr)), dtype=np.int64)
 
     def pairs(self, policy: Ints) -> Ints:
         """The rows that a policy uses."""
-        return np.arange(self.S) * self.A + policy
+        rows: Ints = np.arange(self.S) * self.A + policy
+        return rows
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (S, S) of a policy."""
-        return self.matrix[self.pairs(policy)]
+        return sparse.csr_array(self.matrix[self.pairs(policy)])
 
     def drift(self, v: Floats) -> tuple[Floats, Floats]:
         """sum_s' p(s' | s, a) (v(s') - v(s)) of all pairs, and the same with absolute values."""
@@ -361,21 +380,21 @@ class _Found:
     iterations: int
 
 
-def _policy_iteration(model: _Model, c: Floats, now: _Evaluated) -> _Found:
-    """The policy with the least average of c (S * A,), from a given one.
+def _policy_iteration(model: _Model, c: Floats, now: _Evaluated, enough: float) -> _Found:
+    """The policy with the least average of c (S * A,), from a given one; or one that proves a bound `enough`.
 
     Where rounding hides what is better, steps are taken in good faith, until a policy returns or _PATIENCE of
     them are spent.
     """
     close = OPTIMAL * (float(np.ptp(c)) or 1.0)
-    seen = {hash(now.policy.tobytes())}
+    seen = {_name(now.policy)}
     best, bound, faith, steps = now, -np.inf, 0, 1
     while steps < _ROUNDS and faith <= _PATIENCE:
-        after = now
+        now = after = _freed(model, c, now)
         for v in (_swept(model, c - now.g, now.h), now.h):
             advantage, noise = _advantages(model, c - now.g, v)
             bound = max(bound, now.g + float(advantage.min()))
-            if best.g - bound <= close:
+            if bound >= min(best.g - close, enough):
                 return _Found(best, bound, steps)
             after = _moved(model, c, now, _improved(model, advantage, noise, now.policy))
             steps += after is not now
@@ -383,13 +402,34 @@ def _policy_iteration(model: _Model, c: Floats, now: _Evaluated) -> _Found:
                 break
         else:
             faith += 1
-        name = hash(after.policy.tobytes())
+        name = _name(after.policy)
         if name in seen:
             break
         seen.add(name)
         now = after
-        best = min(best, now, key=lambda policy: policy.g)
+        best = min(now, best, key=lambda policy: policy.g)
     return _Found(best, bound, steps)
+
+
+def _name(policy: Ints) -> bytes:
+    return blake2b(policy.tobytes()).digest()
+
+
+def _freed(model: _Model, c: Floats, now: _Evaluated) -> _Evaluated:
+    """The policy, led into good traps or out of bad ones while that is better.
+
+    A trap is no recurrent class, but is left so rarely that differences of the huge biases in it are rounding
+    and do not show the way. A bias of -1e14 says that its average is less than g, one of 1e14 that it is more.
+    """
+    limit = STUCK * float(np.ptp(c))
+    while np.abs(now.h).max() > limit:
+        least = float(now.h.min())
+        targets = now.h < 0.5 * least if least < -limit else now.h <= limit
+        freed = _moved(model, c, now, _led_into(model, targets, now.policy))
+        if not freed.improves_on(now, c):
+            break
+        now = freed
+    return now
 
 
 def _advantages(model: _Model, excess: Floats, v: Floats) -> tuple[Floats, Floats]:
@@ -435,16 +475,16 @@ def _with_one_class(model: _Model, c: Floats, policy: Ints, law: Floats) -> tupl
 
 
 def _first_policy(model: _Model, c: Floats) -> Ints:
-    """Into a state with the least cost, where that action is taken: one recurrent class, around that state."""
+    """Into a state with the least cost, where that action is taken: one recurrent class around that state."""
     pair = int(c.argmin())
     goal = np.arange(model.S) == pair // model.A
     return _led_into(model, goal, np.full(model.S, pair % model.A))
 
 
 def _led_into(model: _Model, targets: Bools, policy: Ints) -> Ints:
-    """The policy on the targets; elsewhere the way there with the least sum of 1 / p, the attempts a move takes.
+    """The policy on the targets; elsewhere the way there with the least sum of 1 / p, a move's attempts.
 
-    Every such way is taken again until it succeeds, so it leads there with certainty.
+    Every such way is tried again until it succeeds, so it leads there with certainty.
     """
     S, A = model.S, model.A
     moves = model.matrix
@@ -470,7 +510,8 @@ def _reaching(P: sparse.csr_array, targets: Bools) -> Bools:
     moves = P.tocoo()
     goals = np.flatnonzero(targets)
     rows = np.concatenate([moves.col, np.full(len(goals), S)])
-    back = sparse.csr_array((np.ones(len(rows)), (rows, np.concatenate([moves.row, goals]))), shape=(S + 1, S + 1))
+    columns = np.concatenate([moves.row, goals])
+    back = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(S + 1, S + 1))
     found = np.zeros(S + 1, dtype=np.bool_)
     found[csgraph.breadth_first_order(back, S, directed=True, return_predecessors=False)] = True
     return found[:S]
@@ -532,7 +573,7 @@ class _Chain:
                     x = np.where(self.label >= 0, x, 0.0).clip(0.0)
                     self.law = x / np.append(np.bincount(self.label + 1, x)[1:], 1.0)[self.label]
                     return
-        raise SolverError("a policy's chain falls into parts that are hardly connected; its law was not found")
+        raise SolverError("a policy's chain falls into parts that are hardly connected; its law is not found")
 
 
 class _Avoiding:
@@ -564,7 +605,9 @@ class _Avoiding:
         return np.asarray(x)
 
 
-def _factorised(P: sparse.csr_array, states: Ints, leak: float = 0.0):  # type: ignore[no-untyped-def]
+def _factorised(
+    P: sparse.csr_array, states: Ints, leak: float = 0.0
+) -> tuple[sparse.csc_array, SuperLU]:
     """I - P on some states, its diagonal summed from the ways out and a leak; and its sparse factors."""
     moves = P.tocoo()
     away = moves.row != moves.col
@@ -586,8 +629,8 @@ def _factorised(P: sparse.csr_array, states: Ints, leak: float = 0.0):  # type: 
         shape=(n, n),
     )
     # A weakly dominant diagonal needs no pivoting, so the order is chosen for sparsity alone.
-    factors = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    return matrix, factors
+    symmetric = {"SymmetricMode": True}
+    return matrix, splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
 
 
 def _rough_law(P: sparse.csr_array) -> Floats:

@@ -113,14 +113,16 @@ def balanced(mu: Floats, matrix: sparse.csr_array, support: float = SUPPORT) -> 
     return policy * (exact / exact.sum())[:, np.newaxis], [states[group] for group in groups]
 
 
-def complete(mu: Floats, matrix: sparse.csr_array, uncut: sparse.csr_array) -> tuple[Floats, bool]:
+def complete(
+    mu: Floats, matrix: Floats | sparse.csr_array, uncut: Floats | sparse.csr_array
+) -> tuple[Floats, bool]:
     """The ratio policy of mu, led into its support from elsewhere; and whether that was possible everywhere."""
     policy = ratio(mu)
     lost = mu.sum(axis=1) == 0
     if not lost.any():
         return policy, True
     for model in (matrix, uncut):
-        _, actions = fastest_way(model, ~lost)
+        _, actions = fastest_way(sparse.csr_array(model), ~lost)
         found = np.flatnonzero(lost & (actions >= 0))
         policy[found] = 0.0
         policy[found, actions[found]] = 1.0

@@ -27,18 +27,18 @@ from psconrl.errors import SolverError
 from psconrl.planning.highs import Basis, LinearProgram, Vertex, run
 
 CUT = 1e-9
-"""Probabilities below this are dropped before planning; a linear program's tolerance cannot see them."""
+"""Probabilities up to this are dropped before planning, as HiGHS would drop them without renormalising."""
 
 FEASIBLE = 1e-9
 """A margin above minus this counts as zero: limits may be met exactly."""
 
 
 def cut(matrix: sparse.csr_array) -> sparse.csr_array:
-    """The transitions without entries below CUT, rows renormalised."""
-    if matrix.data.min() >= CUT:
+    """The transitions without entries up to CUT, rows renormalised."""
+    if matrix.data.min() > CUT:
         return matrix
     keep = matrix.copy()
-    keep.data[keep.data < CUT] = 0.0
+    keep.data[keep.data <= CUT] = 0.0
     keep.eliminate_zeros()
     sums = np.asarray(keep.sum(axis=1)).ravel()
     return with_data(keep, keep.data / np.repeat(sums, np.diff(keep.indptr)))
@@ -104,6 +104,41 @@ def occupancy_program(
     value = LinearProgram(
         cost=cost,
         matrix=sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1]),
+        row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
+        row_upper=np.concatenate([equalities, thresholds]),
+        col_lower=np.zeros(columns),
+        col_upper=np.full(columns, np.inf),
+    )
+    return with_margin(value, costs, thresholds, S, A)
+
+
+def dense_program(P: Floats, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The stateless program of a small model, transitions as an array (S * A, S): the same, assembled faster."""
+    pairs, S = P.shape
+    A, m = pairs // S, len(thresholds)
+    columns = pairs + (m > 0)
+    by_rows = np.zeros((columns, S + 1 + m))
+    own = np.arange(pairs), np.repeat(np.arange(S), A)
+    away = P.copy()
+    away[own] = 0.0
+    by_rows[:pairs, :S] = -away
+    by_rows[own] = away.sum(axis=1)
+    by_rows[:pairs, S] = 1.0
+    by_rows[:pairs, S + 1 :] = costs[1:].reshape(m, pairs).T
+    by_rows[pairs:, S + 1 :] = 1.0
+    filled = by_rows != 0
+    matrix = sparse.csc_array(
+        (
+            by_rows[filled],
+            np.nonzero(filled)[1].astype(np.int32),
+            np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32),
+        ),
+        shape=(S + 1 + m, columns),
+    )
+    equalities = np.append(np.zeros(S), 1.0)
+    value = LinearProgram(
+        cost=np.append(costs[0].ravel(), np.zeros(columns - pairs)),
+        matrix=matrix,
         row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
         row_upper=np.concatenate([equalities, thresholds]),
         col_lower=np.zeros(columns),

@@ -37,12 +37,14 @@ def learn(
             start. Without it: c_0 = (high - reward) / (high - low) and the others from info["cost"].
         reward_range: (low, high) of the rewards.
     """
+    from gymnasium.spaces import Discrete
+
     spaces = {
         "observation": (env.observation_space, agent.problem.S),
         "action": (env.action_space, agent.problem.A),
     }
     for what, (space, size) in spaces.items():
-        if not hasattr(space, "n"):
+        if not isinstance(space, Discrete):
             raise ValueError(f"the {what} space is {space}; learn needs discrete ones")
         if int(space.n) != size:
             raise ValueError(f"the {what} space has {space.n} elements, but the agent's problem has {size}")

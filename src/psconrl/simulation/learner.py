@@ -44,7 +44,9 @@ class Learner:
         self.current: Plan | None = None
         self.cumulative_policy: Floats = np.zeros((1, 0))
         self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
+        self.begun_in = 0
         self.carry: dict[str, NDArray[Any]] = {}
         self.rows: Rows = []
         self.snapshots: list[Snapshot] = []
@@ -68,7 +70,7 @@ class Learner:
             carry=self.carry,
         )
         plan = self.agent.plan(memory, self.planning)
-        self.clock[1] = 0
+        self.clock[1], self.origin = 0, s
         self._adopt(plan)
         # The newest plan is always among the snapshots; it stays if it came late enough after the one before.
         if len(self.snapshots) > 1 and self.snapshots[-1].start + 1 < self._next_snapshot(self.snapshots[-2]):
@@ -83,9 +85,7 @@ class Learner:
     def _adopt(self, plan: Plan) -> None:
         self.current = plan
         self.cumulative_policy = cumulated(plan.policy).reshape(len(plan.policy), -1)
-        self.count_limit = (
-            np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
-        )
+        self.count_limit = np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
 
     def end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -145,7 +145,9 @@ class Learner:
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
             "clock": self.clock.copy(),
+            "origin": self.origin,
             "last_length": self.last_length,
+            "begun_in": self.begun_in,
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
@@ -162,7 +164,7 @@ class Learner:
             generator.bit_generator.state = saved
         for name in ("counts", "visits", "cost_sums", "clock"):
             setattr(learner, name, state[name].copy())
-        learner.last_length = state["last_length"]
+        learner.origin, learner.last_length = state["origin"], state["last_length"]
         learner.carry = dict(state["carry"])
         learner.rows = list(state["rows"])
         learner.snapshots = [Snapshot(*snapshot) for snapshot in state["snapshots"]]

@@ -89,6 +89,16 @@ class _Simulation:
         self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
 
     def restore(self, state: dict[str, Any]) -> None:
+        mine, saved = self.learner, state["learner"]
+        same = {
+            "horizon": (mine.horizon, saved["horizon"]),
+            "seed": (mine.seed, saved["seed"]),
+            "number of checkpoints": (len(self.grid), state["curves"].shape[2]),
+            "size": (mine.counts.shape, saved["counts"].shape),
+        }
+        for what, (now, before) in same.items():
+            if now != before:
+                raise ValueError(f"the state comes from a run with another {what}: {before}, not {now}")
         self.learner = Learner.restore(self.learner.agent, state["learner"])
         self.totals, self.curves = state["totals"].copy(), state["curves"].copy()
 
@@ -121,7 +131,7 @@ class _Simulation:
                 learner.end(reason, self._averages(plan))
 
     def _averages(self, plan: Plan) -> Floats | None:
-        return exact_averages(self.cmdp, plan, int(self.learner.clock[2])) if self.evaluate_policies else None
+        return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
 
     def result(self) -> Run:
         learner = self.learner

@@ -49,7 +49,8 @@ def canonical(name: str) -> str:
     for known in _AGENTS:
         if _plain(known) == _plain(name):
             return known
-    raise UnknownNameError("agent", name, _AGENTS)
+    # In lower case, as the nearest name is looked for in lower case; it is good for input as it is.
+    raise UnknownNameError("agent", name, [known.lower() for known in _AGENTS])
 
 
 def find(name: str) -> type[Agent]:

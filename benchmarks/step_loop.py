@@ -1,0 +1,46 @@
+"""Steps per second of the compiled interaction loop and of its plain twin, on marsrover-8x8.
+
+    python benchmarks/step_loop.py
+
+Exits with 1 if the compiled loop is less than 100 times as fast. Each number is the best of three runs, timed from
+outside `simulate`, so that setting up and the (single) plan are counted.
+"""
+
+import sys
+import time
+
+import psconrl
+from psconrl import agents
+from psconrl.agents import Agent
+from psconrl.simulation.simulate import simulate
+
+COMPILED, PLAIN = 2_000_000, 20_000
+REQUIRED = 100
+
+
+def steps_per_second(agent: Agent, cmdp: psconrl.CMDP, steps: int, compiled: bool) -> float:
+    """The best of three runs."""
+    seconds = []
+    for seed in range(3):
+        begin = time.perf_counter()
+        simulate(agent, cmdp, steps, seed, compiled=compiled)
+        seconds.append(time.perf_counter() - begin)
+    return steps / min(seconds)
+
+
+def main() -> int:
+    """Print the table; 0 if the ratio is large enough."""
+    cmdp = psconrl.make("marsrover-8x8")
+    enough = True
+    print(f"{'policy':<12}{'compiled / s':>16}{'plain / s':>14}{'ratio':>8}")
+    for agent in (agents.Uniform(cmdp.problem()), agents.Optimal(cmdp.problem(), model=cmdp)):
+        simulate(agent, cmdp, 10, 0)  # compiles, and solves the model
+        fast = steps_per_second(agent, cmdp, COMPILED, True)
+        slow = steps_per_second(agent, cmdp, PLAIN, False)
+        enough &= fast >= REQUIRED * slow
+        print(f"{agent.name:<12}{fast:>16,.0f}{slow:>14,.0f}{fast / slow:>8.0f}")
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""Every registered agent keeps the contract, and the checker finds those that do not."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
+from psconrl.agents import Agent, Memory, Plan, check_agent
+from psconrl.agents.catalogue import canonical, parameters
+from psconrl.agents.check import AgentError
+from psconrl.simulation.simulate import simulate
+
+NAMES = list(agents.registry())
+
+
+def problem_of(m: int, costs: str) -> tuple[Problem, CMDP]:
+    rng = np.random.default_rng(np.random.SeedSequence([8, m]))
+    cmdp = CMDP(rng.dirichlet(np.ones(4), (4, 2)), rng.random((m + 1, 4, 2)), np.full(m, 0.6))
+    return cmdp.problem(costs), cmdp  # type: ignore[arg-type]
+
+
+def build(name: str, problem: Problem, cmdp: CMDP) -> Agent:
+    return agents.find(name)(problem, **({"model": cmdp} if name == "Optimal" else {}))
+
+
+@pytest.mark.parametrize("m", [0, 1, 2])
+@pytest.mark.parametrize("costs", ["known", "estimated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_agent_keeps_the_contract(name: str, costs: str, m: int) -> None:
+    check_agent(build(name, *problem_of(m, costs)), steps=40)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_agent_is_usable_without_parameters(name: str) -> None:
+    problem, cmdp = problem_of(1, "estimated")
+    if name == "Optimal":
+        with pytest.raises(ValueError, match=r"Optimal needs the model: Optimal\(problem, model=cmdp\)"):
+            agents.find(name)(problem)
+    agent = build(name, problem, cmdp)
+    assert agent.name == name
+    assert all(default is None or default == getattr(agent, key) for key, default in parameters(type(agent)).items())
+
+
+def test_optimal_needs_a_model_that_fits() -> None:
+    problem, _ = problem_of(1, "known")
+    with pytest.raises(ValueError, match="does not fit Problem"):
+        agents.Optimal(problem, model=make("toy"))
+
+
+@dataclass(frozen=True, eq=False)
+class Broken(Agent):
+    """Uniform, but for what a test breaks."""
+
+    how: str = "nothing"
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        policy = self.problem.uniform[np.newaxis].copy()
+        fields: dict[str, Any] = {"max_length": 3}
+        match self.how:
+            case "nan":
+                policy[0, 1] = np.nan
+            case "negative":
+                policy[0, 1] = [1.5, -0.5]
+            case "row":
+                policy[0, 1] = 0.4
+            case "flat":
+                policy = policy[0]
+            case "wide":
+                policy = np.full((1, 4, 3), 1 / 3)
+            case "impure":
+                self.kept["calls"] = self.kept.get("calls", 0) + 1
+                policy[0, :, 0] = 1 / (1 + self.kept["calls"])
+                policy[0, :, 1] = 1 - policy[0, :, 0]
+            case "state":
+                # The same for the same memory within a run, but it depends on all the runs so far.
+                self.kept.setdefault((memory.t, memory.counts.tobytes()), len(self.kept))
+                share = (len(self.kept) % 7) / 7
+                policy[0] = [share, 1 - share]
+            case "memory":
+                memory.visits[0, 0] += 1
+            case "sums":
+                memory.cost_sums[0, 0, 0] += 1
+            case "carry":
+                fields["carry"] = {"names": np.array(["a", None])}
+            case "not arrays":
+                fields["carry"] = {"number": 3}
+            case "phase":
+                fields["phase"] = "sleep"
+            case "length":
+                fields["max_length"] = 0
+            case "limit":
+                fields["count_limit"] = np.zeros(4, dtype=np.int64)
+            case "random":
+                rng.random(1 + len(self.kept))
+                self.kept[len(self.kept)] = None
+            case "none":
+                return None  # type: ignore[return-value]
+        return Plan(policy, **fields)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("nan", "Plan.policy has a negative or NaN probability"),
+        ("negative", "Plan.policy has a negative or NaN probability"),
+        ("row", "a row of Plan.policy does not sum to one"),
+        ("flat", "Plan.policy has shape (4, 2); it must be (L, S, A) with (S, A) = (4, 2)"),
+        ("wide", "Plan.policy has shape (1, 4, 3); it must be (L, S, A) with (S, A) = (4, 2)"),
+        ("impure", "planning must be a pure function of (memory, rng): the same ones gave another plan"),
+        ("state", "a run that is saved and restored half-way must go on unchanged: keep no state outside the carry"),
+        ("memory", "planning must not change the memory"),
+        ("sums", "planning must not change the memory"),
+        ("carry", "Plan.carry must hold plain arrays only"),
+        ("not arrays", "Plan.carry must hold plain arrays only"),
+        ("phase", 'Plan.phase is \'sleep\'; it must be "exploit" or "explore"'),
+        ("length", "Plan.max_length is 0; it must be at least 1"),
+        ("limit", "Plan.count_limit has shape (4,)"),
+        ("random", "planning twice must use the same random numbers"),
+        ("none", "plan() must return a Plan, not NoneType"),
+    ],
+)
+def test_the_checker_finds_broken_agents(how: str, message: str) -> None:
+    with pytest.raises(AgentError, match=re.escape(message)):
+        check_agent(Broken(problem_of(1, "known")[0], how))
+
+
+def test_the_checker_passes_an_agent_of_ones_own() -> None:
+    check_agent(Broken(problem_of(1, "estimated")[0]))
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("psconrl", "PSConRL"),
+        ("PSCONRL", "PSConRL"),
+        ("ps-conrl", "PSConRL"),
+        ("cucrl", "C-UCRL"),
+        ("c-ucrl", "C-UCRL"),
+        ("UCRL_CMDP", "UCRL-CMDP"),
+        ("ucrlcmdp", "UCRL-CMDP"),
+        ("cmdp psrl", "CMDP-PSRL"),
+        ("fha", "FHA"),
+    ],
+)
+def test_names_ignore_case_and_hyphens(given: str, name: str) -> None:
+    assert canonical(given) == name
+    assert agents.find(given) is agents.registry()[name]
+
+
+@pytest.mark.parametrize(("given", "near"), [("psconr", "psconrl"), ("C-UCRL2", "c-ucrl"), ("unifrom", "uniform")])
+def test_unknown_names_suggest(given: str, near: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"unknown agent '{given}'; did you mean '{near}'"):
+        agents.find(given)
+    with pytest.raises(UnknownNameError, match=f"did you mean '{near}'"):
+        agents.preset(given, "toy")
+
+
+def test_unknown_environment_of_a_preset() -> None:
+    with pytest.raises(UnknownNameError, match="unknown environment 'boxx'; did you mean 'box'"):
+        agents.preset("PSConRL", "boxx")
+
+
+def test_presets_are_those_of_the_paper() -> None:
+    assert agents.preset("psconrl", "marsrover4x4") == {"prior": 0.01}
+    assert agents.preset("c-ucrl", "BOX") == {"h": 1000, "bonus": "simple", "scale": 0.5}
+    assert agents.preset("CUCRL", "marsrover-8x8") == {"h": 120, "bonus": "simple", "scale": 0.1}
+    assert agents.preset("FHA", "marsrover-4x4") == {"H": 50, "bonus": "simple", "scale": 0.1}
+    assert agents.preset("Uniform", "box") == {}
+    one = agents.preset("PSConRL", "toy")
+    one["prior"] = 3
+    assert agents.preset("PSConRL", "toy") != one  # a preset is a copy
+
+
+@pytest.mark.parametrize("env", list(environments.registry()))
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "Optimal"])
+def test_every_preset_builds(name: str, env: str) -> None:
+    cmdp = make(env, map=["G.", "S."]) if env == "gridworld" else make(env)
+    agents.find(name)(cmdp.problem(), **agents.preset(name, env))
+
+
+def test_the_registry_stays_a_function() -> None:
+    """A module of the same name once hid it after the first call."""
+    agents.registry()
+    assert callable(agents.registry)
+    agents.find("fha")
+    assert set(agents.registry()) == set(NAMES)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        agents.nothing  # noqa: B018
+
+
+def test_agents_are_frozen() -> None:
+    agent = agents.PSConRL(Problem(2, 2))
+    with pytest.raises(AttributeError):
+        agent.prior = 3.0  # type: ignore[misc]
+
+
+def test_optimal_has_no_regret() -> None:
+    """Over 20 runs the mean regret is within 5 standard errors of zero (t law: false alarms below 8e-5)."""
+    cmdp = make("dirichlet")
+    agent = agents.Optimal(cmdp.problem(), model=cmdp)
+    J = agent.solution.value
+    last = [float(simulate(agent, cmdp, 5000, seed, optimum=J, checkpoints=1).regret[-1]) for seed in range(20)]
+    assert abs(np.mean(last)) <= 5 * np.std(last) / np.sqrt(20)
