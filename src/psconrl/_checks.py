@@ -114,9 +114,7 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
         k = int(np.flatnonzero(bad)[0])
         row = int(np.searchsorted(p.indptr, k, side="right")) - 1
         at = (row // A, row % A, int(p.indices[k]))
-        raise InvalidModelError(
-            f"transitions[{_text(at)}] is {p.data[k]}; a probability must be >= 0; {_ROW_REMEDY}"
-        )
+        raise InvalidModelError(f"transitions[{_text(at)}] is {p.data[k]}; a probability must be >= 0; {_ROW_REMEDY}")
     sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
     scale = _row_scale(sums, lambda at: f"transitions[{_text(at)}]", _ROW_REMEDY)
     return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr)))

@@ -278,9 +278,7 @@ class CMDP:
                 raise InvalidModelError("has no array 'layout_agent', which 'layout_rows' needs")
             rows_text = tuple(_texts(arrays, "layout_rows"))
             layout = Layout(rows_text, arrays["layout_agent"], arrays.get("layout_box"))
-        names = {
-            key: _texts(arrays, key) for key in ("state_names", "action_names", "cost_names") if key in arrays
-        }
+        names = {key: _texts(arrays, key) for key in ("state_names", "action_names", "cost_names") if key in arrays}
         return cls(
             transitions,
             arrays["costs"],

@@ -87,9 +87,7 @@ def end_components(matrix: sparse.csr_array, states: Bools | None = None) -> lis
         pairs.remove(np.flatnonzero(~states))
     while True:
         sources, targets = pairs.moves()
-        graph = sparse.csr_array(
-            (np.ones(len(sources)), (pairs.source[sources], targets)), shape=(pairs.S, pairs.S)
-        )
+        graph = sparse.csr_array((np.ones(len(sources)), (pairs.source[sources], targets)), shape=(pairs.S, pairs.S))
         _, labels = strong_classes(graph)
         crossing = sources[labels[pairs.source[sources]] != labels[targets]]
         if not len(crossing):
@@ -106,9 +104,7 @@ def almost_sure_reach(matrix: sparse.csr_array, targets: Bools) -> tuple[Bools, 
     pairs = _Pairs(matrix, keep=targets)
     while True:
         sources, successors = pairs.moves()
-        back = sparse.csr_array(
-            (np.ones(len(sources)), (successors, pairs.source[sources])), shape=(pairs.S, pairs.S)
-        )
+        back = sparse.csr_array((np.ones(len(sources)), (successors, pairs.source[sources])), shape=(pairs.S, pairs.S))
         found = _search(back.indices, back.indptr, targets)
         lost = np.flatnonzero(pairs.states & ~found)
         if not len(lost):

@@ -29,9 +29,7 @@ def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | N
     if costs is not None:
         return _user_costs(costs, m)
     if reward_range is None:
-        raise ValueError(
-            "give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]"
-        )
+        raise ValueError("give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]")
     low, high = (float(bound) for bound in reward_range)
     if not low < high:
         raise ValueError(f"reward_range is {reward_range}; its first number must be below its second")

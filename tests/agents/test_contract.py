@@ -84,6 +84,15 @@ class Broken(Agent):
                 memory.visits[0, 0] += 1
             case "sums":
                 memory.cost_sums[0, 0, 0] += 1
+            case "impure limit":
+                self.kept["calls"] = self.kept.get("calls", 0) + 1
+                fields["count_limit"] = np.full((4, 2), self.kept["calls"])
+            case "impure carry":
+                self.kept["calls"] = self.kept.get("calls", 0) + 1
+                fields["carry"] = {"calls": np.array([self.kept["calls"]])}
+            case "old carry":
+                fields["carry"] = {"calls": memory.carry.get("calls", np.zeros(1))}
+                fields["carry"]["calls"] += 1
             case "carry":
                 fields["carry"] = {"names": np.array(["a", None])}
             case "not arrays":
@@ -111,6 +120,9 @@ class Broken(Agent):
         ("flat", "Plan.policy has shape (4, 2); it must be (L, S, A) with (S, A) = (4, 2)"),
         ("wide", "Plan.policy has shape (1, 4, 3); it must be (L, S, A) with (S, A) = (4, 2)"),
         ("impure", "planning must be a pure function of (memory, rng): the same ones gave another plan"),
+        ("impure limit", "planning must be a pure function of (memory, rng): the same ones gave another plan"),
+        ("impure carry", "planning must be a pure function of (memory, rng): the same ones gave another plan"),
+        ("old carry", "planning must not change the memory"),
         ("state", "a run that is saved and restored half-way must go on unchanged: keep no state outside the carry"),
         ("memory", "planning must not change the memory"),
         ("sums", "planning must not change the memory"),

@@ -113,11 +113,17 @@ def test_bad_infeasible_option() -> None:
         agents.PSConRL(Problem(2, 2, [0.5]), infeasible="safe")  # type: ignore[arg-type]
 
 
-def counterexample(seeds: int) -> None:
-    """Mean auxiliary cost and tries of action 1 in state 0 over T = 1,500 steps.
+def counterexample(seeds: int, least_ratio: float) -> None:
+    """Mean auxiliary cost, and how often action 1 is tried in state 0, over T = 1,500 steps.
 
-    Measured over 40 seeds: 0.966 +- 0.013, 0.611 +- 0.006, 0.5301 +- 0.0003 (standard errors), ratio of tries 11.3; so
-    the bounds are 4 standard errors or more away.
+    Measured over seeds 0..599: CMDP-PSRL spends 0.954, PSConRL 0.610 ("explore", 200 seeds: 0.530). By resampling
+    those runs, the mean of 40 (200) seeds breaks the bound 0.9 with probability 0.002 (below 1e-4), and 0.56 and 0.64
+    below 1e-4.
+
+    Tries of CMDP-PSRL have a heavy tail: half of its runs try at most 3 times, but one in eleven does not get stuck
+    and tries more than 300 times. So the medians differ by a factor of 217, the means only by 8.5 (95% interval 7.1 to
+    10.5): a factor of 10 between means, as a first run of 60 seeds showed (12.0), is luck of those seeds and is not
+    asserted. `least_ratio` is broken with probability 1e-4.
     """
     toy, T = make("toy"), 1500
     problem = toy.problem("known")
@@ -130,18 +136,19 @@ def counterexample(seeds: int) -> None:
     for name, agent in makers.items():
         runs = [simulate(agent, toy, T, seed, checkpoints=1) for seed in range(seeds)]
         spent[name] = float(np.mean([run.cumulative[1, -1] / T for run in runs]))
-        tries[name] = float(np.mean([run.counts[0, 1].sum() for run in runs]))
+        tries[name] = np.array([run.counts[0, 1].sum() for run in runs])
     assert spent["CMDP-PSRL"] >= 0.9
     assert 0.56 <= spent["uniform"] <= 0.64
     assert spent["explore"] <= 0.54
-    assert tries["uniform"] >= 10 * tries["CMDP-PSRL"], (spent, tries)
-    assert tries["explore"] >= 10 * tries["CMDP-PSRL"], (spent, tries)
+    for name in ("uniform", "explore"):
+        assert np.median(tries[name]) >= 10 * np.median(tries["CMDP-PSRL"])
+        assert tries[name].mean() >= least_ratio * tries["CMDP-PSRL"].mean()
 
 
 def test_counterexample() -> None:
-    counterexample(40)
+    counterexample(40, least_ratio=3.1)
 
 
 @pytest.mark.long
 def test_counterexample_many_seeds() -> None:
-    counterexample(200)
+    counterexample(200, least_ratio=4.9)

@@ -344,7 +344,6 @@ def test_links_below_the_cut_still_lead_home() -> None:
     np.testing.assert_allclose(found.average_costs, 1 / 3, rtol=1e-9)
 
 
-@pytest.mark.xfail(reason="probabilities up to 1e-9 are cut before planning, also in known models")
 def test_links_below_the_cut_count() -> None:
     """Two states linked by 1e-10 and 3e-10 only: the chain spends a quarter of its time in the dear one."""
     p = np.array([[[1 - 1e-10, 1e-10]], [[3e-10, 1 - 3e-10]]])

@@ -21,7 +21,8 @@ SLIP: dict[str, Any] = {"slip": 0.2}
 
 
 def build(name: str, cmdp: CMDP, costs: str = "known") -> Agent:
-    parameters: dict[str, Any] = {"C-UCRL": {"h": 4}, "Optimal": {"model": cmdp}}.get(name, {})
+    special: dict[str, dict[str, Any]] = {"C-UCRL": {"h": 4}, "Optimal": {"model": cmdp}}
+    parameters = special.get(name, {})
     return agents.find(name)(cmdp.problem(costs), **parameters)  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ import gymnasium
 from gymnasium.spaces import Discrete
 
 
-class Corridor(gymnasium.Env[int, int]):
+class Corridor(gymnasium.Env[Any, Any]):
     """States 0, 1, 2, 3: action 1 goes right, action 0 stays; 3 is terminal; a run is truncated after `limit` steps.
 
     Starts are 0, 1, 0, 1, ... The reward is -1, and 0 into the terminal state. info: what the test wants to see.

@@ -7,6 +7,7 @@ way.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,8 @@ class Recording(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         plan: Plan = self.__dict__["agent"].plan(memory, rng)
-        kept = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in vars(memory).items()}
+        kept: dict[str, Any] = {
+            name: value.copy() if isinstance(value, np.ndarray) else value for name, value in vars(memory).items()
+        }
         self.__dict__["plans"].append((Memory(**kept), plan))
         return plan

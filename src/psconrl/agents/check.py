@@ -1,6 +1,9 @@
 """A checker for agents, ours and yours: does an agent keep the contract?"""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.errors import PsconrlError
@@ -47,24 +50,35 @@ class _Checked(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         agent: Agent = self.agent  # type: ignore[attr-defined]
-        before = [array.copy() for array in (memory.counts, memory.visits, memory.cost_sums)]
+        before = [array.copy() for array in _arrays(memory)]
         state = rng.bit_generator.state
         plan = agent.plan(memory, rng)
         after = rng.bit_generator.state
         rng.bit_generator.state = state
         again = agent.plan(memory, rng)
-        unchanged = all(
-            np.array_equal(old, new)
-            for old, new in zip(before, (memory.counts, memory.visits, memory.cost_sums), strict=True)
-        )
-        _rule(unchanged, "planning must not change the memory")
+        _rule(_same(before, _arrays(memory)), "planning must not change the memory")
         _rule(rng.bit_generator.state == after, "planning twice must use the same random numbers")
         _check_plan(plan, agent)
         _rule(
-            np.array_equal(plan.policy, again.policy) and plan.max_length == again.max_length,
+            plan.max_length == again.max_length and _same(_decisions(plan), _decisions(again)),
             "planning must be a pure function of (memory, rng): the same ones gave another plan",
         )
         return plan
+
+
+def _arrays(memory: Memory) -> list[NDArray[Any]]:
+    """All arrays of a memory."""
+    return [memory.counts, memory.visits, memory.cost_sums, *memory.carry.values()]
+
+
+def _decisions(plan: Plan) -> list[NDArray[Any]]:
+    """All arrays that a plan decides with."""
+    limit = [] if plan.count_limit is None else [plan.count_limit]
+    return [plan.policy, *limit, *(plan.carry[key] for key in sorted(plan.carry))]
+
+
+def _same(some: list[NDArray[Any]], others: list[NDArray[Any]]) -> bool:
+    return len(some) == len(others) and all(map(np.array_equal, some, others))
 
 
 def _check_plan(plan: Plan, agent: Agent) -> None:

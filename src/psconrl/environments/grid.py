@@ -113,9 +113,7 @@ def _build(map: TextMap, tau: float, slip: float, full: bool, as_sparse: bool | 
     new = np.cumsum(keep) - 1
     S = int(keep.sum())
     used = keep[state]
-    matrix = sparse.csr_array(
-        (p[used], (new[state[used]] * 4 + action[used], new[target[used]])), shape=(S * 4, S)
-    )
+    matrix = sparse.csr_array((p[used], (new[state[used]] * 4 + action[used], new[target[used]])), shape=(S * 4, S))
     agent, at_goal = agent[keep], at_goal[keep]
     cage = None if cage is None else cage[keep]
 

@@ -46,9 +46,7 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     targets[rows[missing], 0] = successor[missing]
     cuts = np.sort(rng.random((S * A, branching - 1)), axis=1)
     p = np.diff(cuts, axis=1, prepend=0.0, append=1.0)
-    matrix = sparse.csr_array(
-        (p.ravel(), (np.repeat(np.arange(S * A), branching), targets.ravel())), shape=(S * A, S)
-    )
+    matrix = sparse.csr_array((p.ravel(), (np.repeat(np.arange(S * A), branching), targets.ravel())), shape=(S * A, S))
     cmdp = _with_thresholds(matrix, rng.random((m + 1, S, A)), margin)
     return cmdp if S > DENSE_STATES else cmdp.to_dense()
 
@@ -138,8 +136,7 @@ def _accepted(
         if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or solve(cmdp).margin >= gamma):
             return cmdp, tries
     raise InvalidModelError(
-        f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; "
-        "raise the thresholds, or lower gamma"
+        f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; raise the thresholds, or lower gamma"
     )
 
 

@@ -52,9 +52,7 @@ _ANSI = {
 }
 
 
-def ansi(
-    cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | None = None, color: bool = True
-) -> str:
+def ansi(cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | None = None, color: bool = True) -> str:
     """The map as text; with a policy, the likeliest action of each state.
 
     States where the policy randomises are marked *, and listed below with their probabilities.

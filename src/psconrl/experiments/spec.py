@@ -9,18 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from difflib import get_close_matches
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, cast
 
 from psconrl.errors import PsconrlError
 
 Costs = Literal["known", "estimated"]
 
-_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "graph.py", "problem.py")
+MODEL_FILES = (".npz", ".json")
+_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "files.py", "graph.py", "problem.py")
 _PACKAGES = ("planning", "agents", "environments", "simulation")
 _LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 
@@ -33,9 +35,17 @@ class SpecError(PsconrlError, ValueError):
 class Cell:
     """One agent in one environment.
 
-    env, agent: registered names. env_options, settings: their parameters, JSON values. costs: whether the agent knows
-    them. checkpoints: how many times are recorded. evaluate_policies: keep exact averages of each executed policy.
-    seed_option: an option of the environment that is set to the seed of each run, so that every run has its own model.
+    Attributes:
+        env: a registered name, or a model file (.npz or .json).
+        agent: a registered name.
+        horizon: T.
+        env_options, settings: the parameters of the environment and of the agent, JSON values.
+        costs: whether the agent knows them.
+        checkpoints: how many times are recorded.
+        evaluate_policies: keep the exact averages of each executed policy.
+        seed_option: an option of the environment that is set to the seed of each run, so that every run has its
+            own model.
+        model: checksum of the model file, found by itself; None for registered environments.
     """
 
     env: str
@@ -47,19 +57,40 @@ class Cell:
     checkpoints: int = 500
     evaluate_policies: bool = False
     seed_option: str | None = None
+    model: str | None = None
 
     def __post_init__(self) -> None:
-        from psconrl.agents import canonical
-        from psconrl.environments import find
+        from psconrl.agents.catalogue import canonical, find, parameters
 
-        object.__setattr__(self, "env", find(self.env).name)
         object.__setattr__(self, "agent", canonical(self.agent))
-        if self.horizon < 1:
-            raise SpecError(f"horizon is {self.horizon}; it must be at least 1")
+        for name in ("horizon", "checkpoints"):
+            object.__setattr__(self, name, _whole(getattr(self, name), name))
         if self.costs not in ("known", "estimated"):
             raise SpecError(f'costs is {self.costs!r}; it must be "known" or "estimated"')
         for name in ("env_options", "settings"):
-            object.__setattr__(self, name, dict(_plain(getattr(self, name))))
+            object.__setattr__(self, name, _plain(getattr(self, name), name))
+        # The model of "Optimal" is the environment itself; it cannot be set.
+        known = [name for name in parameters(find(self.agent)) if name != "model"]
+        for name in self.settings:
+            if name not in known:
+                _unknown("setting", name, known, self.agent)
+        self._check_environment()
+
+    def _check_environment(self) -> None:
+        from psconrl.environments import find
+
+        if is_model_file(self.env):
+            if self.env_options or self.seed_option:
+                raise SpecError(f"{self.env}: a model file has no options")
+            if self.model is None:
+                object.__setattr__(self, "model", file_checksum(self.env))
+            return
+        environment = find(self.env)
+        object.__setattr__(self, "env", environment.name)
+        wanted = [*self.env_options, *([self.seed_option] if self.seed_option else [])]
+        for name in wanted:
+            if name not in environment.options:
+                _unknown("option", name, list(environment.options), environment.name)
 
     def as_json(self) -> dict[str, Any]:
         """The cell as JSON values, sorted."""
@@ -73,21 +104,32 @@ class Cell:
             "checkpoints": self.checkpoints,
             "evaluate_policies": self.evaluate_policies,
             "seed_option": self.seed_option,
+            "model": self.model,
         }
 
     def __hash__(self) -> int:
-        return hash(json.dumps(self.as_json(), sort_keys=True))
+        return hash(self.id)
+
+    @property
+    def env_name(self) -> str:
+        """The environment's name in tables and folders: that of the registry, or the file's without its ending."""
+        return self.env if self.model is None else Path(self.env).stem
 
     @property
     def label(self) -> str:
         """A short name for people: environment and agent, with options that differ from none."""
         options = "".join(f" {key}={value}" for key, value in sorted(self.env_options.items()))
-        return f"{self.env}{options} / {self.agent}"
+        return f"{self.env_name}{options} / {self.agent}"
+
+    @cached_property
+    def id(self) -> str:
+        """A short hash of the settings, without the code and the seed."""
+        # Where a model file lies does not matter, only what is in it.
+        return _digest(self.as_json() | {"env": self.env_name}, 12)
 
     def identity(self, seed: int) -> str:
         """The hash that names the run of this cell with a seed."""
-        document = {"cell": self.as_json(), "seed": seed, "code": code_identity()}
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:20]
+        return _digest({"cell": self.id, "seed": seed, "code": code_identity()}, 20)
 
 
 @dataclass(frozen=True)
@@ -102,9 +144,11 @@ class Experiment:
         if len(self.seeds) != len(self.cells):
             raise SpecError("seeds must give one number for each cell")
         if not self.cells:
-            raise SpecError("an experiment needs at least one cell")
-        if min(self.seeds) < 1:
-            raise SpecError(f"seeds is {min(self.seeds)}; it must be at least 1")
+            raise SpecError("an experiment needs at least one environment and one agent")
+        if len({cell.id for cell in self.cells}) < len(self.cells):
+            raise SpecError("two cells of the experiment are the same")
+        for n in self.seeds:
+            _whole(n, "seeds")
 
     @staticmethod
     def grid(
@@ -114,22 +158,28 @@ class Experiment:
         *,
         horizon: int,
         seeds: int,
-        costs: Costs = "estimated",
         settings: Mapping[str, Mapping[str, Any]] | None = None,
-        env_options: Mapping[str, Any] | None = None,
+        env_options: Mapping[str, Mapping[str, Any]] | None = None,
+        **fields: Any,
     ) -> Experiment:
-        """Every agent in every environment, with the presets of the paper; settings[agent] overrides them."""
-        from psconrl.agents import canonical, preset
+        """Every agent in every environment, with the presets of the paper.
 
-        given = {canonical(agent): dict(values) for agent, values in (settings or {}).items()}
+        settings[agent] overrides them, env_options[env] gives options; fields: further ones of each cell.
+        """
+        from psconrl.agents.catalogue import canonical, preset
+
+        agents = list(dict.fromkeys(map(canonical, agents)))
+        envs = list(dict.fromkeys(map(_canonical_env, envs)))
+        given = _by_name("settings", settings, canonical, agents)
+        options = _by_name("env_options", env_options, _canonical_env, envs)
         cells = tuple(
             Cell(
                 env,
                 agent,
                 horizon,
-                env_options=env_options or {},
-                settings=preset(agent, env) | given.get(canonical(agent), {}),
-                costs=costs,
+                env_options=options.get(env, {}),
+                settings=({} if is_model_file(env) else preset(agent, env)) | given.get(agent, {}),
+                **fields,
             )
             for env in envs
             for agent in agents
@@ -137,49 +187,69 @@ class Experiment:
         return Experiment(name, cells, (seeds,) * len(cells))
 
     def as_json(self) -> dict[str, Any]:
-        """The experiment as JSON values."""
-        cells = [cell.as_json() | {"seeds": n} for cell, n in zip(self.cells, self.seeds, strict=True)]
+        """The experiment as JSON values; each cell with its id, by which exported tables name it."""
+        cells = [
+            {"id": cell.id} | cell.as_json() | {"seeds": n} for cell, n in zip(self.cells, self.seeds, strict=True)
+        ]
         return {"name": self.name, "cells": cells}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Experiment:
         """The inverse of `as_json`."""
-        cells = [dict(cell) for cell in document["cells"]]
+        cells = [{key: value for key, value in cell.items() if key != "id"} for cell in document["cells"]]
         seeds = tuple(int(cell.pop("seeds")) for cell in cells)
         return Experiment(str(document["name"]), tuple(Cell(**cell) for cell in cells), seeds)
 
     @property
-    def runs(self) -> Iterable[tuple[Cell, int]]:
+    def runs(self) -> Iterator[tuple[Cell, int]]:
         """All (cell, seed), seeds of a cell together."""
         return ((cell, seed) for cell, n in zip(self.cells, self.seeds, strict=True) for seed in range(n))
 
 
+_FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")
+_KNOWN = ("name", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
+
+
 def read_toml(path: str | Path) -> Experiment:
-    """An experiment from a TOML file; `psconrl init` writes one to start from."""
+    """An experiment from a TOML file; model files in it are looked for beside it."""
     path = Path(path)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SpecError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise SpecError(f"{path}: {'there is no such file' if not path.exists() else error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: not a TOML file: {error}") from error
-    known = {"name", "envs", "agents", "horizon", "seeds", "costs", "env_options", "settings"}
-    unknown = sorted(document.keys() - known)
-    if unknown:
-        raise SpecError(f"{path}: unknown field {unknown[0]!r} (known: {', '.join(sorted(known))})")
-    missing = [key for key in ("envs", "agents", "horizon", "seeds") if key not in document]
-    if missing:
-        raise SpecError(f"{path}: the field {missing[0]!r} is missing")
+    try:
+        return _from_toml(document, path)
+    except PsconrlError as error:
+        raise SpecError(f"{path}: {error}") from error
+
+
+def _from_toml(document: dict[str, Any], path: Path) -> Experiment:
+    for name in document:
+        if name not in _KNOWN:
+            _unknown("field", name, _KNOWN)
+    for name in ("envs", "agents", "horizon", "seeds"):
+        if name not in document:
+            raise SpecError(f"the field {name!r} is missing")
+    for name in ("envs", "agents"):
+        values = document[name]
+        if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+            raise SpecError(f'{name} must be a list of names, for instance {name} = ["{_EXAMPLE[name]}"]')
+    envs = [str(path.parent / env) if is_model_file(env) else env for env in document["envs"]]
     return Experiment.grid(
-        document.get("name", path.stem),
-        document["envs"],
+        str(document.get("name", path.stem)),
+        envs,
         document["agents"],
-        horizon=int(document["horizon"]),
-        seeds=int(document["seeds"]),
-        costs=document.get("costs", "estimated"),
+        horizon=document["horizon"],
+        seeds=_whole(document["seeds"], "seeds"),
         settings=document.get("settings"),
         env_options=document.get("env_options"),
+        **{name: document[name] for name in _FIELDS if name in document},
     )
+
+
+_EXAMPLE = {"envs": "marsrover-4x4", "agents": "psconrl"}
 
 
 @cache
@@ -191,15 +261,70 @@ def code_identity() -> str:
         files += sorted((root / package).rglob("*.py")) + sorted((root / package).rglob("*.txt"))
     digest = hashlib.sha256()
     for file in files:
-        digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     for library in _LIBRARIES:
         digest.update(f"{library} {version(library)}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def _plain(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same values after a trip through JSON, so that equal settings have equal identities."""
+def is_model_file(env: str) -> bool:
+    """Whether an environment is given by a file."""
+    return env.lower().endswith(MODEL_FILES)
+
+
+def file_checksum(path: str | Path) -> str:
+    """The checksum by which a cell knows its model file."""
     try:
-        return dict(json.loads(json.dumps(values, sort_keys=True)))
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:20]
+    except OSError as error:
+        raise SpecError(f"{path}: {'there is no such file' if not Path(path).exists() else error.strerror}") from None
+
+
+def _canonical_env(name: str) -> str:
+    from psconrl.environments import find
+
+    return name if is_model_file(name) else find(name).name
+
+
+def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Tables of values by canonical name; each must belong to something that is run."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
+        raise SpecError(f"{what} must be tables by name, for instance [{what}.{selected[0].lower()}]")
+    tables = {canonical(name): dict(values) for name, values in given.items()}
+    for name in tables:
+        if name not in selected:
+            raise SpecError(f"{what} for {name}, which is not run (there are: {', '.join(selected)})")
+    return tables
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise SpecError(f"{name} is {value!r}; it must be a whole number")
+    number = cast(Any, value).__index__()
+    if number < 1:
+        raise SpecError(f"{name} is {number}; it must be at least 1")
+    return int(number)
+
+
+def _plain(values: object, name: str) -> dict[str, Any]:
+    """The same values after a trip through JSON, so that equal settings have equal identities."""
+    if not isinstance(values, Mapping):
+        raise SpecError(f"{name} must be a table of values")
+    try:
+        return dict(json.loads(json.dumps(dict(values), sort_keys=True)))
     except TypeError as error:
-        raise SpecError(f"settings must be numbers, strings, lists or tables: {error}") from error
+        raise SpecError(f"{name} must be numbers, strings, lists or tables: {error}") from error
+
+
+def _digest(document: Mapping[str, Any], length: int) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:length]
+
+
+def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoReturn:
+    known = sorted(known)
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    of = f" of {owner}" if owner else ""
+    raise SpecError(f"unknown {kind} {name!r}{of}{hint} (known: {', '.join(known) or 'none'})")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
+from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, is_weakly_communicating, reachable
 from psconrl.planning.evaluation import evaluate
+from psconrl.planning.policies import solve_by_policies
 from psconrl.planning.policy import SUPPORT, executable, joint_occupancy
 from psconrl.planning.program import (
     OccupancyProgram,
@@ -19,8 +22,12 @@ from psconrl.planning.program import (
     cut,
     largest_margin,
     occupancy_program,
+    program_conflict,
 )
 from psconrl.planning.solution import Solution
+
+LARGE = 2000
+"""Models with more states are solved by generating policies: simplex bases of that size get slow."""
 
 JOIN = 1e-7
 """Default weight of the rare moves that join several recurrent classes."""
@@ -39,7 +46,16 @@ def solve(cmdp: CMDP, *, join: float = JOIN) -> Solution:
     (0.775, 0.5)
     """
     scope = Scope.of(cmdp)
-    return scope.execute(scope.optimum(), join)
+    large = scope.start is None and len(scope.states) > LARGE
+    solution, excess = scope.execute(scope.by_policies(scope.matrix) if large else scope.by_program(), join)
+    if excess > join and scope.start is None:
+        # Moves that were cut decide; policies can be evaluated with them, however unlikely they are.
+        try:
+            second, less = scope.execute(scope.by_policies(cmdp.matrix), join)
+        except SolverError:
+            return solution
+        return second if less < excess else solution
+    return solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,23 +88,45 @@ class Scope:
     matrix: sparse.csr_array
     states: Ints
     start: Floats | None
-    program: OccupancyProgram = field(repr=False)
 
     @staticmethod
     def of(cmdp: CMDP) -> Scope:
         """What matters for planning in this model."""
         matrix, start = cut(cmdp.matrix), None
-        states, inside = np.arange(cmdp.S), matrix
+        states = np.arange(cmdp.S)
         if not is_communicating(cmdp.matrix):
             states = np.flatnonzero(reachable(cmdp.matrix, cmdp.initial > 0))
-            pairs = (states[:, np.newaxis] * cmdp.A + np.arange(cmdp.A)).ravel()
-            inside = matrix[pairs][:, states]
-            if not is_weakly_communicating(cmdp.matrix[pairs][:, states]):
+            if not is_weakly_communicating(_inside(cmdp.matrix, states)):
                 start = cmdp.initial[states]
-        program = occupancy_program(inside, cmdp.costs[:, states], cmdp.thresholds, start)
-        return Scope(cmdp, matrix, states, start, program)
+        return Scope(cmdp, matrix, states, start)
 
-    def optimum(self) -> Optimum:
+    @cached_property
+    def program(self) -> OccupancyProgram:
+        """The linear program."""
+        cmdp = self.cmdp
+        inside = _inside(self.matrix, self.states)
+        return occupancy_program(inside, cmdp.costs[:, self.states], cmdp.thresholds, self.start)
+
+    def by_policies(self, matrix: sparse.csr_array) -> Optimum:
+        """Margin, then value, by generating policies of a model with these transitions."""
+        cmdp, inside = self.cmdp, _inside(matrix, self.states)
+        costs = cmdp.costs[:, self.states]
+        found = solve_by_policies(inside, costs, cmdp.thresholds)
+
+        def margin_of(tau: Floats) -> float:
+            limited = np.isfinite(tau)
+            return solve_by_policies(inside, costs[np.append(True, limited)], tau[limited]).margin
+
+        return Optimum(
+            found.margin,
+            found.value,
+            self._embed(found.occupancy),
+            None if found.safest is None else self._embed(found.safest),
+            found.multipliers,
+            conflict(found.conflict_weights, cmdp.thresholds, margin_of) if found.margin < 0 else (),
+        )
+
+    def by_program(self) -> Optimum:
         """Margin, then value, by linear programming."""
         program, pairs = self.program, len(self.states) * self.cmdp.A
         margin, safest = largest_margin(program)
@@ -105,12 +143,12 @@ class Scope:
             self._embed(vertex.x[:pairs]),
             None if safest is None else self._embed(safest.x[:pairs]),
             multipliers,
-            conflict(program, safest) if margin < 0 and safest is not None else (),
+            program_conflict(program, margin, safest),
             None if self.start is None else self._embed(vertex.x[pairs : 2 * pairs]),
         )
 
-    def execute(self, optimum: Optimum, join: float) -> Solution:
-        """The executable policy of an optimum, with its exact averages.
+    def execute(self, optimum: Optimum, join: float) -> tuple[Solution, float]:
+        """The executable policy of an optimum, with its exact averages, and by how much they miss the optimum.
 
         How small an occupancy may be before it is rounding depends on how nearly the model falls apart; if the
         averages miss what the program promises, smaller and larger bounds are tried and the best is kept.
@@ -142,7 +180,7 @@ class Scope:
                 least, execution, best = excess, candidate, averages
             if excess <= join or self.start is not None:
                 break
-        return Solution(
+        solution = Solution(
             status="infeasible" if optimum.margin < 0 else "optimal",
             value=optimum.value,
             policy=execution.policy,
@@ -154,8 +192,17 @@ class Scope:
             program="stateless" if self.start is None else "multichain",
             classes=execution.classes,
         )
+        return solution, least
 
     def _embed(self, x: Floats) -> Floats:
         mu = np.zeros((self.cmdp.S, self.cmdp.A))
         mu[self.states] = x.reshape(-1, self.cmdp.A).clip(0.0)
         return mu
+
+
+def _inside(matrix: sparse.csr_array, states: Ints) -> sparse.csr_array:
+    """The transitions among some states, which no action leaves."""
+    S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
+    if len(states) == S:
+        return matrix
+    return matrix[(states[:, np.newaxis] * A + np.arange(A)).ravel()][:, states]

@@ -30,8 +30,8 @@ from psconrl.planning.policy import SUPPORT
 from psconrl.planning.program import (
     OccupancyProgram,
     best_vertex,
-    conflict,
     largest_margin,
+    program_conflict,
     with_margin,
 )
 from psconrl.planning.solution import Solution
@@ -77,10 +77,10 @@ def solve_optimistic(
         mu,
         None,
         np.full(frame.m, np.nan) if margin < 0 else (-vertex.row_duals[program.constraint_rows]).clip(0.0),
-        conflict(program, safest) if margin < 0 and safest is not None else (),
+        program_conflict(program, margin, safest),
     )
     scope = replace(Scope.of(believed), states=np.arange(frame.S), start=None)
-    return replace(scope.execute(optimum, join), transitions=believed.transitions)
+    return replace(scope.execute(optimum, join)[0], transitions=believed.transitions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -365,10 +365,9 @@ class _Evaluated:
         """Whether (g, h) is less, lexicographically; biases compare only if the class is the same."""
         if abs(self.g - last.g) > _SAME * float(np.ptp(c)):
             return self.g < last.g
-        return (
-            float(np.abs(self.law - last.law).sum()) < _SAME_LAW
-            and float(self.h.sum()) < float(last.h.sum()) - _SAME * float(np.abs(last.h).sum())
-        )
+        return float(np.abs(self.law - last.law).sum()) < _SAME_LAW and float(self.h.sum()) < float(
+            last.h.sum()
+        ) - _SAME * float(np.abs(last.h).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,11 +418,13 @@ def _freed(model: _Model, c: Floats, now: _Evaluated) -> _Evaluated:
     """The policy, led into good traps or out of bad ones while that is better.
 
     A trap is no recurrent class, but is left so rarely that differences of the huge biases in it are rounding
-    and do not show the way. A bias of -1e14 says that its average is less than g, one of 1e14 that it is more.
+    and do not show the way. A bias of -1e14 says that its average is below g, one of 1e14 that it is above.
     """
     limit = STUCK * float(np.ptp(c))
-    while np.abs(now.h).max() > limit:
+    for _ in range(_PATIENCE):
         least = float(now.h.min())
+        if max(-least, float(now.h.max())) <= limit:
+            break
         targets = now.h < 0.5 * least if least < -limit else now.h <= limit
         freed = _moved(model, c, now, _led_into(model, targets, now.policy))
         if not freed.improves_on(now, c):
@@ -605,9 +606,7 @@ class _Avoiding:
         return np.asarray(x)
 
 
-def _factorised(
-    P: sparse.csr_array, states: Ints, leak: float = 0.0
-) -> tuple[sparse.csc_array, SuperLU]:
+def _factorised(P: sparse.csr_array, states: Ints, leak: float = 0.0) -> tuple[sparse.csc_array, SuperLU]:
     """I - P on some states, its diagonal summed from the ways out and a leak; and its sparse factors."""
     moves = P.tocoo()
     away = moves.row != moves.col

@@ -113,9 +113,7 @@ def balanced(mu: Floats, matrix: sparse.csr_array, support: float = SUPPORT) -> 
     return policy * (exact / exact.sum())[:, np.newaxis], [states[group] for group in groups]
 
 
-def complete(
-    mu: Floats, matrix: Floats | sparse.csr_array, uncut: Floats | sparse.csr_array
-) -> tuple[Floats, bool]:
+def complete(mu: Floats, matrix: Floats | sparse.csr_array, uncut: Floats | sparse.csr_array) -> tuple[Floats, bool]:
     """The ratio policy of mu, led into its support from elsewhere; and whether that was possible everywhere."""
     policy = ratio(mu)
     lost = mu.sum(axis=1) == 0

@@ -17,6 +17,7 @@ margin: the largest gamma such that some policy keeps J_i <= tau_i - gamma for a
 matrix, and the margin's vertex is a feasible start for the value.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -191,18 +192,26 @@ def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
     return vertex
 
 
-def conflict(program: OccupancyProgram, safest: Vertex) -> tuple[int, ...]:
-    """An irreducible set of constraints that cannot hold together.
+def conflict(weights: Floats, thresholds: Floats, margin_of: Callable[[Floats], float]) -> tuple[int, ...]:
+    """An irreducible set of constraints that cannot hold together, as numbers 1..m.
 
-    The multipliers of the margin prove that the constraints which carry them are in conflict; of those,
+    The weights that prove a negative margin prove that the constraints which carry them are in conflict; of those,
     each is left out in turn and stays out if the others are in conflict without it.
     """
-    kept = -safest.row_duals[program.constraint_rows] > 1e-9
+    kept = weights > 1e-9
     for i in np.flatnonzero(kept):
         if kept.sum() == 1:
             break
         without = kept.copy()
         without[i] = False
-        if largest_margin(program.with_thresholds(np.where(without, program.thresholds, np.inf)))[0] < 0:
+        if margin_of(np.where(without, thresholds, np.inf)) < 0:
             kept = without
     return tuple(int(i) + 1 for i in np.flatnonzero(kept))
+
+
+def program_conflict(program: OccupancyProgram, margin: float, safest: Vertex | None) -> tuple[int, ...]:
+    """The conflict of a program; none if it is feasible."""
+    if margin >= 0 or safest is None:
+        return ()
+    weights = -safest.row_duals[program.constraint_rows]
+    return conflict(weights, program.thresholds, lambda tau: largest_margin(program.with_thresholds(tau))[0])

@@ -92,9 +92,7 @@ class _Problem:
         pair = np.repeat(np.arange(len(pairs)), np.diff(chosen.indptr))
         source = number[pairs // A]
         ends = number[chosen.indices]
-        return cls(
-            states, source, pairs % A, pair, source[pair], ends, chosen.data, chosen.indptr.astype(np.int64)
-        )
+        return cls(states, source, pairs % A, pair, source[pair], ends, chosen.data, chosen.indptr.astype(np.int64))
 
     @cached_property
     def first(self) -> Ints:

@@ -43,9 +43,7 @@ class Sweep:
         )
 
 
-def threshold_sweep(
-    cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | None = None, *, points: int = 41
-) -> Sweep:
+def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | None = None, *, points: int = 41) -> Sweep:
     """Solve the model for many thresholds of one constraint, the others held.
 
     thresholds: by default `points` of them, evenly from the smallest that can be met to the first that costs

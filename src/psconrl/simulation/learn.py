@@ -38,6 +38,7 @@ def learn(
         reward_range: (low, high) of the rewards.
     """
     from gymnasium.spaces import Discrete
+    from threadpoolctl import threadpool_limits
 
     spaces = {
         "observation": (env.observation_space, agent.problem.S),
@@ -59,21 +60,23 @@ def learn(
     checkpoint = 0
     observation, _ = env.reset(seed=int(learner.environment.integers(2**31)))
     s = int(observation) - offsets[0]
-    while learner.t < horizon:
-        a = learner.act(s)
-        observation, reward, terminated, truncated, info = env.step(a + offsets[1])
-        x = int(observation) - offsets[0]
-        c = charge(s, a, x, float(reward), info)
-        after = x
-        if terminated or truncated:
-            observation, _ = env.reset()
-            after = int(observation) - offsets[0]
-        learner.observe(s, a, c, after if terminated else x)
-        s = after
-        totals += np.stack([c, np.where(c > levels, c - levels, 0.0)])
-        if learner.t == grid[checkpoint]:
-            curves[:, :, checkpoint] = totals
-            checkpoint += 1
+    # Two threads change the order of sums in linear algebra, and so the bits of the results.
+    with threadpool_limits(1):
+        while learner.t < horizon:
+            a = learner.act(s)
+            observation, reward, terminated, truncated, info = env.step(a + offsets[1])
+            x = int(observation) - offsets[0]
+            c = charge(s, a, x, float(reward), info)
+            after = x
+            if terminated or truncated:
+                observation, _ = env.reset()
+                after = int(observation) - offsets[0]
+            learner.observe(s, a, c, after if terminated else x)
+            s = after
+            totals += np.stack([c, np.where(c > levels, c - levels, 0.0)])
+            if learner.t == grid[checkpoint]:
+                curves[:, :, checkpoint] = totals
+                checkpoint += 1
     rows = list(learner.rows)
     if learner.current is not None:
         rows.append(learner.row(REASONS.index("horizon")))

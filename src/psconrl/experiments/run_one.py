@@ -1,0 +1,142 @@
+"""One run of a cell, as a process of any kind executes it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from psconrl.errors import PsconrlError
+from psconrl.experiments.spec import Cell, SpecError, code_identity, file_checksum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from psconrl.agents.contract import Agent
+    from psconrl.cmdp import CMDP
+    from psconrl.planning.solution import Solution
+
+CODE = code_identity()
+"""The code that this process runs: taken when it starts, as the source may change afterwards."""
+
+
+class CodeMismatchError(PsconrlError, RuntimeError):
+    """A worker that runs other code than the process that asked it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished run: its Parquet file, and how long it took."""
+
+    content: bytes
+    seconds: float
+
+
+def run_cell(cell: Cell, seed: int) -> pa.Table:
+    """Seed `seed` of a cell, as a table of one row."""
+    from psconrl.experiments.record import RunRecord, to_table
+    from psconrl.simulation import simulate
+
+    _one_thread()
+    cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
+    run = simulate(
+        agent,
+        cmdp,
+        cell.horizon,
+        seed,
+        checkpoints=cell.checkpoints,
+        optimum=solution.value,
+        evaluate_policies=cell.evaluate_policies,
+    )
+    return to_table(
+        RunRecord(
+            env=cell.env_name,
+            env_options=_options(cell, seed if cell.seed_option else None),
+            agent=cell.agent,
+            settings=dict(cell.settings),
+            costs=cell.costs,
+            horizon=cell.horizon,
+            seed=seed,
+            cell=cell.id,
+            identity=cell.identity(seed),
+            code=CODE,
+            states=cmdp.S,
+            actions=cmdp.A,
+            cost_names=tuple(cmdp.cost_names),
+            thresholds=cmdp.thresholds,
+            optimum=solution.value,
+            margin=solution.margin,
+            multipliers=solution.multipliers,
+            grid=run.grid,
+            cumulative=run.cumulative,
+            cumulative_excess=run.cumulative_excess,
+            episodes=run.episodes,
+            snapshots=run.snapshots,
+        )
+    )
+
+
+def execute(cell: Cell, seed: int, code: str) -> Done:
+    """Do a run for a process with the given code."""
+    if code != CODE:
+        raise CodeMismatchError(
+            f"a worker runs other code ({CODE}) than this process ({code}); install the same version on all machines "
+            "and restart the workers"
+        )
+    from psconrl.experiments.record import to_bytes
+
+    start = time.perf_counter()
+    content = to_bytes(run_cell(cell, seed))
+    return Done(content, time.perf_counter() - start)
+
+
+def warm_up(agents: set[str]) -> None:
+    """Compile the kernels that these agents need, so that worker processes find them on disk."""
+    for agent in sorted(agents):
+        run_cell(Cell("toy", agent, 30), 0)
+
+
+@lru_cache(maxsize=16)
+def _prepared(cell: Cell, seed: int | None) -> tuple[CMDP, Solution, Agent]:
+    """Model, its solution and the agent: values, the same for all runs of a cell."""
+    from psconrl.agents.catalogue import find
+
+    cmdp, solution = _solved(cell.env, _frozen(_options(cell, seed)), cell.model)
+    settings: dict[str, Any] = dict(cell.settings) | ({"model": cmdp} if cell.agent == "Optimal" else {})
+    return cmdp, solution, find(cell.agent)(cmdp.problem(cell.costs), **settings)
+
+
+@lru_cache(maxsize=16)
+def _solved(env: str, options: str, checksum: str | None) -> tuple[CMDP, Solution]:
+    import json
+
+    from psconrl.cmdp import CMDP
+    from psconrl.environments import make
+    from psconrl.planning import solve
+
+    if checksum is None:
+        cmdp = make(env, **json.loads(options))
+    elif file_checksum(env) != checksum:
+        raise SpecError(f"{env}: the model file has changed since the experiment was specified")
+    else:
+        cmdp = CMDP.load(env)
+    return cmdp, solve(cmdp)
+
+
+def _options(cell: Cell, seed: int | None) -> dict[str, Any]:
+    return dict(cell.env_options) | ({} if cell.seed_option is None else {cell.seed_option: seed})
+
+
+def _frozen(options: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(options, sort_keys=True)
+
+
+@cache
+def _one_thread() -> Any:
+    """One thread for linear algebra, for as long as the process lives: two change bits, and steal each other's core."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)
