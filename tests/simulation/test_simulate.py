@@ -149,14 +149,18 @@ def test_exact_averages_of_executed_policies() -> None:
 
 
 def test_exact_averages_are_from_the_state_that_a_plan_starts_in() -> None:
-    """Two traps: the first plan, from state 0, may end in either of them, its averages are those from state 0."""
+    """Two traps: a plan made in state 2 ends in either of them; its averages are those from state 2."""
     p = np.zeros((3, 1, 3))
-    p[0, 0, 1:] = 0.5
-    p[1, 0, 1], p[2, 0, 2] = 1.0, 1.0
-    cmdp = CMDP(p, [[[0.0], [0.0], [1.0]]])
+    p[2, 0, :2] = 0.5
+    p[0, 0, 0], p[1, 0, 1] = 1.0, 1.0
+    cmdp = CMDP(p, [[[0.0], [1.0], [0.0]]], initial=2)
+    agent = agents.Uniform(cmdp.problem())
     for seed in range(4):
-        run = simulate(agents.Uniform(cmdp.problem()), cmdp, 20, seed, evaluate_policies=True)
+        run = simulate(agent, cmdp, 20, seed, evaluate_policies=True)
         np.testing.assert_allclose(run.episodes["average_costs"], [[0.5]])
+        half = simulate(agent, cmdp, 20, seed, evaluate_policies=True, stop=7)
+        again = simulate(agent, cmdp, 20, seed, evaluate_policies=True, state=half.state)
+        np.testing.assert_allclose(again.episodes["average_costs"], [[0.5]])
 
 
 def test_exact_averages_of_policies_for_a_few_steps() -> None:

@@ -148,7 +148,8 @@ def to_table(record: RunRecord) -> pa.Table:
 def to_bytes(table: pa.Table) -> bytes:
     """The table as a Parquet file; equal tables give equal bytes."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", use_dictionary=False, write_statistics=False)
+    options = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
+    pq.write_table(table, buffer, compression="zstd", **options)
     return buffer.getvalue()
 
 

@@ -12,18 +12,14 @@ for the final prices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
+from psconrl.planning.columns import generate
 from psconrl.planning.highs import TOLERANCE
 from psconrl.planning.optimistic import Intervals
-from psconrl.planning.policies import _generate
-
-generate: Callable[..., Any] = _generate  # any search with `columns` and `price` will do
 
 
 @dataclass(frozen=True, eq=False)

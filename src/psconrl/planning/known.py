@@ -112,6 +112,8 @@ class Scope:
         cmdp, inside = self.cmdp, _inside(matrix, self.states)
         costs = cmdp.costs[:, self.states]
         found = solve_by_policies(inside, costs, cmdp.thresholds)
+        if not found.gap <= 1e-8:
+            raise SolverError(f"policies were generated, but the optimum is proven to {found.gap:.2g} only")
 
         def margin_of(tau: Floats) -> float:
             limited = np.isfinite(tau)

@@ -38,7 +38,7 @@ reference is therefore a likely state, found by repeating the factorisation if t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from hashlib import blake2b
 
@@ -50,11 +50,9 @@ from scipy.sparse.linalg import SuperLU, splu
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.errors import SolverError
 from psconrl.graph import closed_classes
+from psconrl.planning.columns import generate
 from psconrl.planning.evaluation import stationary_law
-from psconrl.planning.highs import TOLERANCE, LinearProgram, run
-
-GAP = 1e-10
-"""Distance from the proven bound at which the generation of columns stops, where the costs' range is one."""
+from psconrl.planning.highs import TOLERANCE
 
 OPTIMAL = 1e-12
 """The same for policy iteration, where the range of c_lambda is one."""
@@ -73,8 +71,7 @@ _SAME = 1e-13  # columns this close are one
 _SAME_LAW = 1e-6  # so are laws this close
 _PATIENCE = 10  # steps of policy iteration that may bring no improvement
 _RARE = 1e-3  # a reference may be this much less likely than the likeliest state of its class
-_COSTS_UP = 1e4  # reduced costs of the master are exact to TOLERANCE over this
-_ROUNDS = 5000  # of policy iteration, and of column generation
+_ROUNDS = 5000  # of policy iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +129,14 @@ def solve_by_policies(matrix: sparse.csr_array, costs: Floats, thresholds: Float
         value = units.value(float(best.J[0]))
         return search.answer(np.inf, value, search.occupancy(np.ones(1)), None, nothing, nothing, gap)
 
-    safe = _generate(search, tau, margin=True)
+    safe = generate(search, tau, margin=True)
     margin, safest = -safe.objective, search.occupancy(safe.weights)
     if margin < -TOLERANCE:
         unpriced = np.full(m, np.nan)
         return search.answer(units.margin(margin), np.nan, safest, safest, unpriced, safe.prices, safe.gap)
     # Limits that can just be met, but for rounding, are met.
     kept = safe.weights @ np.array([column.J[1:] for column in search.columns])
-    best_mix = _generate(search, np.maximum(tau, kept + _SAME), margin=False)
+    best_mix = generate(search, np.maximum(tau, kept + _SAME), margin=False)
     return search.answer(
         units.margin(max(margin, 0.0)),
         units.value(best_mix.objective),
@@ -178,67 +175,6 @@ class _Units:
 
     def multipliers(self, scaled: Floats) -> Floats:
         return scaled * (self.main / self.auxiliary)
-
-
-# Column generation
-
-
-@dataclass(frozen=True, eq=False)
-class _Optimum:
-    """Of a master: least objective, weights of the columns, prices of the constraints, proven error."""
-
-    objective: float
-    weights: Floats
-    prices: Floats
-    gap: float = np.inf
-
-
-def _generate(search: _Search, tau: Floats, *, margin: bool) -> _Optimum:
-    """Add columns until the master's optimum is that of all policies.
-
-    The prices returned are those that prove the best bound.
-    """
-    m = len(tau)
-    prices = np.full(m, 1.0 / m) if margin else np.zeros(m)
-    bound, proof, objective = -np.inf, prices, np.inf
-    for step in range(_ROUNDS):
-        known, spent = len(search.columns), float(prices @ tau)
-        weights = np.append(0.0 if margin else 1.0, prices)
-        found = search.price(weights, enough=objective - GAP + spent, fresh=step == 0) - spent
-        if found > bound:
-            bound, proof = found, prices
-        optimum = _master(np.array([column.J for column in search.columns]), tau, margin=margin)
-        gap = max(optimum.objective - bound, 0.0)
-        stuck = len(search.columns) == known and np.array_equal(prices, optimum.prices)
-        if gap <= GAP or stuck:
-            return replace(optimum, prices=proof, gap=gap)
-        prices, objective = optimum.prices, optimum.objective
-    raise SolverError(f"column generation found no end in {_ROUNDS} policies; its bound is off by {gap:.2g}")
-
-
-def _master(J: Floats, tau: Floats, *, margin: bool) -> _Optimum:
-    """The best mixture of columns with averages J (K, m + 1); for the margin the objective is -gamma."""
-    K, m = len(J), len(tau)
-    matrix = np.zeros((m + 1, K + 1))
-    matrix[:m, :K], matrix[:m, K], matrix[m, :K] = J[:, 1:].T, 1.0, 1.0
-    cost = np.append(np.zeros(K), -1.0) if margin else np.append(J[:, 0], 0.0)
-    vertex = run(
-        LinearProgram(
-            cost=_COSTS_UP * cost,
-            matrix=sparse.csc_array(matrix),
-            row_lower=np.append(np.full(m, -np.inf), 1.0),
-            row_upper=np.append(tau, 1.0),
-            col_lower=np.append(np.zeros(K), (tau - J[:, 1:].max(axis=0)).min() if margin else 0.0),
-            col_upper=np.append(np.ones(K), np.inf),
-        )
-    )
-    if vertex.status == "infeasible":
-        raise SolverError("the limits could be met, then not; the numbers of the model are too uneven")
-    weights = vertex.x[:K].clip(0.0)
-    prices = (-vertex.row_duals[:m] / _COSTS_UP).clip(0.0)
-    if margin:
-        prices = prices / prices.sum()
-    return _Optimum(float(cost @ vertex.x), weights / weights.sum(), prices)
 
 
 @dataclass(frozen=True, eq=False)

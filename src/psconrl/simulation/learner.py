@@ -46,7 +46,6 @@ class Learner:
         self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
-        self.begun_in = 0
         self.carry: dict[str, NDArray[Any]] = {}
         self.rows: Rows = []
         self.snapshots: list[Snapshot] = []
@@ -147,7 +146,6 @@ class Learner:
             "clock": self.clock.copy(),
             "origin": self.origin,
             "last_length": self.last_length,
-            "begun_in": self.begun_in,
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],

@@ -1,0 +1,1 @@
+"""What stored runs say: regret, violation, intervals, growth exponents, bounds, and the paper's claims."""

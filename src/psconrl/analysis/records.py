@@ -1,0 +1,146 @@
+"""Stored runs as arrays: all runs of one cell stacked, first axis over seeds.
+
+R runs, G checkpoints, m constraints.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psconrl._checks import Floats, Ints
+from psconrl.experiments.record import RunRecord
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """All runs of one cell, in the order of their seeds.
+
+    Attributes:
+        cell: the hash of the cell. env, agent, settings, costs: what was run.
+        env_options: one table for each run; they differ where every run has a model of its own.
+        codes: the code that made the runs; more than one is a mixture.
+        seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative and
+        cumulative_excess (R, m + 1, G): as in the records.
+        episodes: R tables. seconds (R,): how long the runs took, nan where nothing is known.
+    """
+
+    cell: str
+    env: str
+    agent: str
+    settings: Mapping[str, Any]
+    costs: str
+    env_options: tuple[Mapping[str, Any], ...]
+    codes: frozenset[str]
+    cost_names: tuple[str, ...]
+    S: int
+    A: int
+    seeds: Ints
+    grid: Ints
+    optimum: Floats
+    margin: Floats
+    multipliers: Floats
+    thresholds: Floats
+    cumulative: Floats
+    cumulative_excess: Floats
+    episodes: tuple[NDArray[np.void], ...]
+    seconds: Floats
+
+    @property
+    def runs(self) -> int:
+        """R."""
+        return len(self.seeds)
+
+    @property
+    def m(self) -> int:
+        """Number of constraints."""
+        return self.thresholds.shape[1]
+
+    @property
+    def horizon(self) -> int:
+        """T."""
+        return int(self.grid[-1])
+
+    @property
+    def label(self) -> str:
+        """A short name for people; options that differ from run to run are left out."""
+        first = self.env_options[0]
+        shared = {key: first[key] for key in sorted(first) if all(o.get(key) == first[key] for o in self.env_options)}
+        return f"{self.env}{''.join(f' {key}={value}' for key, value in shared.items())} / {self.agent}"
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether the exact averages of the executed policies were kept."""
+        return all("average_costs" in (table.dtype.names or ()) for table in self.episodes)
+
+    @cached_property
+    def spacing(self) -> int:
+        """Steps between checkpoints; ValueError unless they are evenly spaced from the start."""
+        d = int(self.grid[0])
+        if not np.array_equal(self.grid, d * np.arange(1, len(self.grid) + 1)):
+            raise ValueError(f"{self.label}: checkpoints are not evenly spaced; their number must divide the horizon")
+        return d
+
+
+Groups = Mapping[str, Group]
+"""Groups by the hash of their cell."""
+
+
+def group(records: Iterable[RunRecord], timings: Mapping[str, float] | None = None) -> dict[str, Group]:
+    """The runs of each cell together.
+
+    Where a run was made by several versions of the code, the version that made most runs of the cell counts.
+    timings: seconds by identity, as the store has them.
+    """
+    cells: dict[str, list[RunRecord]] = {}
+    for record in records:
+        cells.setdefault(record.cell, []).append(record)
+    return {cell: _stack(_one_each(found), timings or {}) for cell, found in cells.items()}
+
+
+def _one_each(records: list[RunRecord]) -> list[RunRecord]:
+    """One record for each seed, in the order of the seeds."""
+    made = Counter(record.code for record in records)
+    chosen: dict[int, RunRecord] = {}
+    for record in sorted(records, key=lambda record: (made[record.code], record.code)):
+        chosen[record.seed] = record
+    return [chosen[seed] for seed in sorted(chosen)]
+
+
+def _stack(records: list[RunRecord], timings: Mapping[str, float]) -> Group:
+    first = records[0]
+    for record in records:
+        if not np.array_equal(record.grid, first.grid):
+            raise ValueError(f"{first} and {record} were recorded at different times")
+
+    def column(name: str) -> Floats:
+        return np.stack([np.asarray(getattr(record, name), dtype=np.float64) for record in records])
+
+    return Group(
+        cell=first.cell,
+        env=first.env,
+        agent=first.agent,
+        settings=first.settings,
+        costs=first.costs,
+        env_options=tuple(record.env_options for record in records),
+        codes=frozenset(record.code for record in records),
+        cost_names=tuple(first.cost_names),
+        S=first.states,
+        A=first.actions,
+        seeds=np.array([record.seed for record in records], dtype=np.int64),
+        grid=np.asarray(first.grid, dtype=np.int64),
+        optimum=column("optimum"),
+        margin=column("margin"),
+        multipliers=column("multipliers"),
+        thresholds=column("thresholds"),
+        cumulative=column("cumulative"),
+        cumulative_excess=column("cumulative_excess"),
+        episodes=tuple(record.episodes for record in records),
+        seconds=np.array([timings.get(record.identity, np.nan) for record in records]),
+    )

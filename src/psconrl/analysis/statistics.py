@@ -1,0 +1,131 @@
+"""Means over runs with 95% intervals, and how fast a mean grows.
+
+Intervals are percentile bootstrap over runs: runs are drawn with replacement, the statistic is computed on each
+resample, and the interval holds the middle 95% of them. For curves the interval is pointwise. The resamples come
+from a fixed SeedSequence, so the same runs always have the same intervals, and curves of as many runs share them.
+
+The growth exponent of a curve is the slope of log(mean over runs) in log(time), by least squares over points evenly
+spaced in log(time). A mean that is not positive everywhere there has no exponent: it counts as -inf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats, Ints
+
+LEVEL = 0.95
+RESAMPLES = 2000
+POINTS = 30
+"""At how many times, evenly spaced in their logarithm, an exponent is fitted."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def apart(self, other: Interval) -> bool:
+        """Whether the two intervals do not meet."""
+        return self.high < other.low or other.high < self.low
+
+    def below(self, other: Interval) -> bool:
+        """Whether this interval lies wholly below the other."""
+        return self.high < other.low
+
+    def as_json(self) -> dict[str, float | None]:
+        """The three numbers; null where they are not finite, as JSON has no infinity."""
+        return {name: _finite(getattr(self, name)) for name in ("mean", "low", "high")}
+
+    def __str__(self) -> str:
+        return f"{number(self.mean)} [{number(self.low)}, {number(self.high)}]"
+
+
+def number(x: float) -> str:
+    """A number as people read it: thousands separated, four significant digits at most."""
+    if not np.isfinite(x):
+        return "never" if x == np.inf else ("none" if x == -np.inf else "n/a")
+    if abs(x) >= 1000:
+        return f"{x:,.0f}"
+    return f"{x:.4g}"
+
+
+@lru_cache(maxsize=32)
+def weights(runs: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
+    """(B, R): how much of each resample's mean each run is."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    drawn = rng.multinomial(runs, np.full(runs, 1 / runs), size=resamples) / runs
+    drawn.setflags(write=False)
+    return np.asarray(drawn)
+
+
+def interval_of(value: float, resampled: Floats) -> Interval:
+    """The statistic of all runs with the middle 95% of its values on the resamples."""
+    low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    return Interval(
+        float(value),
+        float(np.quantile(resampled, low, method="lower")),
+        float(np.quantile(resampled, high, method="higher")),
+    )
+
+
+def mean_interval(values: ArrayLike) -> Interval:
+    """The mean over runs (R,), with its interval."""
+    x = np.asarray(values, dtype=np.float64)
+    return interval_of(x.mean(), weights(len(x)) @ x)
+
+
+def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
+    """The ratio of the means of two independent sets of runs, with its interval."""
+    x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        resampled = (weights(len(x)) @ x) / (weights(len(y), seed=1) @ y)
+        resampled = np.where(np.isnan(resampled), np.inf, resampled)
+        mean = np.float64(x.mean()) / y.mean()
+    return interval_of(float(mean), resampled)
+
+
+def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean, low and high (G,) over runs of curves (R, G), pointwise."""
+    resampled = weights(len(curves)) @ curves
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return curves.mean(axis=0), low, high
+
+
+def growth_exponent(times: Ints, curves: Floats, start: float = 0.1) -> Interval:
+    """The exponent of the mean of curves (R, G) over times from `start` of the last one on."""
+    chosen = _log_spaced(times, start)
+    x = np.log(times[chosen])
+    return interval_of(
+        _slopes(x, curves[:, chosen].mean(axis=0, keepdims=True))[0],
+        _slopes(x, weights(len(curves)) @ curves[:, chosen]),
+    )
+
+
+def _log_spaced(times: Ints, start: float) -> Ints:
+    """Indices of times about evenly spaced in their logarithm, from `start` of the last on; two at least."""
+    last = times[-1]
+    wanted = np.geomspace(max(start * last, times[0]), last, POINTS)
+    chosen = np.unique(np.minimum(np.searchsorted(times, wanted * (1 - 1e-12)), len(times) - 1))
+    if len(chosen) < 2:
+        raise ValueError("an exponent needs at least two checkpoints")
+    return chosen
+
+
+def _slopes(x: Floats, means: Floats) -> Floats:
+    """Least-squares slopes (B,) of log(means) (B, n) in x (n,); -inf where a mean is not positive."""
+    centred = x - x.mean()
+    positive = (means > 0).all(axis=1)
+    y = np.log(np.where(positive[:, np.newaxis], means, 1.0))
+    return np.where(positive, y @ centred / (centred @ centred), -np.inf)
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None

@@ -1,0 +1,91 @@
+"""The curves of many runs as one tidy table: one row for each run, checkpoint and cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from psconrl.experiments.record import RunRecord
+from psconrl.experiments.spec import SpecError
+
+SCHEMA = pa.schema(
+    [
+        ("env", pa.string()),
+        ("agent", pa.string()),
+        ("cell", pa.string()),
+        ("code", pa.string()),
+        ("horizon", pa.int64()),
+        ("seed", pa.int64()),
+        ("t", pa.int64()),
+        ("cost", pa.int64()),
+        ("cost_name", pa.string()),
+        ("level", pa.float64()),
+        ("cumulative", pa.float64()),
+        ("regret_or_violation", pa.float64()),
+        ("excess", pa.float64()),
+    ]
+)
+"""level: the optimum for cost 0, the threshold for others; regret_or_violation: cumulative - level * t, signed;
+excess: sum over steps of the positive part. `cell` tells apart runs with other settings (experiment.json lists
+them), `code` runs made by other versions."""
+
+_BATCH = 100
+
+
+def export(records: Iterable[RunRecord], path: str | Path) -> set[str]:
+    """Write runs, in their order, to a .csv or .parquet file; the code identities found."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise SpecError(f"{path}: the file must end in .csv or .parquet")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    codes = set()
+    try:
+        if kind == ".csv":
+            writer = csv.CSVWriter(temporary, SCHEMA, write_options=csv.WriteOptions(quoting_style="needed"))
+        else:
+            writer = parquet.ParquetWriter(temporary, SCHEMA, compression="zstd")
+        with writer:
+            waiting = []
+            for record in records:
+                codes.add(record.code)
+                waiting.append(rows(record))
+                if len(waiting) == _BATCH:
+                    writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                    waiting.clear()
+            if waiting:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return codes
+
+
+def rows(record: RunRecord) -> pa.Table:
+    """The rows of one run, sorted by time, then cost."""
+    n, G = record.cumulative.shape
+
+    def constant(value: object) -> pa.Array:
+        return pa.repeat(pa.scalar(value), n * G)
+
+    columns = {
+        "env": constant(record.env),
+        "agent": constant(record.agent),
+        "cell": constant(record.cell),
+        "code": constant(record.code),
+        "horizon": constant(record.horizon),
+        "seed": constant(record.seed),
+        "t": pa.array(np.repeat(record.grid, n)),
+        "cost": pa.array(np.tile(np.arange(n), G)),
+        "cost_name": pa.array(list(record.cost_names) * G),
+        "level": pa.array(np.tile(record.levels, G)),
+        "cumulative": pa.array(record.cumulative.T.ravel()),
+        "regret_or_violation": pa.array(record.signed.T.ravel()),
+        "excess": pa.array(record.cumulative_excess.T.ravel()),
+    }
+    return pa.table(columns, schema=SCHEMA)

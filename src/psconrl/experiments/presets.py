@@ -1,0 +1,193 @@
+"""The paper's experiments by name, at the paper's scale or, quick, at a fraction of it; all their numbers are here.
+
+figure-1          cumulative regret and violation in three gridworlds
+figure-appendix   the same runs: average reward and average consumption
+environments      pictures of the maps with the optimal policies; nothing is run
+stochastic        figure-1 with slippery moves
+counterexample    the toy of two states, where dropping the constraints of an infeasible sample stops exploration
+bayesian          the setting of the theorem: nature draws the model from the learner's prior
+feasibility       how long sampled models stay infeasible
+bonus             the rivals against the scale of their bonus
+table-1           every algorithm of the paper's table of bounds
+tractable         UCRL-CMDP where the paper calls it intractable
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from psconrl.errors import UnknownNameError
+from psconrl.experiments.spec import Cell, Experiment
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One gridworld of the paper's experiments: horizon, runs, and the window its figures smooth over, in rounds."""
+
+    env: str
+    horizon: int
+    runs: int
+    window: int
+
+
+PAPER = (
+    Setting("marsrover-4x4", 5_000, 100, 900),
+    Setting("marsrover-8x8", 20_000, 30, 2_000),
+    Setting("box", 500_000, 30, 9_000),
+)
+"""The three columns of the paper's figures."""
+
+QUICK = (
+    Setting("marsrover-4x4", 2_500, 4, 900),
+    Setting("marsrover-8x8", 5_000, 2, 2_000),
+    Setting("box", 20_000, 2, 9_000),
+)
+
+RIVALS = ("ConRL", "C-UCRL")
+"""The rivals that the paper runs everywhere; UCRL-CMDP on the smallest grid alone."""
+
+OPTIMISTIC = "UCRL-CMDP"
+SMALLEST = "marsrover-4x4"
+SLIP = 0.1
+SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+
+_OPTIMISTIC_RUNS = {False: 10, True: 1}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An experiment with a name."""
+
+    name: str
+    description: str
+    build: Callable[[bool], list[tuple[Cell, int]]] | None = None
+
+    def experiment(self, quick: bool = False) -> Experiment | None:
+        """Cells and numbers of runs; None if nothing is to be run."""
+        if self.build is None:
+            return None
+        cells, seeds = zip(*self.build(quick), strict=True)
+        return Experiment(self.name, cells, seeds)
+
+
+def settings_of(quick: bool) -> tuple[Setting, ...]:
+    """The gridworlds at the paper's scale or at a fraction of it."""
+    return QUICK if quick else PAPER
+
+
+def window(env: str) -> int:
+    """The rounds that the paper's figures smooth over in an environment."""
+    return next(setting.window for setting in PAPER if setting.env == env)
+
+
+def presets() -> Mapping[str, Preset]:
+    """All presets by name."""
+    return _PRESETS
+
+
+def find(name: str) -> Preset:
+    """The preset of that name; UnknownNameError suggests the nearest."""
+    if name not in _PRESETS:
+        raise UnknownNameError("preset", name, _PRESETS)
+    return _PRESETS[name]
+
+
+def _cell(env: str, agent: str, horizon: int, extra: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
+    from psconrl.agents.catalogue import preset
+
+    return Cell(env, agent, horizon, settings=preset(agent, env) | dict(extra or {}), **fields)
+
+
+def _gridworlds(quick: bool, **fields: Any) -> list[tuple[Cell, int]]:
+    cells = []
+    for setting in settings_of(quick):
+        agents = ["PSConRL", *RIVALS, *([OPTIMISTIC] if setting.env == SMALLEST else [])]
+        for agent in agents:
+            runs = _OPTIMISTIC_RUNS[quick] if agent == OPTIMISTIC else setting.runs
+            cells.append((_cell(setting.env, agent, setting.horizon, **fields), runs))
+    return cells
+
+
+def _stochastic(quick: bool) -> list[tuple[Cell, int]]:
+    return _gridworlds(quick, env_options={"slip": SLIP})
+
+
+def _counterexample(quick: bool) -> list[tuple[Cell, int]]:
+    runs = 20 if quick else 200
+    agents: list[tuple[str, dict[str, Any]]] = [
+        ("PSConRL", {"infeasible": "uniform"}),
+        ("PSConRL", {"infeasible": "explore"}),
+        ("CMDP-PSRL", {}),
+    ]
+    return [(_cell("toy", agent, 1_500, extra, costs="known"), runs) for agent, extra in agents]
+
+
+def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
+    prior = 0.5
+    cell = _cell(
+        "dirichlet",
+        "PSConRL",
+        5_000 if quick else 100_000,
+        {"prior": prior},
+        env_options={"S": 10, "A": 3, "prior": prior},
+        costs="known",
+        evaluate_policies=True,
+        seed_option="draw",
+    )
+    return [(cell, 8 if quick else 100)]
+
+
+def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
+    horizon, runs = (5_000, 6) if quick else (100_000, 50)
+    garnet = {"env_options": {"margin": 0.05}, "seed_option": "seed"}
+    return [
+        (_cell("toy", "PSConRL", horizon, costs="known"), runs),
+        (_cell("garnet", "PSConRL", horizon, costs="known", **garnet), runs),
+    ]
+
+
+def _bonus(quick: bool) -> list[tuple[Cell, int]]:
+    setting = settings_of(quick)[0]
+    cells = [(_cell(setting.env, "PSConRL", setting.horizon), setting.runs)]
+    for agent in (*RIVALS, OPTIMISTIC):
+        runs = _OPTIMISTIC_RUNS[quick] if agent == OPTIMISTIC else min(setting.runs, 30)
+        scales = SCALES if not quick else SCALES[::2] if agent != OPTIMISTIC else SCALES[2:3]
+        variants = [{"bonus": "simple", "scale": scale} for scale in scales]
+        if not quick or agent != OPTIMISTIC:
+            variants.append({"bonus": "published", "scale": 1.0})
+        cells += [(_cell(setting.env, agent, setting.horizon, variant), runs) for variant in variants]
+    return cells
+
+
+def _table_1(quick: bool) -> list[tuple[Cell, int]]:
+    setting = settings_of(quick)[0]
+    few = _OPTIMISTIC_RUNS[quick]
+    runs = {"C-UCRL": setting.runs, OPTIMISTIC: few, "FHA": few, "CMDP-PSRL": setting.runs, "PSConRL": setting.runs}
+    return [(_cell(setting.env, agent, setting.horizon), n) for agent, n in runs.items()]
+
+
+def _tractable(quick: bool) -> list[tuple[Cell, int]]:
+    larger = [setting.env for setting in PAPER if setting.env != SMALLEST]
+    return [(_cell(env, OPTIMISTIC, 300 if quick else 20_000), 1) for env in larger]
+
+
+_PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        preset.name: preset
+        for preset in (
+            Preset("figure-1", "cumulative regret and violation in the three gridworlds", _gridworlds),
+            Preset("figure-appendix", "the same runs: average reward and consumption", _gridworlds),
+            Preset("environments", "pictures of the maps with the optimal policies"),
+            Preset("stochastic", f"the gridworlds with slip {SLIP}", _stochastic),
+            Preset("counterexample", "infeasible samples in the toy of two states", _counterexample),
+            Preset("bayesian", "models drawn from the learner's prior, as the theorem asks", _bayesian),
+            Preset("feasibility", "how long sampled models stay infeasible", _feasibility),
+            Preset("bonus", "the rivals against the scale of their bonus", _bonus),
+            Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
+            Preset("tractable", "UCRL-CMDP beyond the smallest grid", _tractable),
+        )
+    }
+)

@@ -1,0 +1,138 @@
+"""How far an experiment is: bars on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, TextIO
+
+from psconrl.experiments.spec import Cell
+
+Start = Sequence[tuple[Cell, int, int]]
+"""Cells with the number of their runs, and how many of these are there already."""
+
+
+class Progress(Protocol):
+    """Something that shows progress."""
+
+    def showing(self, cells: Start) -> AbstractContextManager[None]:
+        """Show it as long as the context lasts."""
+
+    def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        """One run of a cell is done."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    @contextmanager
+    def showing(self, cells: Start) -> Iterator[None]:
+        """Nothing to show."""
+        yield
+
+    def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        """Nothing to show."""
+
+
+class Lines:
+    """A line every few seconds, and one when a cell is finished."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 5.0) -> None:
+        self.stream, self.every = stream or sys.stderr, every
+
+    @contextmanager
+    def showing(self, cells: Start) -> Iterator[None]:
+        """Start the clock."""
+        self.left = {cell: total - done for cell, total, done in cells}
+        self.total, self.done = sum(total for _, total, _ in cells), sum(done for *_, done in cells)
+        self.steps = self.failed = 0
+        self.steps_left = sum(cell.horizon * left for cell, left in self.left.items())
+        self.start = self.last = time.monotonic()
+        if self.done:
+            print(f"{self.done} of {self.total} runs are there already", file=self.stream, flush=True)
+        yield
+
+    def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        """Count, and perhaps print."""
+        self.left[cell] -= 1
+        self.done += 1
+        self.failed += failed
+        self.steps += cell.horizon
+        now = time.monotonic()
+        if self.left[cell] and now - self.last < self.every:
+            return
+        self.last = now
+        rate = self.steps / max(now - self.start, 1e-9)
+        parts = [f"{self.done}/{self.total} runs", f"{rate:,.0f} steps/s"]
+        if self.steps < self.steps_left:
+            parts.append(f"{_clock((self.steps_left - self.steps) / rate)} left")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if not self.left[cell]:
+            parts.append(f"{cell.label} finished")
+        print(", ".join(parts), file=self.stream, flush=True)
+
+
+class Bars:
+    """A bar for all, and one for each cell that is under way."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self.bars = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+
+    @contextmanager
+    def showing(self, cells: Start) -> Iterator[None]:
+        """Draw the bars."""
+        total, done = sum(n for _, n, _ in cells), sum(n for *_, n in cells)
+        self.overall = self.bars.add_task("all runs", total=total, completed=done, speed="")
+        self.tasks: dict[Cell, Any] = {
+            cell: self.bars.add_task(f"  {cell.label}", total=n, completed=k, speed="", visible=False)
+            for cell, n, k in cells
+        }
+        self.steps = self.failed = 0
+        self.steps_left = sum(cell.horizon * (n - k) for cell, n, k in cells)
+        self.start = self.last = time.monotonic()
+        with self.bars:
+            yield
+
+    def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        """Move the bars."""
+        self.steps += cell.horizon
+        self.failed += failed
+        self.bars.advance(self.overall)
+        task = self.tasks[cell]
+        self.bars.advance(task)
+        now = time.monotonic()
+        # Bars are cheap, but not as cheap as the smallest runs.
+        if now - self.last < 0.1 and self.steps < self.steps_left:
+            return
+        self.last = now
+        rate = self.steps / max(now - self.start, 1e-9)
+        speed = f"{rate:,.0f} steps/s, {_clock((self.steps_left - self.steps) / rate)} left"
+        self.bars.update(self.overall, speed=speed + (f", [red]{self.failed} failed[/]" if self.failed else ""))
+        for bar in self.tasks.values():
+            state = self.bars.tasks[bar]
+            self.bars.update(bar, visible=0 < state.completed < (state.total or 0))
+
+
+def for_terminal() -> Progress:
+    """Bars if the error stream is a terminal, else lines."""
+    return Bars() if sys.stderr.isatty() else Lines()
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,69 @@
+"""The result of an experiment in a few numbers: means over runs at the horizon, with 95% bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.experiments.record import RunRecord
+from psconrl.experiments.spec import Cell, Experiment
+from psconrl.experiments.store import Store
+
+RESAMPLES = 2000
+
+
+def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
+    """For each cell signed regret and violation, episodes, and the seconds that all its runs took together.
+
+    JSON values; a number that does not exist (the regret where the limits cannot be met) is None.
+    """
+    timings = store.timings()
+    cells = []
+    for cell, n in zip(experiment.cells, experiment.seeds, strict=True):
+        identities = {cell.identity(seed) for seed in range(n)}
+        records = list(store.records(identities))
+        seconds = sum(timings.get(identity, 0.0) for identity in identities)
+        cells.append(_row(cell, records, seconds))
+    return {"cells": cells}
+
+
+def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]:
+    m = len(records[0].thresholds) if records else 0
+    ends = np.array([record.signed[:, -1] for record in records]).reshape(-1, m + 1)
+    episodes = [len(record.episodes) for record in records]
+    infeasible = [int((~record.episodes["feasible"]).sum()) for record in records]
+    optima = {record.optimum for record in records if not math.isnan(record.optimum)}
+    return {
+        "env": cell.env_name,
+        "agent": cell.agent,
+        "horizon": cell.horizon,
+        "seeds": len(records),
+        # With a model for each seed there is an optimum for each, and the mean stands for them.
+        "optimum": _number(float(np.mean(sorted(optima)))) if optima else None,
+        "regret": interval(ends[:, 0]),
+        "violation": [interval(column) for column in ends[:, 1:].T],
+        "episodes": {"mean": _mean(episodes)},
+        "infeasible_episodes": {"mean": _mean(infeasible)},
+        "seconds": round(seconds, 6),
+    }
+
+
+def interval(values: Floats) -> dict[str, float | None]:
+    """Mean and 95% percentile bootstrap interval; the resampling is seeded, so equal values give equal intervals."""
+    if len(values) == 0:
+        return {"mean": None, "low": None, "high": None}
+    rng = np.random.default_rng(np.random.SeedSequence(0))
+    means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return {"mean": _number(values.mean()), "low": _number(low), "high": _number(high)}
+
+
+def _mean(values: list[int]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
