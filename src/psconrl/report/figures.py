@@ -1,0 +1,182 @@
+"""Panels as pictures: matplotlib figures without a display, saved as PNG and PDF.
+
+Colours are Okabe and Ito's, which the colour-blind can tell apart; every agent also has dashes of its own. Bands are
+95% intervals. One legend serves all panels of a figure and stands outside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psconrl.report.panels import Panel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Style = tuple[str, Any]
+
+_STYLES: dict[str, Style] = {
+    "PSConRL": ("#0072B2", "-"),
+    "ConRL": ("#D55E00", (0, (6, 2))),
+    "C-UCRL": ("#009E73", (0, (6, 2, 1.5, 2))),
+    "UCRL-CMDP": ("#CC79A7", (0, (1.5, 1.5))),
+    "CMDP-PSRL": ("#E69F00", (0, (4, 1.5))),
+    "PSConRL (explore)": ("#56B4E9", (0, (3, 1, 1, 1, 1, 1))),
+    "FHA": ("#000000", (0, (2, 1))),
+}
+_OTHERS: tuple[Style, ...] = tuple(
+    (colour, dashes)
+    for dashes in ((0, (8, 1.5)), (0, (1, 2)), (0, (4, 1, 1, 1)))
+    for colour in ("#000000", "#56B4E9", "#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7")
+)
+_GUIDE: Style = ("#555555", (0, (1, 1.5)))
+_WIDTH, _HEIGHT = 3.3, 2.5
+"""Inches of one panel."""
+_DPI = 200
+_FONTS = {"font.size": 9.0, "axes.titlesize": 10.0, "axes.labelsize": 9.0, "legend.fontsize": 9.0, "pdf.fonttype": 42}
+
+
+def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
+    """A figure with a row of axes for each row of panels, and one legend below."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    if not rows or not rows[0]:
+        raise ValueError("there is nothing to draw: no runs of this figure are stored")
+    with rc_context(_FONTS):
+        columns = len(rows[0])
+        figure = Figure(figsize=(_WIDTH * columns + 0.4, _HEIGHT * len(rows) + 0.6), layout="constrained")
+        axes = figure.subplots(len(rows), columns, squeeze=False)
+        labels = list(dict.fromkeys(line.label for row in rows for panel in row for line in panel.lines))
+        styles = _styles(labels)
+        for r, row in enumerate(rows):
+            for c, panel in enumerate(row):
+                _fill(axes[r, c], panel, styles)
+                if c and panel.y_label == row[0].y_label:
+                    axes[r, c].set_ylabel("")
+                if r < len(rows) - 1 and panel.x_label == rows[-1][c].x_label:
+                    axes[r, c].set_xlabel("")
+        _legend(figure, axes.ravel(), labels)
+        if caption:
+            figure.suptitle(caption, fontsize=10)
+        return figure
+
+
+def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
+    """Write NAME.png and NAME.pdf; where they are."""
+    from matplotlib import rc_context
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
+    with rc_context(_FONTS):
+        for path in paths:
+            # Without dates equal figures are equal files.
+            metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+            figure.savefig(path, dpi=_DPI, facecolor="white", metadata=metadata)
+    return paths
+
+
+def gallery(pictures: Sequence[tuple[str, Path]], columns: int) -> Figure:
+    """Pictures side by side under their titles."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.image import imread
+
+    with rc_context(_FONTS):
+        lines = -(-len(pictures) // columns)
+        figure = Figure(figsize=(_WIDTH * columns, _WIDTH * 1.15 * lines), layout="constrained")
+        axes = figure.subplots(lines, columns, squeeze=False).ravel()
+        for ax in axes:
+            ax.set_axis_off()
+        for ax, (caption, path) in zip(axes, pictures, strict=False):
+            ax.imshow(imread(path), interpolation="lanczos")
+            ax.set_title(caption)
+        return figure
+
+
+def _styles(labels: Iterable[str]) -> dict[str, Style]:
+    """A style for each label: that of its agent, or the next one not yet taken."""
+    styles: dict[str, Style] = {}
+    spare = iter(_OTHERS * 100)
+    for label in labels:
+        base = label.split(", ")[0]
+        if label.startswith("slope"):
+            styles[label] = _GUIDE
+        elif base in _STYLES:
+            styles[label] = _STYLES[base]
+        else:
+            styles[label] = next(spare)
+    return styles
+
+
+def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
+    for line in panel.lines:
+        colour, dashes = styles[line.label]
+        single = len(line.x) == 1
+        marker = "D" if single else "o" if len(line.x) <= 12 and panel.logarithmic == "x" and len(line.x) > 2 else None
+        ax.plot(
+            line.x, line.mean, color=colour, linestyle="none" if single else dashes, lw=1.6, marker=marker,
+            markersize=4, label=line.label, zorder=3,
+        )
+        if (line.high > line.low).any():
+            ax.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+    _scales(ax, panel)
+    for level in panel.levels:
+        _level(ax, level.label, level.value, level.kind)
+    ax.set_title(panel.title)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.grid(True, color="#e4e4e4", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _scales(ax: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    thousands = FuncFormatter(lambda x, _: f"{x:,.0f}" if abs(x) >= 10 or x == int(x) else f"{x:g}")
+    if panel.logarithmic:
+        ax.set_xscale("log")
+    else:
+        ax.set_xlim(0, max(line.x[-1] for line in panel.lines))
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.xaxis.set_major_formatter(thousands)
+    if panel.logarithmic == "both":
+        ax.set_yscale("log")
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_formatter(thousands)
+
+
+def _level(ax: Axes, label: str, value: float, kind: str) -> None:
+    looks: dict[str, dict[str, Any]] = {
+        "zero": {"color": "#888888", "linewidth": 0.8},
+        "optimal": {"color": "#222222", "linewidth": 1.0, "linestyle": "--"},
+        "other": {"color": "#222222", "linewidth": 1.0, "linestyle": ":"},
+    }
+    ax.axhline(value, zorder=1.5, **looks[kind])
+    if label:
+        ax.annotate(
+            label, (1.0, value), xycoords=("axes fraction", "data"), xytext=(3, 0), textcoords="offset points",
+            va="center", ha="left", fontsize=7.5, color="#222222", annotation_clip=False,
+        )
+
+
+def _legend(figure: Figure, axes: Iterable[Axes], labels: Sequence[str]) -> None:
+    handles: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        [handles[label] for label in labels],
+        labels,
+        loc="outside lower center",
+        ncols=min(len(labels), 4),
+        frameon=False,
+        handlelength=3.2,
+    )

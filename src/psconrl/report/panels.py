@@ -1,0 +1,208 @@
+"""From stored runs to what is drawn: lines with intervals, levels and captions, without any drawing.
+
+A panel is one pair of axes. Lines are means over runs with pointwise 95% bootstrap intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.analysis import curves, references
+from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.selection import Selected, select
+from psconrl.analysis.statistics import band, growth_exponent, mean_interval
+from psconrl.experiments import presets
+
+Quantity = Literal["signed", "plotted"]
+
+TITLES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box", "toy": "Toy"}
+REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A mean (n,) at x (n,) with its interval; label: also what chooses colour and dashes."""
+
+    label: str
+    x: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line, named in the margin of the panel."""
+
+    label: str
+    value: float
+    kind: Literal["optimal", "other", "zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    y_label: str
+    lines: Sequence[Line]
+    levels: Sequence[Level] = field(default_factory=tuple)
+    x_label: str = "Rounds"
+    logarithmic: Literal["", "x", "both"] = ""
+
+
+def line(label: str, x: Floats, runs: Floats) -> Line:
+    """The mean of curves (R, n) with its interval."""
+    return Line(label, np.asarray(x, dtype=np.float64), *band(runs))
+
+
+def title(env: str) -> str:
+    """The environment's name in captions."""
+    return TITLES.get(env, env)
+
+
+def agent_label(group: Group) -> str:
+    """The agent, with the setting that tells it from others of its kind."""
+    rule = group.settings.get("infeasible", "uniform")
+    return group.agent if rule == "uniform" else f"{group.agent} ({rule})"
+
+
+def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> list[list[Panel]]:
+    """Two rows, regret above violation; one column for each environment of a preset."""
+    found = select(preset, groups)
+    columns = [
+        _column([f.group for f in found if f.cell.env == env], env, quantity)
+        for env in dict.fromkeys(f.cell.env for f in found)
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def overview(groups: Groups) -> list[list[Panel]]:
+    """Signed regret above signed violation of any stored cells; one column for each environment."""
+    names = dict.fromkeys(group.label.rsplit(" / ", 1)[0] for group in groups.values())
+    columns = []
+    for name in names:
+        found = [group for group in groups.values() if group.label.rsplit(" / ", 1)[0] == name]
+        columns.append(_column(found, name, "signed", _distinct(found)))
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _distinct(groups: Sequence[Group]) -> list[str]:
+    """A label for each; the settings and horizon are added where agents repeat."""
+    labels = [agent_label(group) for group in groups]
+    return [
+        label
+        if labels.count(label) == 1
+        else f"{label} {', '.join(f'{k}={v}' for k, v in sorted(g.settings.items()))} T={g.horizon:,}"
+        for label, g in zip(labels, groups, strict=True)
+    ]
+
+
+def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Sequence[str] | None = None) -> list[Panel]:
+    labels = labels or [agent_label(group) for group in groups]
+    above, below = [], []
+    for label, group in zip(labels, groups, strict=True):
+        if quantity == "signed":
+            times, values = group.grid, curves.signed(group)
+        else:
+            times, values = curves.as_plotted(group, presets.window(group.env))
+        above.append(line(label, times, values[:, 0]))
+        below += [line(label, times, values[:, i]) for i in range(1, group.m + 1)]
+    zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
+    return [Panel(title(env), REGRET, above, zero), Panel("", VIOLATION, below, zero)]
+
+
+def averages(groups: Groups) -> list[list[Panel]]:
+    """Average reward above average consumption, smoothed as the paper does, with the levels of three policies."""
+    found = select("figure-appendix", groups)
+    columns = []
+    for env in dict.fromkeys(f.cell.env for f in found):
+        here = [f.group for f in found if f.cell.env == env]
+        levels = references.levels(references.model(env, tuple(sorted(here[0].env_options[0].items()))))
+        above, below = [], []
+        for group in here:
+            times, average = curves.moving_average(group, presets.window(env))
+            above.append(line(agent_label(group), times, 1 - average[:, 0]))
+            below.append(line(agent_label(group), times, average[:, 1]))
+        rewards = (
+            Level("optimal", 1 - levels.optimal[0], "optimal"),
+            Level("fast", 1 - levels.fast[0], "other"),
+            Level("safe", 1 - levels.safe[0], "other"),
+        )
+        limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
+        columns.append([
+            Panel(title(env), "Average reward", above, rewards),
+            Panel("", "Average consumption", below, limit),
+        ])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def counterexample(groups: Groups) -> list[list[Panel]]:
+    """The toy: regret, violation and share of infeasible steps, side by side."""
+    found = [f.group for f in select("counterexample", groups)]
+    zero = (Level("", 0.0, "zero"),)
+    labels = [agent_label(group) for group in found]
+    steps = [line(x, g.grid, curves.infeasible_steps(g) / g.grid) for x, g in zip(labels, found, strict=True)]
+    regret = [line(x, g.grid, curves.regret(g)) for x, g in zip(labels, found, strict=True)]
+    violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
+    return [
+        [
+            Panel("Signed regret", REGRET, regret, zero),
+            Panel("Signed violation", VIOLATION, violation, zero),
+            Panel("Infeasible samples", "Share of steps so far", steps),
+        ]
+    ]
+
+
+def bayesian(groups: Groups) -> list[list[Panel]]:
+    """Pseudo-regret and signed violation in models drawn from the prior, against sqrt(T)."""
+    return [[panel for f in select("bayesian", groups) for panel in _growth(f)]]
+
+
+def _growth(found: Selected) -> list[Panel]:
+    group = found.group
+    regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
+    exponent = growth_exponent(group.grid, regret)
+    first = int(np.searchsorted(group.grid, group.horizon / 10))
+    x = group.grid[first:].astype(np.float64)
+    root = regret[:, -1].mean() * np.sqrt(x / x[-1])
+    name = f"{agent_label(group)}, slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    measured = line(name, group.grid, regret)
+    lines = [measured, Line("slope 1/2", x, root, root, root)]
+    return [
+        Panel("Pseudo-regret", "Cumulative pseudo-regret", lines, logarithmic="both"),
+        Panel("Signed violation", VIOLATION, [line(agent_label(group), group.grid, violation)], (Level("", 0.0, "zero"),)),
+    ]
+
+
+def bonus(groups: Groups) -> list[list[Panel]]:
+    """Signed regret and violation at the horizon of the rivals against the scale of their bonus."""
+    found = select("bonus", groups)
+    if not found:
+        return []
+    panels = []
+    for cost, (name, y_label) in enumerate((("Signed regret", "Regret at T"), ("Signed violation", "Violation at T"))):
+        lines = []
+        for agent in dict.fromkeys(f.cell.agent for f in found if "scale" in f.cell.settings):
+            here = [f for f in found if f.cell.agent == agent and f.cell.settings.get("bonus") == "simple"]
+            here.sort(key=lambda f: float(f.cell.settings["scale"]))
+            values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for f in here]
+            x = np.array([float(f.cell.settings["scale"]) for f in here])
+            lines.append(Line(agent, x, *(np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))))
+        x = np.array([min(line.x.min() for line in lines), max(line.x.max() for line in lines)])
+        for f in found:
+            if "scale" not in f.cell.settings:
+                v = mean_interval(curves.signed(f.group)[:, cost, -1])
+                lines.insert(0, Line(agent_label(f.group), x, *(np.full(2, getattr(v, k)) for k in ("mean", "low", "high"))))
+        for f in found:
+            if f.cell.settings.get("bonus") == "published":
+                value = float(curves.signed(f.group)[:, cost, -1].mean())
+                lines.append(Line(f"{f.cell.agent}, published bonus", x[1:] * 2, *(np.array([value]),) * 3))
+        zero = (Level("", 0.0, "zero"),)
+        panels.append(Panel(name, y_label, lines, zero, x_label="Scale of the bonus", logarithmic="x"))
+    return [panels]

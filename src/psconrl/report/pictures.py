@@ -1,0 +1,56 @@
+"""The paper's pictures of its gridworlds: maps with the optimal policies, Box in its three configurations.
+
+Box is drawn at the start under the optimal policy, and after the first push of the box by the safe and by the fast
+policy, each with its own arrows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.analysis import references
+from psconrl.cmdp import CMDP
+from psconrl.environments import render
+from psconrl.experiments.presets import PAPER
+from psconrl.report import figures
+from psconrl.report.panels import title
+
+
+def draw_environments(folder: str | Path) -> list[Path]:
+    """One PNG for each picture, and all of them in environments.png and environments.pdf."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: list[tuple[str, Path]] = []
+    for setting in PAPER:
+        cmdp = references.model(setting.env)
+        levels = references.levels(cmdp)
+        shown: list[tuple[str, Floats, tuple[int, int] | None]] = [("", levels.optimal_policy, None)]
+        if cmdp.layout is not None and cmdp.layout.box is not None:
+            shown = [
+                ("main", levels.optimal_policy, None),
+                ("safe", levels.safe_policy, first_push(cmdp, levels.safe_policy)),
+                ("fast", levels.fast_policy, first_push(cmdp, levels.fast_policy)),
+            ]
+        for kind, policy, box in shown:
+            path = folder / f"environment-{setting.env}{'-' + kind if kind else ''}.png"
+            render.png(cmdp, path, policy, box=box)
+            pictures.append((f"{title(setting.env)}{f' ({kind})' if kind else ''}", path))
+    return [path for _, path in pictures] + figures.save(figures.gallery(pictures, 3), folder, "environments")
+
+
+def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
+    """Where the box stands after a policy, taking its likeliest actions, has pushed it once."""
+    assert cmdp.layout is not None
+    assert cmdp.layout.box is not None
+    s = int(np.argmax(cmdp.initial))
+    start = tuple(cmdp.layout.box[s].tolist())
+    for _ in range(cmdp.S):
+        row = s * cmdp.A + int(np.argmax(policy[s]))
+        s = int(np.argmax(cmdp.matrix[[row]].toarray()[0]))
+        box = tuple(cmdp.layout.box[s].tolist())
+        if box != start:
+            return int(box[0]), int(box[1])
+    raise ValueError("the policy never pushes the box")

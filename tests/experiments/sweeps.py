@@ -1,0 +1,56 @@
+"""A small sweep, and the command line in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from psconrl.experiments import Experiment, Store
+
+COMMAND = [sys.executable, "-c", "from psconrl.cli import main; main()"]
+AGENTS = ("uniform", "optimal", "psconrl")
+
+
+def sweep(seeds: int = 8, horizon: int = 400, agents: tuple[str, ...] = AGENTS, **fields: Any) -> Experiment:
+    return Experiment.grid("sweep", ["toy"], list(agents), horizon=horizon, seeds=seeds, **fields)
+
+
+def arguments(out: Path, seeds: int = 8, horizon: int = 400, workers: int = 2) -> list[str]:
+    chosen = [word for agent in AGENTS for word in ("--agent", agent)]
+    numbers = ["--horizon", str(horizon), "--seeds", str(seeds), "--workers", str(workers)]
+    return ["run", "--env", "toy", *chosen, *numbers, "--out", str(out)]
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def command(*words: str) -> tuple[int, str, str]:
+    return finish(start(*words))
+
+
+def parts(out: Path) -> set[Path]:
+    return set((out / "runs").glob("*/*/*.parquet"))
+
+
+def times_done(out: Path) -> Counter[str]:
+    lines = (out / "timings.jsonl").read_text(encoding="utf-8").splitlines()
+    return Counter(json.loads(line)["identity"] for line in lines)
+
+
+def exported(out: Path) -> tuple[bytes, bytes]:
+    tables = []
+    for ending in ("csv", "parquet"):
+        file = out.parent / f"{out.name}.{ending}"
+        Store(out).export(file)
+        tables.append(file.read_bytes())
+    return tables[0], tables[1]

@@ -1,0 +1,246 @@
+"""Sweeps: the same bytes whatever the workers do and whenever they die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from psconrl.experiments import Cell, Store, run_experiment, runner
+from psconrl.experiments.pools import PoolError, SerialExecutor, SerialPool
+from psconrl.experiments.progress import Lines, Silent
+from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
+    """The exports of the sweep, done in one go by one worker."""
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert run_experiment(sweep(), out, workers=1).ok
+    return exported(out)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.01)
+
+
+def kill_and_resume(out: Path, kills: int, rng: random.Random) -> None:
+    total, done = 24, set[Path]()
+    for _ in range(kills):
+        process = start(*arguments(out))
+        goal = min(len(done) + rng.randrange(3), total - 1)
+        wait_until(lambda p=process, g=goal: p.poll() is not None or len(parts(out)) > g)  # type: ignore[misc]
+        time.sleep(rng.random() * 0.05)
+        offspring = []
+        if process.poll() is None:
+            offspring = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+        _, alive = psutil.wait_procs(offspring, timeout=20)
+        assert not alive, "workers outlive their parent"
+        assert parts(out) >= done
+        done = parts(out)
+    code, _, err = command(*arguments(out))
+    assert code == 0, err
+    assert len(parts(out)) == total
+    assert parts(out) >= done
+    assert max(times_done(out).values()) == 1
+
+
+def test_killed_and_resumed(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
+    kill_and_resume(tmp_path / "out", 3, random.Random(1))
+    assert exported(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.long
+def test_killed_twenty_times(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
+    rng = random.Random(2)
+    for k in range(4):
+        kill_and_resume(tmp_path / f"out-{k}", 5, rng)
+        assert exported(tmp_path / f"out-{k}") == undisturbed
+
+
+class Killer(Silent):
+    """Kills a worker process after the first run."""
+
+    def __init__(self) -> None:
+        self.killed = 0
+
+    def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        workers = multiprocessing.active_children()
+        if not self.killed and workers:
+            workers[0].kill()
+            self.killed = 1
+
+
+def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
+    killer = Killer()
+    outcome = run_experiment(sweep(), tmp_path / "out", workers=2, progress=killer)
+    assert killer.killed
+    assert outcome.ok
+    assert outcome.executed == 24
+    assert exported(tmp_path / "out") == undisturbed
+
+
+class Deadly(SerialExecutor):
+    """Breaks whenever seed 3 is submitted."""
+
+    def __init__(self, tries: Counter[int]) -> None:
+        self.tries = tries
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.tries[args[1]] += 1
+        if args[1] != 3:
+            return super().submit(fn, *args, **kwargs)
+        future: Future[Any] = Future()
+        future.set_exception(BrokenProcessPool("died"))
+        return future
+
+
+class DeadlyPool(SerialPool):
+    def __init__(self) -> None:
+        self.tries: Counter[int] = Counter()
+        self.executor: Executor = Deadly(self.tries)
+
+    def window(self) -> int:
+        return 3
+
+
+def test_a_run_that_kills_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = DeadlyPool()
+    monkeypatch.setattr(runner, "_pool", lambda *_: pool)
+    outcome = run_experiment(sweep(agents=("uniform",), horizon=20), tmp_path)
+    assert [failure.seed for failure in outcome.failures] == [3]
+    assert "the process died 3 times" in outcome.failures[0].error
+    assert outcome.executed == 7
+    assert pool.tries[3] <= 4
+
+
+def test_a_failed_run_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = runner.execute
+
+    def execute(cell: Cell, seed: int, code: str) -> Any:
+        if seed == 1:
+            raise RuntimeError("it rained")
+        return sound(cell, seed, code)
+
+    experiment = sweep(seeds=3, horizon=20)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "execute", execute)
+        outcome = run_experiment(experiment, tmp_path, workers=1)
+    assert (outcome.executed, len(outcome.failures), outcome.ok) == (6, 3, False)
+    assert len(Store(tmp_path).failures()) == 3
+    assert "it rained" in Store(tmp_path).failures()[0].read_text()
+    outcome = run_experiment(experiment, tmp_path, workers=1)
+    assert (outcome.executed, outcome.ok) == (3, True)
+    assert Store(tmp_path).failures() == []
+
+
+def test_workers_with_other_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "CODE", "another")
+    with pytest.raises(PoolError, match="a worker runs other code"):
+        run_experiment(sweep(seeds=1), tmp_path, workers=1)
+
+
+def test_two_processes_in_one_folder(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
+    out = tmp_path / "out"
+    for process in [start(*arguments(out, workers=1)) for _ in range(2)]:
+        code, _, err = finish(process)
+        assert code == 0, err
+    assert len(parts(out)) == 24
+    assert exported(out) == undisturbed
+    assert [path.name for path in out.glob("experiment*.json")] == ["experiment.json"]
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(*arguments(out, horizon=30_000))
+    wait_until(lambda: len(parts(out)) > 1)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130
+    assert err.splitlines()[-1].endswith("and the same command goes on from there")
+    assert "Traceback" not in err
+
+
+def test_lines_of_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_experiment(sweep(seeds=2, horizon=20), tmp_path, workers=1, progress=Lines(sys.stderr))
+    assert "6/6 runs" in capsys.readouterr().err
+
+
+def megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("runs", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_many_small_runs(tmp_path: Path, runs: int) -> None:
+    run_experiment(sweep(seeds=100, horizon=20, agents=("uniform",)), tmp_path, workers=1)
+    memory, seconds = megabytes(), time.process_time()
+    outcome = run_experiment(sweep(seeds=100 + runs, horizon=20, agents=("uniform",)), tmp_path, workers=1)
+    assert outcome.executed == runs
+    assert megabytes() - memory < 40
+    if runs > 1000:
+        assert (time.process_time() - seconds) / runs < 0.005
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A Dask scheduler and two worker processes on this machine."""
+    file = folder / "scheduler.json"
+    common = ["--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = ["-m", "distributed.cli.dask_scheduler", "--port", "0", *common]
+    worker = ["-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *common]
+    started = [subprocess.Popen([sys.executable, *scheduler], **quiet)]  # type: ignore[call-overload]
+    try:
+        wait_until(file.exists)
+        started += [
+            subprocess.Popen([sys.executable, *worker, "--local-directory", str(folder)], **quiet)  # type: ignore[call-overload]
+            for _ in range(2)
+        ]
+        import json
+
+        yield json.loads(file.read_text())["address"], started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.long
+def test_on_a_dask_cluster_with_a_worker_killed(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
+    with cluster(tmp_path) as (address, workers):
+
+        class KillOne(Silent):
+            def advance(self, cell: Cell, *, failed: bool = False) -> None:
+                if workers[0].poll() is None and len(parts(tmp_path / "out")) > 4:
+                    workers[0].kill()
+
+        outcome = run_experiment(sweep(), tmp_path / "out", dask=address, progress=KillOne())
+        assert workers[0].wait(10) == -signal.SIGKILL
+    assert outcome.ok
+    assert outcome.executed == 24
+    assert exported(tmp_path / "out") == undisturbed
+
+
+def test_no_cluster_at_the_address(tmp_path: Path) -> None:
+    code, _, err = command(*arguments(tmp_path / "out"), "--dask", "nonsense://127.0.0.1:1")
+    assert code == 1
+    assert err.splitlines()[-1].startswith("psconrl: no Dask scheduler at nonsense://127.0.0.1:1")
