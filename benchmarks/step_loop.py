@@ -12,7 +12,7 @@ import time
 import psconrl
 from psconrl import agents
 from psconrl.agents import Agent
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 
 COMPILED, PLAIN = 2_000_000, 20_000
 REQUIRED = 100

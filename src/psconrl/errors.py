@@ -24,10 +24,11 @@ class UnknownNameError(PsconrlError, LookupError):
     """A name that is not in a registry; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        known = sorted(known)
-        near = get_close_matches(name.lower(), known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown {kind} {name!r}{hint} (known: {', '.join(known)})")
+        by_lower = {candidate.lower(): candidate for candidate in known}
+        near = get_close_matches(name.lower(), by_lower, n=1)
+        hint = f"; did you mean {by_lower[near[0]]!r}?" if near else ""
+        names = ", ".join(sorted(by_lower.values(), key=str.lower))
+        super().__init__(f"unknown {kind} {name!r}{hint} (known: {names})")
 
 
 class SolverError(PsconrlError, RuntimeError):

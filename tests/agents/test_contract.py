@@ -11,7 +11,7 @@ from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
 from psconrl.agents.check import AgentError
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 
 NAMES = list(agents.registry())
 
@@ -163,7 +163,7 @@ def test_names_ignore_case_and_hyphens(given: str, name: str) -> None:
     assert agents.find(given) is agents.registry()[name]
 
 
-@pytest.mark.parametrize(("given", "near"), [("psconr", "psconrl"), ("C-UCRL2", "c-ucrl"), ("unifrom", "uniform")])
+@pytest.mark.parametrize(("given", "near"), [("psconr", "PSConRL"), ("C-UCRL2", "C-UCRL"), ("unifrom", "Uniform")])
 def test_unknown_names_suggest(given: str, near: str) -> None:
     with pytest.raises(UnknownNameError, match=f"unknown agent '{given}'; did you mean '{near}'"):
         agents.find(given)

@@ -7,7 +7,7 @@ from psconrl import CMDP, Problem, agents, make
 from psconrl._checks import Floats, Ints
 from psconrl.agents import posterior
 from psconrl.agents.shared import to_least_visited
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording
 
 FEASIBLE = 1 / 0.5275 - 1

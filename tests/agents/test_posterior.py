@@ -10,7 +10,7 @@ from psconrl import CMDP, InvalidModelError, Problem, agents
 from psconrl._checks import Floats, Ints
 from psconrl.agents import posterior
 from psconrl.agents.posterior import draw, prior_parameters
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 
 PARAMETERS = (
     (0.01, 0.01, 0.01, 0.01),

@@ -9,7 +9,7 @@ import pytest
 from psconrl import CMDP, Problem, agents, make
 from psconrl._checks import Ints
 from psconrl.agents import Agent, Memory, schedules
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Walk, walk
 
 

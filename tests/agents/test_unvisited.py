@@ -14,7 +14,7 @@ from psconrl.agents.posterior import draw
 from psconrl.agents.shared import empirical_transitions
 from psconrl.graph import is_communicating
 from psconrl.planning import best_policy
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording
 
 S, A = 5, 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import random
 import resource
@@ -215,8 +216,6 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
             subprocess.Popen([sys.executable, *worker, "--local-directory", str(folder)], **quiet)  # type: ignore[call-overload]
             for _ in range(2)
         ]
-        import json
-
         yield json.loads(file.read_text())["address"], started[1:]
     finally:
         for process in started:
@@ -224,7 +223,6 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]
             process.wait()
 
 
-@pytest.mark.long
 def test_on_a_dask_cluster_with_a_worker_killed(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
     with cluster(tmp_path) as (address, workers):
 

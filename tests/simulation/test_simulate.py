@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, InvalidModelError, Problem, agents, evaluate, make, solve
-from psconrl.simulation.simulate import exact_averages, simulate, time_grid
+from psconrl.simulation.tabular import exact_averages, simulate, time_grid
 from tests.simulation.walk import Recording, walk
 
 

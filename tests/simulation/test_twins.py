@@ -12,7 +12,7 @@ import pytest
 from psconrl import CMDP, agents, make
 from psconrl.agents import Agent
 from psconrl.simulation import Run
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import walk
 
 ENVIRONMENTS = ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"]

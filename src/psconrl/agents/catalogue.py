@@ -49,8 +49,7 @@ def canonical(name: str) -> str:
     for known in _AGENTS:
         if _plain(known) == _plain(name):
             return known
-    # In lower case, as the nearest name is looked for in lower case; it is good for input as it is.
-    raise UnknownNameError("agent", name, [known.lower() for known in _AGENTS])
+    raise UnknownNameError("agent", name, _AGENTS)
 
 
 def find(name: str) -> type[Agent]:

@@ -24,7 +24,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     >>> agents.check_agent(agents.PSConRL(Problem(4, 2, [0.6])))
     """
     from psconrl.cmdp import CMDP
-    from psconrl.simulation.simulate import simulate
+    from psconrl.simulation.tabular import simulate
 
     problem = agent.problem
     rng = np.random.default_rng(np.random.SeedSequence(seed))

@@ -3,14 +3,14 @@
 held                   the test holds, for signed quantities where the claim is about regret or violation
 held only as plotted   it holds for the smoothed quantity of the paper's figures, not for the signed one
 did not hold           it holds for neither; the note says what happened instead
-not exercised          the stored runs cannot decide: they are missing, or the claim's premise never arises
+not exercised          the stored runs cannot decide: they are missing or too few, or the claim's premise never arises
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from psconrl.analysis.records import Group, Groups
@@ -18,7 +18,21 @@ from psconrl.analysis.statistics import Interval
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
+FEWEST = 5
+"""Fewer runs than this give no interval worth the name, so they decide nothing."""
+
 HEADER = ("Claim", "Where", "Test", "Measured", "Scale", "Verdict", "What happened")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a claim was tested on, in words; runs: how many the verdict rests on, None where it needs no interval."""
+
+    text: str = ""
+    runs: int | None = None
+
+
+EXACT = Scale("exact")
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,7 @@ class Claim:
     Attributes:
         key: a stable name. text: what the paper says. where: in which part of it.
         test: what decides, with its threshold. measured: the numbers, for people. numbers: the same as JSON values.
-        scale: horizon and runs, and whether they are the paper's.
+        scale: horizon and runs, and whether they are fewer than the paper's.
         note: what happened, where the claim failed or could not be decided.
     """
 
@@ -39,25 +53,37 @@ class Claim:
     measured: str
     verdict: Verdict
     note: str = ""
-    scale: str = ""
+    scale: Scale = Scale()
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def row(self) -> tuple[str, ...]:
         """The cells of a table, in the order of HEADER."""
-        return (self.text, self.where, self.test, self.measured, self.scale, self.verdict, self.note)
+        return (self.text, self.where, self.test, self.measured, self.scale.text, self.verdict, self.note)
 
     def as_json(self) -> dict[str, Any]:
         """The row as JSON values."""
-        names = ("key", "text", "where", "test", "measured", "verdict", "note", "scale")
-        return {name: getattr(self, name) for name in names} | {"numbers": dict(self.numbers)}
+        names = ("key", "text", "where", "test", "measured", "verdict", "note")
+        return {name: getattr(self, name) for name in names} | {
+            "scale": self.scale.text,
+            "numbers": dict(self.numbers),
+        }
 
 
 def claims(groups: Groups) -> list[Claim]:
     """All claims, in the order of the paper."""
     from psconrl.analysis import claims_experiments, claims_theory
 
-    return [*claims_theory.claims(groups), *claims_experiments.claims(groups)]
+    return [cautious(row) for row in (*claims_theory.claims(groups), *claims_experiments.claims(groups))]
+
+
+def cautious(row: Claim) -> Claim:
+    """The row, undecided if it rests on too few runs."""
+    runs = row.scale.runs
+    if runs is None or runs >= FEWEST or row.verdict == "not exercised":
+        return row
+    note = f"{runs} run{'s' if runs > 1 else ''} decide nothing, {FEWEST} would; on these alone: {row.verdict}."
+    return replace(row, verdict="not exercised", note=f"{note} {row.note}".strip())
 
 
 def counts(rows: Iterable[Claim]) -> dict[Verdict, int]:
@@ -86,8 +112,9 @@ def as_markdown(rows: Sequence[Claim]) -> str:
         "",
         f"{len(rows)} claims: {summary}.",
         "",
-        "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed violation",
-        "sum_t (c_i - tau_i). As plotted: the positive part of the moving average's excess, cumulated in each run.",
+        "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed",
+        "violation sum_t (c_i - tau_i). As plotted: the positive part of the moving average's excess, cumulated in each run.",
+        "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
         "",
         "| " + " | ".join(HEADER) + " |",
         "|" + "---|" * len(HEADER),
@@ -112,13 +139,13 @@ def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
     return {name: interval.as_json() for name, interval in intervals.items()}
 
 
-def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | None = None) -> str:
+def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | None = None) -> Scale:
     """Horizon and runs of the groups; with the paper's, whether they are smaller."""
     found = list(groups)
     T, R = min(group.horizon for group in found), min(group.runs for group in found)
     text = f"T = {T:,}, {R} run{'s' if R > 1 else ''}"
-    reduced = (horizon is not None and T < horizon) or (runs is not None and R < runs)
-    return text + (" (reduced)" if reduced else "")
+    reduced = (horizon is not None and horizon > T) or (runs is not None and runs > R)
+    return Scale(text + (" (reduced)" if reduced else ""), R)
 
 
 def _escaped(cell: str) -> str:

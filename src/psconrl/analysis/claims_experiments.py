@@ -13,7 +13,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.analysis import curves, references
-from psconrl.analysis.claims import Claim, decide, intervals_json, missing, scale_of
+from psconrl.analysis.claims import Claim, Scale, decide, intervals_json, missing, scale_of
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.selection import Selected, by_agent, select
 from psconrl.analysis.statistics import Interval, growth_exponent, mean_interval, number, ratio_interval
@@ -146,9 +146,7 @@ def _comparable(found: Found) -> list[Claim]:
             numbers[name] = intervals_json({HERO: mean_interval(x), "C-UCRL": mean_interval(y), "ratio": ratio})
         note = "" if all(holds) else f"Ratio of mean violations: {'; '.join(measured)}."
         scale = scale_of([ours.group, theirs.group], ours.horizon, ours.runs)
-        rows.append(
-            Claim(key, text, where, test, "; ".join(measured), decide(*holds), note, scale, numbers)
-        )
+        rows.append(Claim(key, text, where, test, "; ".join(measured), decide(*holds), note, scale, numbers))
     return rows
 
 
@@ -191,7 +189,11 @@ def _stuck(found: Found, setting: presets.Setting, rival: str) -> Claim:
     means = [mean_interval(late[:, i]) for i in range(late.shape[1])]
     measured = f"{share:.0%} of runs; last fifth c_0 {means[0]}, c_1 {means[1]}; safe policy {_levels(safe)}"
     holds = share >= MOST
-    note = "" if holds else f"In the last fifth {rival} averages {_levels(late.mean(axis=0))}, the safe policy {_levels(safe)}."
+    note = (
+        ""
+        if holds
+        else f"In the last fifth {rival} averages {_levels(late.mean(axis=0))}, the safe policy {_levels(safe)}."
+    )
     numbers = {"share": share, "safe": safe.tolist()} | intervals_json({"c_0": means[0], "c_1": means[1]})
     scale = scale_of([selected.group], selected.horizon, selected.runs)
     return Claim(key, text, where, test, measured, decide(holds), note, scale, numbers)
@@ -273,7 +275,7 @@ def _costly(found: Found) -> Claim:
 def _original_bonuses(groups: Groups) -> Claim:
     key, where = "original-bonuses", "Appendix B"
     text = "The rivals use the original bonus terms of their papers"
-    test = "with the published bonus, the mean signed regret at T of ConRL and C-UCRL is what Figure 1's setting gives (intervals meet)"
+    test = "mean signed regret at T of ConRL and C-UCRL with the published and with Figure 1's bonus: intervals meet"
     found = select("bonus", groups)
     figure = by_agent("figure-1", groups)
     published = {f.cell.agent: f for f in found if f.cell.settings.get("bonus") == "published"}
@@ -286,10 +288,24 @@ def _original_bonuses(groups: Groups) -> Claim:
     }
     holds = all(not x.apart(y) for x, y in pairs.values())
     measured = "; ".join(f"{a}: published {x}, as in Figure 1 {y}" for a, (x, y) in pairs.items())
-    note = "" if holds else "Published bonuses give other curves: the figures need bonuses scaled down, as the released code has."
+    note = (
+        ""
+        if holds
+        else "Published bonuses give other curves: the figures need bonuses scaled down, as the released code has."
+    )
     numbers = {a: intervals_json({"published": x, "figure": y}) for a, (x, y) in pairs.items()}
     first = published[rivals[0]]
-    return Claim(key, text, where, test, measured, decide(holds), note, scale_of([first.group], first.horizon, first.runs), numbers)
+    return Claim(
+        key,
+        text,
+        where,
+        test,
+        measured,
+        decide(holds),
+        note,
+        scale_of([first.group], first.horizon, first.runs),
+        numbers,
+    )
 
 
 def _tractable(groups: Groups) -> list[Claim]:
@@ -311,10 +327,14 @@ def _tractable(groups: Groups) -> list[Claim]:
         plans = math.ceil(setting.horizon / math.ceil(setting.horizon**alpha))
         total = per_plan * plans
         measured = f"{number(per_plan)} s per plan, {plans:,} plans: {number(total)} s per run"
-        note = "" if total > DAY else f"The exact linear program over the confidence set needs {number(total / 60)} minutes per run."
+        note = (
+            ""
+            if total > DAY
+            else f"The exact linear program over the confidence set needs {number(total / 60)} minutes per run."
+        )
         numbers: dict[str, Any] = {"seconds_per_plan": per_plan, "plans": plans, "seconds": total}
         rows.append(
-            Claim(key, text, where, test, measured, decide(total > DAY), note, scale_of([group]), numbers)
+            Claim(key, text, where, test, measured, decide(total > DAY), note, Scale(scale_of([group]).text), numbers)
         )
     return rows
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.analysis import bounds, curves, references
-from psconrl.analysis.claims import Claim, decide, intervals_json, missing, scale_of
+from psconrl.analysis.claims import EXACT, Claim, Scale, decide, intervals_json, missing, scale_of
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.references import MIXTURES, Structure
 from psconrl.analysis.selection import Selected, by_agent, select
@@ -47,11 +47,15 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
     measured = "; ".join(
         f"{env}: {number(s.mixed_hitting[0])}, then {number(s.mixed_hitting[1])}" for env, s in structures.items()
     )
-    note = "" if holds else (
-        "Policies that leave a part of the model ever more seldom have finite hitting times without a common bound, so "
-        "t_hit is infinite; the diameters "
-        + ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
-        + " are finite and stand for H below."
+    note = (
+        ""
+        if holds
+        else (
+            "Policies that leave a part of the model ever more seldom have finite hitting times without a common "
+            "bound, so t_hit is infinite; the diameters "
+            + ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
+            + " are finite and stand for H below."
+        )
     )
     return Claim(
         "assumption/hitting",
@@ -62,7 +66,7 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
         measured,
         decide(holds),
         note,
-        "exact",
+        EXACT,
         {env: {"hitting": list(s.mixed_hitting), "diameter": s.diameter} for env, s in structures.items()},
     )
 
@@ -80,7 +84,7 @@ def _slater(structures: dict[str, Structure]) -> Claim:
         measured,
         decide(holds),
         note,
-        "exact",
+        EXACT,
         margins,
     )
 
@@ -97,7 +101,7 @@ def _mixture(structures: dict[str, Structure]) -> Claim:
         measured,
         decide(holds),
         note,
-        "exact",
+        EXACT,
         {env: s.randomised for env, s in structures.items()},
     )
 
@@ -109,10 +113,11 @@ def _cover(structures: dict[str, Structure]) -> list[Claim]:
             f"{env}: hitting and cover times of the uniform policy are finite",
             "Lemma on hitting and cover times",
             "communicating; largest expected hitting time and Matthews' bound on the cover time finite",
-            f"hitting {number(s.uniform_hitting)}, cover at most {number(s.uniform_cover)} (diameter {number(s.diameter)})",
+            f"hitting {number(s.uniform_hitting)}, cover at most {number(s.uniform_cover)}; "
+            f"diameter {number(s.diameter)}",
             decide(bool(s.communicating and np.isfinite([s.uniform_hitting, s.uniform_cover]).all())),
             "" if s.communicating else "The model is not communicating.",
-            "exact",
+            EXACT,
             {"hitting": s.uniform_hitting, "cover": s.uniform_cover, "diameter": s.diameter},
         )
         for env, s in structures.items()
@@ -122,7 +127,9 @@ def _cover(structures: dict[str, Structure]) -> list[Claim]:
 def _posterior(groups: Groups) -> Claim:
     key, where = "lemma/posterior", "Posterior sampling lemma"
     text = "At the start of an episode the sampled and the true model have the same law"
-    test = "mean optimal value of the sampled minus that of the true model, first and middle episode: 95% intervals hold 0"
+    test = (
+        "mean optimal value of the sampled minus that of the true model, first and middle episode: 95% intervals hold 0"
+    )
     found = select("bayesian", groups)
     if not found:
         return missing(key, text, where, test)
@@ -130,9 +137,13 @@ def _posterior(groups: Groups) -> Claim:
     gaps = {"first": _value_gap(group, 0.0), "middle": _value_gap(group, 0.5)}
     holds = all(gap.low <= 0 <= gap.high for gap in gaps.values())
     measured = "; ".join(f"{name} episode: {gap}" for name, gap in gaps.items())
-    note = "" if holds else (
-        f"The means differ: {measured}. Models with too small a margin are discarded when nature draws, "
-        "and infeasible samples have no value, so the two laws are not quite the same."
+    note = (
+        ""
+        if holds
+        else (
+            f"The means differ: {measured}. Models with too small a margin are discarded when nature draws, "
+            "and infeasible samples have no value, so the two laws are not quite the same."
+        )
     )
     scale = scale_of([group], found[0].horizon, found[0].runs)
     return Claim(key, text, where, test, measured, decide(holds), note, scale, intervals_json(gaps))
@@ -155,10 +166,12 @@ def _episodes(groups: Groups) -> Claim:
     ratios = {g.cell: float((curves.episodes_begun(g) / bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found}
     worst = max(found, key=lambda g: ratios[g.cell])
     holds = ratios[worst.cell] <= 1
-    measured = f"largest share of the bound {number(ratios[worst.cell])} ({worst.label}), {sum(g.runs for g in found)} runs"
+    measured = (
+        f"largest share of the bound {number(ratios[worst.cell])} ({worst.label}), {sum(g.runs for g in found)} runs"
+    )
     note = "" if holds else f"The bound is exceeded in {worst.label}."
     numbers = {g.label: ratios[g.cell] for g in found}
-    return Claim(key, text, where, test, measured, decide(holds), note, scale_of(found), numbers)
+    return Claim(key, text, where, test, measured, decide(holds), note, Scale(scale_of(found).text), numbers)
 
 
 def _theorem(groups: Groups) -> list[Claim]:
@@ -182,7 +195,7 @@ _THEOREM = {
 }
 _TESTS = {
     "printed": f"growth exponent of the mean from T / 10 to T at most {SQUARE_ROOT:g}, for every cost",
-    "signed": f"growth exponent from T / 10 to T at most {SQUARE_ROOT:g}, for the pseudo-regret and each signed violation",
+    "signed": f"growth exponent of pseudo-regret and each signed violation from T / 10 to T at most {SQUARE_ROOT:g}",
     "constants": "mean signed regret and violation at most (D + 1) sqrt(2 S A t log2 t) + 49 D S sqrt(A t log(A t)) + "
     "D (log S + 2) sqrt(t) + 1, at every checkpoint at which this is less than t",
 }
@@ -223,7 +236,15 @@ def _signed(selected: Selected) -> Claim:
     scale = scale_of([group], selected.horizon, selected.runs)
     text = f"{group.env}: {_THEOREM['signed']}"
     return Claim(
-        f"theorem/signed/{group.env}", text, "Theorem 1", _TESTS["signed"], measured, decide(holds), note, scale, numbers
+        f"theorem/signed/{group.env}",
+        text,
+        "Theorem 1",
+        _TESTS["signed"],
+        measured,
+        decide(holds),
+        note,
+        scale,
+        numbers,
     )
 
 
@@ -247,7 +268,15 @@ def _constants(selected: Selected) -> Claim:
     text = f"{group.env}: {_THEOREM['constants']}"
     numbers = {"bound": float(bound[-1]), "diameter": D, "largest": float(mean[:, -1].max())}
     return Claim(
-        f"theorem/constants/{group.env}", text, "Theorem 1, its proof", _TESTS["constants"], measured, verdict, note, scale, numbers
+        f"theorem/constants/{group.env}",
+        text,
+        "Theorem 1, its proof",
+        _TESTS["constants"],
+        measured,
+        verdict,
+        note,
+        scale,
+        numbers,
     )
 
 
@@ -281,7 +310,9 @@ def _feasible_after(groups: Groups) -> list[Claim]:
 
 def _premise(structures: dict[str, Structure], groups: Groups) -> Claim:
     needed = {
-        s.env: bounds.feasibility_premise(structures[s.env].S, structures[s.env].A, s.horizon, structures[s.env].diameter)
+        s.env: bounds.feasibility_premise(
+            structures[s.env].S, structures[s.env].A, s.horizon, structures[s.env].diameter
+        )
         for s in presets.PAPER
     }
     met = [env for env, gamma in needed.items() if structures[env].margin >= gamma]
@@ -298,6 +329,6 @@ def _premise(structures: dict[str, Structure], groups: Groups) -> Claim:
         measured,
         "held" if met else "not exercised",
         note,
-        "exact",
+        EXACT,
         needed,
     )

@@ -112,10 +112,8 @@ def settling_time(group: Group, window: int, within: float = 0.01) -> Interval:
     """When the mean moving average of c_0 comes within `within` J* of J* and stays there; inf if it does not."""
     times, average = moving_average(group, window)
     relative = average[:, 0] / group.optimum[:, np.newaxis] - 1
-    return interval_of(
-        _settled(times, relative.mean(axis=0, keepdims=True), within)[0],
-        _settled(times, weights(group.runs) @ relative, within),
-    )
+    settled = _settled(times, relative.mean(axis=0, keepdims=True), within)[0]
+    return interval_of(settled, _settled(times, weights(group.runs) @ relative, within), group.runs)
 
 
 def _settled(times: Ints, relative: Floats, within: float) -> Floats:

@@ -3,6 +3,7 @@
 Intervals are percentile bootstrap over runs: runs are drawn with replacement, the statistic is computed on each
 resample, and the interval holds the middle 95% of them. For curves the interval is pointwise. The resamples come
 from a fixed SeedSequence, so the same runs always have the same intervals, and curves of as many runs share them.
+One run says nothing about its spread: its interval is the whole line, and its curve has no band.
 
 The growth exponent of a curve is the slope of log(mean over runs) in log(time), by least squares over points evenly
 spaced in log(time). A mean that is not positive everywhere there has no exponent: it counts as -inf.
@@ -49,10 +50,10 @@ class Interval:
 
 
 def number(x: float) -> str:
-    """A number as people read it: thousands separated, four significant digits at most."""
+    """A number as people read it: thousands separated, about four significant digits."""
     if not np.isfinite(x):
-        return "never" if x == np.inf else ("none" if x == -np.inf else "n/a")
-    if abs(x) >= 1000:
+        return {np.inf: "∞", -np.inf: "-∞"}.get(x, "n/a")
+    if 1000 <= abs(x) < 1e8:
         return f"{x:,.0f}"
     return f"{x:.4g}"
 
@@ -66,8 +67,10 @@ def weights(runs: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     return np.asarray(drawn)
 
 
-def interval_of(value: float, resampled: Floats) -> Interval:
-    """The statistic of all runs with the middle 95% of its values on the resamples."""
+def interval_of(value: float, resampled: Floats, runs: int) -> Interval:
+    """The statistic of all runs with the middle 95% of its values on the resamples; of one run, the whole line."""
+    if runs < 2:
+        return Interval(float(value), -np.inf, np.inf)
     low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
     return Interval(
         float(value),
@@ -79,7 +82,7 @@ def interval_of(value: float, resampled: Floats) -> Interval:
 def mean_interval(values: ArrayLike) -> Interval:
     """The mean over runs (R,), with its interval."""
     x = np.asarray(values, dtype=np.float64)
-    return interval_of(x.mean(), weights(len(x)) @ x)
+    return interval_of(x.mean(), weights(len(x)) @ x, len(x))
 
 
 def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
@@ -89,7 +92,7 @@ def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
         resampled = (weights(len(x)) @ x) / (weights(len(y), seed=1) @ y)
         resampled = np.where(np.isnan(resampled), np.inf, resampled)
         mean = np.float64(x.mean()) / y.mean()
-    return interval_of(float(mean), resampled)
+    return interval_of(float(mean), resampled, min(len(x), len(y)))
 
 
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
@@ -106,6 +109,7 @@ def growth_exponent(times: Ints, curves: Floats, start: float = 0.1) -> Interval
     return interval_of(
         _slopes(x, curves[:, chosen].mean(axis=0, keepdims=True))[0],
         _slopes(x, weights(len(curves)) @ curves[:, chosen]),
+        len(curves),
     )
 
 
@@ -122,7 +126,7 @@ def _log_spaced(times: Ints, start: float) -> Ints:
 def _slopes(x: Floats, means: Floats) -> Floats:
     """Least-squares slopes (B,) of log(means) (B, n) in x (n,); -inf where a mean is not positive."""
     centred = x - x.mean()
-    positive = (means > 0).all(axis=1)
+    positive = np.asarray((means > 0).all(axis=1))
     y = np.log(np.where(positive[:, np.newaxis], means, 1.0))
     return np.where(positive, y @ centred / (centred @ centred), -np.inf)
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl.cmdp import CMDP
-from psconrl.environments import grid, random, small
+from psconrl.environments import grid, random, render, small
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
@@ -29,6 +29,7 @@ __all__ = [
     "random_map",
     "read_map",
     "registry",
+    "render",
 ]
 
 

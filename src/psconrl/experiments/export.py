@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -44,26 +45,34 @@ def export(records: Iterable[RunRecord], path: str | Path) -> set[str]:
     if kind not in (".csv", ".parquet"):
         raise SpecError(f"{path}: the file must end in .csv or .parquet")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    codes = set()
+    codes: set[str] = set()
     try:
-        if kind == ".csv":
-            writer = csv.CSVWriter(temporary, SCHEMA, write_options=csv.WriteOptions(quoting_style="needed"))
-        else:
-            writer = parquet.ParquetWriter(temporary, SCHEMA, compression="zstd")
-        with writer:
-            waiting = []
-            for record in records:
-                codes.add(record.code)
-                waiting.append(rows(record))
-                if len(waiting) == _BATCH:
-                    writer.write_table(pa.concat_tables(waiting).combine_chunks())
-                    waiting.clear()
-            if waiting:
-                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+        with temporary.open("wb") as file:
+            _write(records, file, kind, codes)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return codes
+
+
+def _write(records: Iterable[RunRecord], file: BinaryIO, kind: str, codes: set[str]) -> None:
+    if kind == ".csv":
+        # The library would put its header in quotes.
+        file.write((",".join(SCHEMA.names) + "\n").encode())
+        options = csv.WriteOptions(include_header=False, quoting_style="needed")
+        writer = csv.CSVWriter(file, SCHEMA, write_options=options)
+    else:
+        writer = parquet.ParquetWriter(file, SCHEMA, compression="zstd")
+    waiting = []
+    with writer:
+        for record in records:
+            codes.add(record.code)
+            waiting.append(rows(record))
+            if len(waiting) == _BATCH:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks())
 
 
 def rows(record: RunRecord) -> pa.Table:

@@ -124,11 +124,14 @@ class DaskPool:
     def __init__(self, address: str) -> None:
         try:
             import distributed
+            from distributed.comm import get_backend, parse_address
         except ImportError:
             raise PoolError("Dask is not installed; pip install 'psconrl[cluster]'") from None
+        functions: Any = distributed  # they have no types
         try:
-            client: Any = distributed  # its functions have no types
-            self._client = client.Client(address, timeout=10, set_as_default=False)
+            # Asked first, as a client that fails on it takes its time to end.
+            get_backend(parse_address(address)[0])
+            self._client = functions.Client(address, timeout=10, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise PoolError(f"no Dask scheduler at {address}: {error}".splitlines()[0]) from error
         try:

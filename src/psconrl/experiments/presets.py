@@ -41,9 +41,9 @@ PAPER = (
 """The three columns of the paper's figures."""
 
 QUICK = (
-    Setting("marsrover-4x4", 2_500, 4, 900),
-    Setting("marsrover-8x8", 5_000, 2, 2_000),
-    Setting("box", 20_000, 2, 9_000),
+    Setting("marsrover-4x4", 2_500, 6, 900),
+    Setting("marsrover-8x8", 4_000, 2, 2_000),
+    Setting("box", 15_000, 1, 9_000),
 )
 
 RIVALS = ("ConRL", "C-UCRL")
@@ -142,7 +142,7 @@ def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
 
 def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
     horizon, runs = (5_000, 6) if quick else (100_000, 50)
-    garnet = {"env_options": {"margin": 0.05}, "seed_option": "seed"}
+    garnet: dict[str, Any] = {"env_options": {"margin": 0.05}, "seed_option": "seed"}
     return [
         (_cell("toy", "PSConRL", horizon, costs="known"), runs),
         (_cell("garnet", "PSConRL", horizon, costs="known", **garnet), runs),

@@ -36,7 +36,13 @@ _GUIDE: Style = ("#555555", (0, (1, 1.5)))
 _WIDTH, _HEIGHT = 3.3, 2.5
 """Inches of one panel."""
 _DPI = 200
-_FONTS = {"font.size": 9.0, "axes.titlesize": 10.0, "axes.labelsize": 9.0, "legend.fontsize": 9.0, "pdf.fonttype": 42}
+_FONTS: dict[Any, Any] = {
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.labelsize": 9.0,
+    "legend.fontsize": 9.0,
+    "pdf.fonttype": 42,
+}
 
 
 def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
@@ -119,12 +125,26 @@ def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
         single = len(line.x) == 1
         marker = "D" if single else "o" if len(line.x) <= 12 and panel.logarithmic == "x" and len(line.x) > 2 else None
         ax.plot(
-            line.x, line.mean, color=colour, linestyle="none" if single else dashes, lw=1.6, marker=marker,
-            markersize=4, label=line.label, zorder=3,
+            line.x,
+            line.mean,
+            color=colour,
+            linestyle="none" if single else dashes,
+            lw=1.6,
+            marker=marker,
+            markersize=4,
+            label=line.label,
+            zorder=3,
         )
-        if (line.high > line.low).any():
+        if single and (line.high > line.low).any():
+            ax.vlines(line.x, line.low, line.high, color=colour, lw=1.2, zorder=3)
+        elif (line.high > line.low).any():
             ax.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
     _scales(ax, panel)
+    if panel.ticks:
+        ax.set_xticks([x for x, _ in panel.ticks], [label for _, label in panel.ticks])
+        ax.minorticks_off()
+    if panel.y_limits:
+        ax.set_ylim(*panel.y_limits)
     for level in panel.levels:
         _level(ax, level.label, level.value, level.kind)
     ax.set_title(panel.title)
@@ -162,8 +182,16 @@ def _level(ax: Axes, label: str, value: float, kind: str) -> None:
     ax.axhline(value, zorder=1.5, **looks[kind])
     if label:
         ax.annotate(
-            label, (1.0, value), xycoords=("axes fraction", "data"), xytext=(3, 0), textcoords="offset points",
-            va="center", ha="left", fontsize=7.5, color="#222222", annotation_clip=False,
+            label,
+            (1.0, value),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left",
+            fontsize=7.5,
+            color="#222222",
+            annotation_clip=False,
         )
 
 
@@ -176,7 +204,13 @@ def _legend(figure: Figure, axes: Iterable[Axes], labels: Sequence[str]) -> None
         [handles[label] for label in labels],
         labels,
         loc="outside lower center",
-        ncols=min(len(labels), 4),
+        ncols=_columns(labels, figure.get_figwidth()),
         frameon=False,
         handlelength=3.2,
     )
+
+
+def _columns(labels: Sequence[str], width: float) -> int:
+    """How many entries of a legend fit side by side into so many inches."""
+    entry = 0.75 + 0.075 * max(len(label) for label in labels)
+    return max(1, min(len(labels), int(width / entry)))

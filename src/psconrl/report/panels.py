@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.analysis import curves, references
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.selection import Selected, select
@@ -22,6 +22,7 @@ Quantity = Literal["signed", "plotted"]
 
 TITLES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box", "toy": "Toy"}
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +55,11 @@ class Panel:
     levels: Sequence[Level] = field(default_factory=tuple)
     x_label: str = "Rounds"
     logarithmic: Literal["", "x", "both"] = ""
+    ticks: Sequence[tuple[float, str]] = field(default_factory=tuple)
+    y_limits: tuple[float, float] | None = None
 
 
-def line(label: str, x: Floats, runs: Floats) -> Line:
+def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
     """The mean of curves (R, n) with its interval."""
     return Line(label, np.asarray(x, dtype=np.float64), *band(runs))
 
@@ -114,7 +117,8 @@ def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Seque
         above.append(line(label, times, values[:, 0]))
         below += [line(label, times, values[:, i]) for i in range(1, group.m + 1)]
     zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
-    return [Panel(title(env), REGRET, above, zero), Panel("", VIOLATION, below, zero)]
+    kind = f"\n({KINDS[quantity]})"
+    return [Panel(title(env), REGRET + kind, above, zero), Panel("", VIOLATION + kind, below, zero)]
 
 
 def averages(groups: Groups) -> list[list[Panel]]:
@@ -135,10 +139,12 @@ def averages(groups: Groups) -> list[list[Panel]]:
             Level("safe", 1 - levels.safe[0], "other"),
         )
         limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
-        columns.append([
-            Panel(title(env), "Average reward", above, rewards),
-            Panel("", "Average consumption", below, limit),
-        ])
+        columns.append(
+            [
+                Panel(title(env), "Average reward", above, rewards),
+                Panel("", "Average consumption", below, limit),
+            ]
+        )
     return [list(row) for row in zip(*columns, strict=True)]
 
 
@@ -154,7 +160,7 @@ def counterexample(groups: Groups) -> list[list[Panel]]:
         [
             Panel("Signed regret", REGRET, regret, zero),
             Panel("Signed violation", VIOLATION, violation, zero),
-            Panel("Infeasible samples", "Share of steps so far", steps),
+            Panel("Infeasible samples", "Share of steps so far", steps, y_limits=(0.0, 1.0)),
         ]
     ]
 
@@ -171,12 +177,13 @@ def _growth(found: Selected) -> list[Panel]:
     first = int(np.searchsorted(group.grid, group.horizon / 10))
     x = group.grid[first:].astype(np.float64)
     root = regret[:, -1].mean() * np.sqrt(x / x[-1])
-    name = f"{agent_label(group)}, slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
-    measured = line(name, group.grid, regret)
-    lines = [measured, Line("slope 1/2", x, root, root, root)]
+    fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    lines = [line(agent_label(group), group.grid, regret), Line("slope 1/2", x, root, root, root)]
     return [
-        Panel("Pseudo-regret", "Cumulative pseudo-regret", lines, logarithmic="both"),
-        Panel("Signed violation", VIOLATION, [line(agent_label(group), group.grid, violation)], (Level("", 0.0, "zero"),)),
+        Panel(f"Pseudo-regret, {fitted}", "Cumulative pseudo-regret", lines, logarithmic="both"),
+        Panel(
+            "Signed violation", VIOLATION, [line(agent_label(group), group.grid, violation)], (Level("", 0.0, "zero"),)
+        ),
     ]
 
 
@@ -185,24 +192,35 @@ def bonus(groups: Groups) -> list[list[Panel]]:
     found = select("bonus", groups)
     if not found:
         return []
-    panels = []
-    for cost, (name, y_label) in enumerate((("Signed regret", "Regret at T"), ("Signed violation", "Violation at T"))):
-        lines = []
-        for agent in dict.fromkeys(f.cell.agent for f in found if "scale" in f.cell.settings):
-            here = [f for f in found if f.cell.agent == agent and f.cell.settings.get("bonus") == "simple"]
-            here.sort(key=lambda f: float(f.cell.settings["scale"]))
-            values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for f in here]
-            x = np.array([float(f.cell.settings["scale"]) for f in here])
-            lines.append(Line(agent, x, *(np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))))
-        x = np.array([min(line.x.min() for line in lines), max(line.x.max() for line in lines)])
-        for f in found:
-            if "scale" not in f.cell.settings:
-                v = mean_interval(curves.signed(f.group)[:, cost, -1])
-                lines.insert(0, Line(agent_label(f.group), x, *(np.full(2, getattr(v, k)) for k in ("mean", "low", "high"))))
-        for f in found:
-            if f.cell.settings.get("bonus") == "published":
-                value = float(curves.signed(f.group)[:, cost, -1].mean())
-                lines.append(Line(f"{f.cell.agent}, published bonus", x[1:] * 2, *(np.array([value]),) * 3))
-        zero = (Level("", 0.0, "zero"),)
-        panels.append(Panel(name, y_label, lines, zero, x_label="Scale of the bonus", logarithmic="x"))
-    return [panels]
+    return [[_bonus(found, 0, "Signed regret", "Regret at T"), _bonus(found, 1, "Signed violation", "Violation at T")]]
+
+
+def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Panel:
+    scaled = [f for f in found if f.cell.settings.get("bonus") == "simple"]
+    scales = sorted({float(f.cell.settings["scale"]) for f in scaled})
+    published = scales[-1] * 4  # where on the axis the bonus stands that has no such scale
+    lines = [
+        _ends(agent_label(f.group), [(x, f) for x in (scales[0], scales[-1])], cost)
+        for f in found
+        if "scale" not in f.cell.settings
+    ]
+    for agent in dict.fromkeys(f.cell.agent for f in scaled):
+        here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
+        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost))
+        lines += [
+            _ends(f"{agent}, published bonus", [(published, f)], cost)
+            for f in found
+            if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
+        ]
+    ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
+    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), "Scale of the bonus", "x", ticks)
+
+
+def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int) -> Line:
+    """Signed quantities at the horizon, at the given places."""
+    values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
+    mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
+    bounded = np.isfinite(low) & np.isfinite(high)
+    return Line(
+        label, np.array([x for x, _ in points]), mean, np.where(bounded, low, mean), np.where(bounded, high, mean)
+    )

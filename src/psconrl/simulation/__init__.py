@@ -1,8 +1,8 @@
 """The interaction of an agent with an environment."""
 
-from psconrl.simulation.learn import learn
+from psconrl.simulation.gym import learn
 from psconrl.simulation.learner import Learner
 from psconrl.simulation.run import Run, Snapshot
-from psconrl.simulation.simulate import simulate
+from psconrl.simulation.tabular import simulate
 
 __all__ = ["Learner", "Run", "Snapshot", "learn", "simulate"]

@@ -10,7 +10,7 @@ from psconrl.agents.contract import Agent
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run
-from psconrl.simulation.simulate import episode_table, time_grid
+from psconrl.simulation.tabular import episode_table, time_grid
 
 
 def learn(

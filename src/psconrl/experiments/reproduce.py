@@ -1,0 +1,139 @@
+"""From the name of a preset to its figures, tables and claims: run what is missing, then draw what is stored.
+
+OUT/runs ...        the store; presets that need the same runs share them
+OUT/figures/        PNG and PDF
+OUT/claims.md       every claim of the paper with a test, numbers and a verdict; the same in claims.json
+OUT/table-1.md      bounds, and what was measured
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from psconrl.experiments.presets import Preset, find, presets
+from psconrl.experiments.runner import Outcome
+from psconrl.experiments.runner import run_experiment as run_locally
+from psconrl.experiments.store import Store
+
+if TYPE_CHECKING:
+    from psconrl.analysis.claims import Claim
+    from psconrl.analysis.records import Groups
+    from psconrl.report.panels import Panel
+
+Runner = Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out: files written, claims, and what became of each preset's runs."""
+
+    paths: tuple[Path, ...]
+    claims: tuple[Claim, ...]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no run failed."""
+        return all(outcome.ok for outcome in self.outcomes.values())
+
+
+def reproduce(
+    names: Sequence[str],
+    out: str | Path,
+    quick: bool = False,
+    workers: int | None = None,
+    run_experiment: Runner = run_locally,
+    **options: Any,
+) -> Reproduction:
+    """Run presets and write their figures, the claims and the table.
+
+    Args:
+        names: presets; all of them if there are none. out: the folder of runs and results.
+        quick: a fraction of the paper's scale. workers: processes.
+        run_experiment: what runs an experiment; options: further arguments of it, such as progress.
+    """
+    chosen = [find(name) for name in names] or list(presets().values())
+    outcomes: dict[str, Outcome] = {}
+    for preset in chosen:
+        experiment = preset.experiment(quick)
+        if experiment is not None:
+            outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
+    Store(out, create=True)
+    written = write_results(out, [preset.name for preset in chosen])
+    return Reproduction(written.paths, written.claims, outcomes)
+
+
+def write_results(store: str | Path, names: Sequence[str] | None = None, out: str | Path | None = None) -> Reproduction:
+    """Figures, claims and table from the runs in a folder, into it or into `out`.
+
+    names: the presets to draw; by default all that the folder has runs of, and an overview if it has other runs.
+    """
+    from psconrl.analysis.claims import as_json, as_markdown, claims
+    from psconrl.analysis.records import group
+    from psconrl.analysis.table import as_markdown as table
+
+    source = Store(store)
+    groups = group(source.records(), source.timings())
+    folder = Path(store if out is None else out)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = _figures(folder / "figures", groups, names)
+    rows = claims(groups)
+    texts = {"claims.md": as_markdown(rows), "claims.json": as_json(rows)}
+    if names is None or "table-1" in names:
+        texts["table-1.md"] = table(groups)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        paths.append(folder / name)
+    return Reproduction(tuple(paths), tuple(rows))
+
+
+def _figures(folder: Path, groups: Groups, names: Sequence[str] | None) -> list[Path]:
+    from psconrl.report import figures, panels
+    from psconrl.report.pictures import draw_environments
+
+    paths: list[Path] = []
+    for preset in _drawable(groups, names):
+        for name, rows in _panels(preset, groups).items():
+            if rows and rows[0]:
+                paths += figures.save(figures.draw(rows), folder, name)
+    if names is not None and "environments" in names:
+        paths += draw_environments(folder)
+    others = set(groups) - {cell.id for preset in presets().values() for cell in _cells(preset)}
+    if names is None and others:
+        rows = panels.overview({cell: groups[cell] for cell in groups if cell in others})
+        paths += figures.save(figures.draw(rows), folder, "overview")
+    return paths
+
+
+def _drawable(groups: Groups, names: Sequence[str] | None) -> list[str]:
+    """The presets to draw: those asked for, or those with stored runs."""
+    if names is not None:
+        return list(names)
+    return [preset.name for preset in presets().values() if any(cell.id in groups for cell in _cells(preset))]
+
+
+def _panels(preset: str, groups: Groups) -> dict[str, list[list[Panel]]]:
+    """The figures of a preset by file name."""
+    from psconrl.report import panels
+
+    if preset in ("figure-1", "stochastic"):
+        return {
+            f"{preset}-signed": panels.regret_and_violation(preset, groups, "signed"),
+            f"{preset}-as-plotted": panels.regret_and_violation(preset, groups, "plotted"),
+        }
+    simple: dict[str, Callable[[Groups], list[list[Panel]]]] = {
+        "figure-appendix": panels.averages,
+        "counterexample": panels.counterexample,
+        "bayesian": panels.bayesian,
+        "bonus": panels.bonus,
+    }
+    return {preset: simple[preset](groups)} if preset in simple else {}
+
+
+def _cells(preset: Preset) -> list[Any]:
+    """The cells of a preset at both scales."""
+    found = [preset.experiment(quick) for quick in (False, True)]
+    return [cell for experiment in found if experiment is not None for cell in experiment.cells]
