@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = app(args=arguments, standalone_mode=False)
     except PsconrlError as error:
         _stop(str(error), FAILED)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, OSError) as error:
         _stop(str(error) or type(error).__name__, FAILED)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", INTERRUPTED)

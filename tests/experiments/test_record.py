@@ -19,7 +19,7 @@ def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool) ->
     cmdp = psconrl.make(env)
     J = psconrl.solve(cmdp).value
     run = psconrl.simulate(
-        find(agent)(cmdp.problem(), **preset(agent, env)),  # type: ignore[call-arg]
+        find(agent)(cmdp.problem(), **preset(agent, env)),
         cmdp,
         300,
         5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_a_model_file_is_known_by_its_content(tmp_path: Path) -> None:
 )
 def test_mistakes_in_cells(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(PsconrlError, match=message):
-        Cell(**({"env": "toy", "agent": "psconrl", "horizon": 10} | fields))
+        Cell(**cast(Any, {"env": "toy", "agent": "psconrl", "horizon": 10} | fields))
 
 
 GOOD = 'envs = ["toy"]\nagents = ["psconrl", "uniform"]\nhorizon = 50\nseeds = 2\n'

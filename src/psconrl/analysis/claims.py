@@ -113,7 +113,7 @@ def as_markdown(rows: Sequence[Claim]) -> str:
         f"{len(rows)} claims: {summary}.",
         "",
         "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed",
-        "violation sum_t (c_i - tau_i). As plotted: the positive part of the moving average's excess, cumulated in each run.",
+        "violation sum_t (c_i - tau_i). As plotted: positive part of the moving average's excess, cumulated in each run.",
         "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
         "",
         "| " + " | ".join(HEADER) + " |",

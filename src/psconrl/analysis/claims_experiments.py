@@ -183,7 +183,7 @@ def _stuck(found: Found, setting: presets.Setting, rival: str) -> Claim:
     if (setting.env, rival) not in found:
         return missing(key, text, where, test)
     selected = found[setting.env, rival]
-    safe = references.levels(references.model(setting.env)).safe
+    safe = references.levels(setting.env).safe
     late = curves.late_average(selected.group)
     share = float((np.abs(late - safe) <= NEAR).all(axis=1).mean())
     means = [mean_interval(late[:, i]) for i in range(late.shape[1])]
@@ -246,6 +246,8 @@ def _quickly(found: Found, setting: presets.Setting) -> Claim:
     if (setting.env, HERO) not in found:
         return missing(key, text, where, test)
     selected = found[setting.env, HERO]
+    if setting.window > selected.group.horizon / 2:
+        return missing(key, text, where, test, "the moving average is over more than half of the run")
     settled = curves.settling_time(selected.group, setting.window)
     holds = settled.mean <= selected.group.horizon / 2
     note = "" if holds else f"It settles at round {number(settled.mean)} of {selected.group.horizon:,}."

@@ -26,7 +26,7 @@ TENFOLD = 10.0
 
 def claims(groups: Groups) -> list[Claim]:
     """All claims about theory."""
-    structures = {s.env: references.structure_of(references.model(s.env)) for s in presets.PAPER}
+    structures = {s.env: references.structure_of(s.env) for s in presets.PAPER}
     return [
         _hitting_bound(structures),
         _slater(structures),
@@ -251,7 +251,7 @@ def _signed(selected: Selected) -> Claim:
 def _constants(selected: Selected) -> Claim:
     group = selected.group
     diameters = [
-        references.structure_of(references.model(group.env, tuple(sorted(options.items())))).diameter
+        references.structure_of(group.env, tuple(sorted(options.items()))).diameter
         for options in group.env_options[:10]
     ]
     D = float(np.mean(diameters))

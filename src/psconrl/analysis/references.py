@@ -21,6 +21,10 @@ _SLACK = 1e-9
 """How far the limits stay above the least possible, so that rounding does not make them infeasible."""
 
 
+Options = tuple[tuple[str, Any], ...]
+"""Options of an environment as sorted pairs, so that models can be kept by them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Levels:
     """Exact average costs (m + 1,) of the three policies, and the policies (S, A)."""
@@ -54,16 +58,19 @@ MIXTURES = (1e-2, 1e-4)
 
 
 @lru_cache(maxsize=64)
-def model(env: str, options: tuple[tuple[str, Any], ...] = ()) -> CMDP:
+def model(env: str, options: Options = ()) -> CMDP:
     """The environment with options given as sorted pairs."""
     from psconrl.environments import make
 
     return make(env, **dict(options))
 
 
-def levels(cmdp: CMDP) -> Levels:
+@lru_cache(maxsize=64)
+def levels(env: str, options: Options = ()) -> Levels:
     """The averages of the optimal, the fast and the safe policy."""
     from psconrl.planning import solve
+
+    cmdp = model(env, options)
 
     optimal = solve(cmdp)
     least = solve(cmdp.replace(costs=cmdp.costs[:1], thresholds=(), cost_names=None)).value
@@ -85,9 +92,12 @@ def levels(cmdp: CMDP) -> Levels:
     )
 
 
-def structure_of(cmdp: CMDP) -> Structure:
+@lru_cache(maxsize=256)
+def structure_of(env: str, options: Options = ()) -> Structure:
     """Sizes and times of a model."""
     from psconrl.planning import solve
+
+    cmdp = model(env, options)
 
     solution = solve(cmdp)
     uniform = np.full((cmdp.S, cmdp.A), 1 / cmdp.A)

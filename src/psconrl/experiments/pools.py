@@ -124,7 +124,8 @@ class DaskPool:
     def __init__(self, address: str) -> None:
         try:
             import distributed
-            from distributed.comm import get_backend, parse_address
+            from distributed.comm.addressing import parse_address
+            from distributed.comm.registry import get_backend
         except ImportError:
             raise PoolError("Dask is not installed; pip install 'psconrl[cluster]'") from None
         functions: Any = distributed  # they have no types

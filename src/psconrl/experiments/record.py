@@ -149,7 +149,7 @@ def to_bytes(table: pa.Table) -> bytes:
     """The table as a Parquet file; equal tables give equal bytes."""
     buffer = io.BytesIO()
     options = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
-    pq.write_table(table, buffer, compression="zstd", **options)
+    pq.write_table(table, buffer, compression="snappy", **options)
     return buffer.getvalue()
 
 

@@ -127,7 +127,7 @@ def averages(groups: Groups) -> list[list[Panel]]:
     columns = []
     for env in dict.fromkeys(f.cell.env for f in found):
         here = [f.group for f in found if f.cell.env == env]
-        levels = references.levels(references.model(env, tuple(sorted(here[0].env_options[0].items()))))
+        levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
         above, below = [], []
         for group in here:
             times, average = curves.moving_average(group, presets.window(env))

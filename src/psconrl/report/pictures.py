@@ -26,7 +26,7 @@ def draw_environments(folder: str | Path) -> list[Path]:
     pictures: list[tuple[str, Path]] = []
     for setting in PAPER:
         cmdp = references.model(setting.env)
-        levels = references.levels(cmdp)
+        levels = references.levels(setting.env)
         shown: list[tuple[str, Floats, tuple[int, int] | None]] = [("", levels.optimal_policy, None)]
         if cmdp.layout is not None and cmdp.layout.box is not None:
             shown = [

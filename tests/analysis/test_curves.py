@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from psconrl.analysis import curves
+from psconrl.analysis.records import group
+from tests.analysis.synthetic import episodes, one_group, record
+
+
+def random_costs(seed: int, T: int = 400) -> np.ndarray:
+    return (np.random.default_rng(seed).random((2, T)) < [[0.6], [0.3]]).astype(np.float64)
+
+
+def test_signed_and_positive_parts_are_the_sums_of_their_definitions() -> None:
+    runs = [random_costs(seed) for seed in range(3)]
+    found = one_group([record(costs, seed=seed, spacing=10) for seed, costs in enumerate(runs)])
+    for r, costs in enumerate(runs):
+        for i, level in enumerate((0.5, 0.2)):
+            for g, t in enumerate(found.grid):
+                assert curves.signed(found)[r, i, g] == pytest.approx((costs[i, :t] - level).sum())
+                positive = np.maximum(costs[i, :t] - level, 0).sum()
+                assert curves.positive_parts(found)[r, i, g] == pytest.approx(positive)
+    assert np.array_equal(curves.regret(found), curves.signed(found)[:, 0])
+    assert np.array_equal(curves.violation(found), curves.signed(found)[:, 1:])
+
+
+@pytest.mark.parametrize("spacing", [1, 5, 20])
+def test_as_plotted_agrees_with_sums_over_single_steps(spacing: int) -> None:
+    window = 60
+    runs = [random_costs(seed) for seed in range(2)]
+    found = one_group([record(costs, seed=seed, spacing=spacing) for seed, costs in enumerate(runs)])
+    times, values = curves.as_plotted(found, window)
+    assert times[0] == window
+    for r, costs in enumerate(runs):
+        for i, level in enumerate((0.5, 0.2)):
+            total, expected = 0.0, []
+            for t in range(1, costs.shape[1] + 1):
+                if t >= window and t % spacing == 0:
+                    total += spacing * max(costs[i, t - window : t].mean() - level, 0)
+                    expected.append(total)
+            np.testing.assert_allclose(values[r, i], expected, atol=1e-9)
+
+
+def test_a_window_must_be_a_multiple_of_the_spacing_and_fit() -> None:
+    found = one_group([record(random_costs(0), spacing=20)])
+    with pytest.raises(ValueError, match="not a multiple"):
+        curves.moving_average(found, 50)
+    with pytest.raises(ValueError, match="longer than the run"):
+        curves.moving_average(found, 420)
+
+
+def test_uneven_checkpoints_are_refused() -> None:
+    costs = random_costs(0)
+    uneven = record(costs, grid=np.array([10, 15, 400]), cumulative=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="not evenly spaced"):
+        curves.moving_average(one_group([uneven]), 100)
+
+
+def test_infeasible_steps_and_episodes() -> None:
+    table = episodes([0, 10, 30, 60], 100, [True, False, True, False])
+    found = one_group([record(np.zeros((2, 100)), spacing=5, table=table)])
+    steps = dict(zip(found.grid.tolist(), curves.infeasible_steps(found)[0].tolist(), strict=True))
+    assert (steps[10], steps[20], steps[30], steps[60], steps[100]) == (0, 10, 20, 20, 60)
+    share = dict(zip(found.grid.tolist(), curves.infeasible_share(found)[0].tolist(), strict=True))
+    assert (share[10], share[15], share[35], share[100]) == pytest.approx((0, 1 / 2, 1 / 3, 2 / 4))
+    assert curves.episodes_begun(found)[0, -1] == 4
+
+
+def test_pseudo_regret_of_two_policies() -> None:
+    table = episodes([0, 40], 100, averages=[[0.7, 0.4], [0.5, 0.2]])
+    found = one_group([record(np.zeros((2, 100)), spacing=20, table=table)])
+    rate = 0.7 - 0.5 + 0.5 * (0.4 - 0.2)
+    np.testing.assert_allclose(curves.pseudo_regret(found)[0], rate * np.array([20, 40, 40, 40, 40]))
+    plain = one_group([record(np.zeros((2, 100)))])
+    with pytest.raises(ValueError, match="evaluate_policies"):
+        curves.pseudo_regret(plain)
+
+
+def test_settling_time_is_after_the_last_excursion() -> None:
+    costs = np.full((2, 1000), 0.5)
+    costs[0, :300] = 1.0
+    found = one_group([record(costs, spacing=10, seed=seed) for seed in range(3)])
+    settled = curves.settling_time(found, 100)
+    # The window still holds 1% of excess while it holds more than one of the expensive steps.
+    assert settled.mean == settled.low == settled.high == 400
+    costs[0, -200:] = 1.0
+    assert curves.settling_time(one_group([record(costs, spacing=10)]), 100).mean == np.inf
+
+
+def test_late_average() -> None:
+    costs = np.zeros((2, 100))
+    costs[:, 80:] = [[0.25], [0.75]]
+    np.testing.assert_allclose(curves.late_average(one_group([record(costs, spacing=10)]))[0], [0.25, 0.75])
+
+
+def test_of_several_versions_the_one_with_most_runs_counts() -> None:
+    costs = np.zeros((2, 10))
+    old = [record(costs, seed=0, code="old")]
+    new = [record(costs + 1, seed=seed, code="new") for seed in (2, 0, 1)]
+    found = one_group([*old, *new])
+    assert found.seeds.tolist() == [0, 1, 2]
+    assert found.codes == {"new"}
+    assert found.cumulative[0, 0, -1] == 10
+
+
+def test_timings_find_their_runs() -> None:
+    runs = [record(np.zeros((2, 10)), seed=seed) for seed in range(2)]
+    (found,) = group(runs, {runs[1].identity: 3.5}).values()
+    assert np.isnan(found.seconds[0])
+    assert found.seconds[1] == 3.5

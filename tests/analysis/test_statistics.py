@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+from psconrl.analysis.bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
+from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval, number, ratio_interval
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2 / 3, 1.0])
+def test_the_exponent_of_a_power_is_exact(exponent: float) -> None:
+    times = np.arange(10, 10_001, 10)
+    curves = np.outer([1.0, 2.0, 5.0], times**exponent)
+    fitted = growth_exponent(times, curves)
+    assert fitted.mean == pytest.approx(exponent, abs=1e-12)
+    assert fitted.low == pytest.approx(exponent, abs=1e-12)
+    assert fitted.high == pytest.approx(exponent, abs=1e-12)
+
+
+def test_a_curve_that_is_not_positive_has_no_exponent() -> None:
+    times = np.arange(1, 101)
+    assert growth_exponent(times, -np.ones((3, 100))).mean == -np.inf
+    mixed = growth_exponent(times, np.stack([times, -0.5 * times, times]).astype(np.float64))
+    assert mixed.mean == pytest.approx(1)
+    assert mixed.low == -np.inf
+
+
+def test_bootstrap_intervals_cover() -> None:
+    rng = np.random.default_rng(np.random.SeedSequence(3))
+    trials = [mean_interval(rng.exponential(size=50)) for _ in range(300)]
+    covered = np.mean([x.low <= 1 <= x.high for x in trials])
+    assert 0.88 <= covered <= 0.98
+
+
+def test_intervals_do_not_change_from_call_to_call() -> None:
+    values = np.random.default_rng(0).random(20)
+    assert mean_interval(values) == mean_interval(values.copy())
+
+
+def test_one_run_has_no_interval() -> None:
+    x = mean_interval([3.0])
+    assert (x.mean, x.low, x.high) == (3.0, -np.inf, np.inf)
+    assert not x.apart(Interval(100, 99, 101))
+    mean, low, high = band(np.array([[1.0, 2.0]]))
+    assert mean.tolist() == low.tolist() == high.tolist() == [1, 2]
+
+
+def test_band_holds_the_mean_and_shrinks_with_more_runs() -> None:
+    rng = np.random.default_rng(1)
+    few, many = rng.normal(size=(10, 5)), rng.normal(size=(1000, 5))
+    for curves in (few, many):
+        mean, low, high = band(curves)
+        assert ((low <= mean) & (mean <= high)).all()
+    assert (np.subtract(*band(many)[:0:-1]) < np.subtract(*band(few)[:0:-1]) / 5).all()
+
+
+def test_order_of_intervals() -> None:
+    a, b, c = Interval(1, 0, 2), Interval(3, 2.5, 4), Interval(2, 1, 3)
+    assert a.below(b)
+    assert a.apart(b)
+    assert b.apart(a)
+    assert not b.below(a)
+    assert not a.apart(c)
+
+
+def test_ratio() -> None:
+    ratio = ratio_interval([4.0, 4.0], [2.0, 2.0])
+    assert (ratio.mean, ratio.low, ratio.high) == (2, 2, 2)
+    assert ratio_interval([1.0, 1.0], [0.0, 0.0]).mean == np.inf
+
+
+def test_numbers_for_people_and_for_json() -> None:
+    assert [number(x) for x in (1234567.8, 0.123456, np.inf, -np.inf, np.nan)] == [
+        "1,234,568",
+        "0.1235",
+        "∞",
+        "-∞",
+        "n/a",
+    ]
+    assert Interval(1.0, -np.inf, 2.0).as_json() == {"mean": 1.0, "low": None, "high": 2.0}
+
+
+def test_bounds() -> None:
+    S, A, T, D = 3, 2, 64, 5.0
+    K = np.sqrt(2 * 3 * 2 * 64 * 6)
+    assert episodes_bound(S, A, T) == pytest.approx(K)
+    good = 6 * K + 49 * 5 * 3 * np.sqrt(128 * np.log(128))
+    assert good_event_bound(S, A, T, D) == pytest.approx(good)
+    assert theorem_bound(S, A, T, D) == pytest.approx(good + 5 * (np.log(3) + 2) * 8 + 1)
+    assert feasibility_premise(S, A, T, D) == pytest.approx(5 * np.sqrt(14 * 3 * np.log(4 * 64**2) / 8))
+    assert (np.diff(episodes_bound(S, A, np.arange(1, 100))) >= 0).all()

@@ -1,0 +1,120 @@
+import pytest
+
+from psconrl.agents.catalogue import preset as settings
+from psconrl.errors import UnknownNameError
+from psconrl.experiments.presets import PAPER, QUICK, find, presets, settings_of, window
+from psconrl.experiments.spec import Experiment
+
+
+def experiment(name: str, quick: bool = False) -> Experiment:
+    found = find(name).experiment(quick)
+    assert found is not None
+    return found
+
+
+def test_all_names() -> None:
+    asked = {
+        "figure-1",
+        "figure-appendix",
+        "environments",
+        "stochastic",
+        "counterexample",
+        "bayesian",
+        "bonus",
+        "table-1",
+    }
+    assert asked | {"feasibility", "tractable"} == set(presets())
+    for name, preset in presets().items():
+        assert preset.name == name
+        assert preset.description
+    with pytest.raises(UnknownNameError, match="figure-1"):
+        find("figure1")
+
+
+def test_figure_1_has_the_papers_sizes() -> None:
+    found = experiment("figure-1")
+    cells = {(c.env, c.agent): (c.horizon, n) for c, n in zip(found.cells, found.seeds, strict=True)}
+    expected = {
+        (env, agent): (T, runs)
+        for env, T, runs in (("marsrover-4x4", 5_000, 100), ("marsrover-8x8", 20_000, 30), ("box", 500_000, 30))
+        for agent in ("PSConRL", "ConRL", "C-UCRL")
+    }
+    assert cells == expected | {("marsrover-4x4", "UCRL-CMDP"): (5_000, 10)}
+    for cell in found.cells:
+        assert cell.settings == settings(cell.agent, cell.env)
+        assert cell.costs == "estimated"
+        assert not cell.env_options
+
+
+def test_the_appendix_shares_the_runs_of_figure_1() -> None:
+    assert experiment("figure-appendix").cells == experiment("figure-1").cells
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_checkpoints_divide_the_windows(quick: bool) -> None:
+    for setting in settings_of(quick):
+        assert setting.window == window(setting.env)
+        spacing, rest = divmod(setting.horizon, 500)
+        assert rest == 0
+        assert setting.window % spacing == 0
+        assert setting.window < setting.horizon
+
+
+def test_the_windows_of_the_paper() -> None:
+    assert [setting.window for setting in PAPER] == [900, 2_000, 9_000]
+    assert [setting.env for setting in PAPER] == [setting.env for setting in QUICK]
+
+
+def test_stochastic_slips_everywhere() -> None:
+    found = experiment("stochastic")
+    assert all(cell.env_options == {"slip": 0.1} for cell in found.cells)
+    assert [cell.env for cell in found.cells if cell.agent == "UCRL-CMDP"] == ["marsrover-4x4"]
+
+
+def test_counterexample() -> None:
+    found = experiment("counterexample")
+    assert found.seeds == (200, 200, 200)
+    assert [(c.agent, c.settings.get("infeasible")) for c in found.cells] == [
+        ("PSConRL", "uniform"),
+        ("PSConRL", "explore"),
+        ("CMDP-PSRL", None),
+    ]
+    assert all(c.horizon == 1_500 and c.costs == "known" and c.env == "toy" for c in found.cells)
+
+
+def test_bayesian_draws_a_model_for_each_run() -> None:
+    found = experiment("bayesian")
+    (cell,) = found.cells
+    assert found.seeds == (100,)
+    assert cell.horizon == 100_000
+    assert cell.env_options == {"S": 10, "A": 3, "prior": 0.5}
+    assert cell.settings["prior"] == 0.5
+    assert cell.seed_option == "draw"
+    assert cell.evaluate_policies
+    assert cell.costs == "known"
+
+
+def test_bonus_covers_scales_and_the_published_bonus() -> None:
+    cells = experiment("bonus").cells
+    assert {cell.env for cell in cells} == {"marsrover-4x4"}
+    for agent in ("ConRL", "C-UCRL", "UCRL-CMDP"):
+        mine = [cell.settings for cell in cells if cell.agent == agent]
+        assert len({s["scale"] for s in mine if s["bonus"] == "simple"}) >= 5
+        assert sum(s["bonus"] == "published" for s in mine) == 1
+
+
+def test_table_1_has_every_algorithm_of_the_paper() -> None:
+    agents = [cell.agent for cell in experiment("table-1").cells]
+    assert agents == ["C-UCRL", "UCRL-CMDP", "FHA", "CMDP-PSRL", "PSConRL"]
+
+
+def test_environments_runs_nothing() -> None:
+    assert find("environments").experiment() is None
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if name != "environments"])
+def test_quick_is_a_fraction(name: str) -> None:
+    full, quick = experiment(name), experiment(name, quick=True)
+    assert {(c.env, c.agent) for c in quick.cells} == {(c.env, c.agent) for c in full.cells}
+    steps = [sum(c.horizon * n for c, n in zip(e.cells, e.seeds, strict=True)) for e in (full, quick)]
+    assert steps[1] * 5 < steps[0]

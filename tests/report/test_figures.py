@@ -1,0 +1,161 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from psconrl.analysis.records import group
+from psconrl.environments import make
+from psconrl.experiments.presets import find
+from psconrl.experiments.reproduce import reproduce, write_results
+from psconrl.experiments.runner import Outcome
+from psconrl.experiments.spec import Cell, Experiment
+from psconrl.report import figures, panels
+from psconrl.report.panels import Level, Line, Panel
+from psconrl.report.pictures import draw_environments, first_push
+from tests.analysis.synthetic import cell_records, episodes, record
+from tests.analysis.test_claims import bayesian, figure_1, preset_cells
+
+
+def ink(path: Path) -> float:
+    """The share of pixels that are not white."""
+    from matplotlib.image import imread
+
+    picture = imread(path)[..., :3]
+    return float((picture < 0.98).any(axis=-1).mean())
+
+
+def panel(*labels: str, logarithmic: str = "") -> Panel:
+    x = np.arange(1.0, 11)
+    lines = [Line(label, x, k + x, k + x - 1, k + x + 1) for k, label in enumerate(labels)]
+    return Panel("title", "y", lines, [Level("here", 3.0, "optimal")], logarithmic=logarithmic)  # type: ignore[arg-type]
+
+
+def test_a_figure_has_one_axes_for_each_panel_and_one_legend(tmp_path: Path) -> None:
+    figure = figures.draw([[panel("PSConRL", "ConRL"), panel("PSConRL")], [panel("Other"), panel("ConRL")]])
+    assert len(figure.axes) == 4
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["PSConRL", "ConRL", "Other"]
+    paths = figures.save(figure, tmp_path, "name")
+    assert [path.name for path in paths] == ["name.png", "name.pdf"]
+    assert 0.01 < ink(paths[0]) < 0.9
+    assert paths[1].read_bytes().startswith(b"%PDF")
+
+
+def test_equal_figures_are_equal_files(tmp_path: Path) -> None:
+    first, second = (figures.save(figures.draw([[panel("PSConRL")]]), tmp_path / name, "x") for name in ("a", "b"))
+    assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
+
+
+def test_every_line_has_a_look_of_its_own() -> None:
+    labels = [*figures._STYLES, *(f"other {k}" for k in range(8))]
+    styles = figures._styles(labels)
+    assert len({str(style) for style in styles.values()}) >= len(labels) - 1
+    assert len({style[0] for style in figures._STYLES.values()}) == len(figures._STYLES)
+
+
+def test_a_legend_wraps_before_it_is_cut() -> None:
+    figure = figures.draw([[panel(*(f"a rather long label, number {k}" for k in range(6)))]])
+    figure.canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
+def test_nothing_to_draw() -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        figures.draw([])
+
+
+def test_panels_of_figure_1() -> None:
+    groups = group(figure_1({}))
+    for quantity in ("signed", "plotted"):
+        rows = panels.regret_and_violation("figure-1", groups, quantity)  # type: ignore[arg-type]
+        assert [p.title for p in rows[0]] == ["Marsrover 4x4", "Marsrover 8x8", "Box"]
+        assert [line.label for line in rows[0][0].lines] == ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"]
+        assert [len(p.lines) for p in rows[1]] == [4, 3, 3]
+    signed = panels.regret_and_violation("figure-1", groups, "signed")[0][0].lines[0]
+    np.testing.assert_allclose(signed.mean, 0.01 * signed.x)
+
+
+def test_panels_of_the_appendix_hold_the_levels_of_the_model() -> None:
+    above, below = panels.averages(group(figure_1({})))
+    assert {level.label: round(level.value, 6) for level in above[0].levels} == {
+        "optimal": 0.225,
+        "fast": 0.25,
+        "safe": 0.125,
+    }
+    assert below[0].levels[0].value == 0.2
+    np.testing.assert_allclose(above[0].lines[0].mean, 0.215)
+
+
+def test_panels_of_the_theorem_name_the_slope() -> None:
+    ((regret, _),) = panels.bayesian(group(bayesian(0.5)))
+    assert "slope 0.50 [0.50, 0.50]" in regret.title
+    assert regret.lines[1].mean[-1] == pytest.approx(regret.lines[0].mean[-1])
+
+
+def test_panels_of_the_bonus_and_of_the_counterexample() -> None:
+    found = find("bonus").experiment(quick=True)
+    assert found is not None
+    runs = [r for cell in found.cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
+    ((regret, violation),) = panels.bonus(group(runs))
+    assert regret.ticks[-1][1] == "published"
+    assert {"PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"} <= {line.label for line in violation.lines}
+    toy = find("counterexample").experiment(quick=True)
+    assert toy is not None
+    table = episodes([0, 300], 1_500, [False, True])
+    runs = [
+        r for cell in toy.cells for r in cell_records(cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=table)
+    ]
+    (row,) = panels.counterexample(group(runs))
+    assert row[2].lines[0].mean[-1] == pytest.approx(300 / 1_500)
+    assert [line.label for line in row[0].lines] == ["PSConRL", "PSConRL (explore)", "CMDP-PSRL"]
+
+
+def test_overview_tells_repeated_agents_apart() -> None:
+    cells = [Cell("queue", "ConRL", 100, settings={"scale": s}) for s in (0.1, 1.0)]
+    runs = [record(np.full((3, 100), 0.3), cell=cell, thresholds=(0.2, 0.3)) for cell in cells]
+    rows = panels.overview(group(runs))
+    assert len({line.label for line in rows[0][0].lines}) == 2
+    assert len(rows[1][0].lines) == 4
+
+
+def test_pictures_of_the_environments(tmp_path: Path) -> None:
+    paths = draw_environments(tmp_path)
+    names = [path.name for path in paths]
+    assert {"environment-box-main.png", "environment-box-safe.png", "environment-box-fast.png"} <= set(names)
+    assert names[-2:] == ["environments.png", "environments.pdf"]
+    assert ink(paths[-2]) > 0.2
+
+
+def test_the_box_is_pushed_right_by_the_safe_and_down_by_the_fast_policy() -> None:
+    from psconrl.analysis.references import levels
+
+    box, found = make("box"), levels("box")
+    assert first_push(box, found.safe_policy) == (2, 3)
+    assert first_push(box, found.fast_policy) == (3, 2)
+
+
+def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
+    from psconrl.experiments.record import to_bytes, to_table
+    from psconrl.experiments.store import Store
+
+    asked: list[Experiment] = []
+
+    def fake(experiment: Experiment, out: Path, **options: object) -> Outcome:
+        asked.append(experiment)
+        store = Store(out, create=True)
+        for run in figure_1({}, runs=2):
+            cell = preset_cells("figure-1")[run.env, run.agent]
+            store.write(cell, run.seed, to_bytes(to_table(run)))
+        return Outcome(1, 0, 1, ())
+
+    result = reproduce(["figure-1"], tmp_path, quick=True, workers=1, run_experiment=fake)
+    assert [experiment.name for experiment in asked] == ["figure-1"]
+    assert result.ok
+    assert result.claims
+    written = {path.relative_to(tmp_path).as_posix() for path in result.paths}
+    assert {"figures/figure-1-signed.png", "figures/figure-1-as-plotted.pdf", "claims.md", "claims.json"} <= written
+    assert all(path.stat().st_size > 100 for path in result.paths)
+    elsewhere = write_results(tmp_path, ["table-1"], tmp_path / "other")
+    assert (tmp_path / "other" / "table-1.md") in elsewhere.paths
