@@ -19,6 +19,7 @@ from psconrl.errors import PsconrlError
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP
+    from psconrl.experiments.reproduce import Reproduction
     from psconrl.experiments.runner import Outcome
     from psconrl.experiments.spec import Experiment
     from psconrl.planning.solution import Solution
@@ -175,6 +176,47 @@ def export(
             f"psconrl: the runs were made by {len(codes)} versions of the code; the column `code` tells them apart",
             file=sys.stderr,
         )
+
+
+@app.command()
+def reproduce(
+    preset: Annotated[list[str] | None, typer.Argument(help="Presets; all of them by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, in about a minute.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for runs, figures and tables.")] = Path("results"),
+    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+) -> None:
+    """Run the paper's experiments, at its own scale unless --quick, and write figures, claims and tables.
+
+    Presets: figure-1, figure-appendix, environments, stochastic, counterexample, bayesian, bonus, table-1.
+    """
+    from psconrl.experiments.progress import for_terminal
+    from psconrl.experiments.reproduce import reproduce as run_presets
+
+    try:
+        result = run_presets(preset or [], out, quick, workers, progress=for_terminal())
+    except KeyboardInterrupt:
+        _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", INTERRUPTED)
+    _print_written(result)
+    for outcome in result.outcomes.values():
+        if not outcome.ok:
+            _print_failures(outcome)
+    if not result.ok:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")]) -> None:
+    """Write the figures, claims and tables of the runs in a folder."""
+    from psconrl.experiments.reproduce import write_results
+
+    _print_written(write_results(directory))
+
+
+def _print_written(result: Reproduction) -> None:
+    for claim in result.claims:
+        print(f"{claim.verdict:24} {claim.text}")
+    for path in result.paths:
+        print(path)
 
 
 def _experiment(

@@ -115,6 +115,7 @@ def test_environments_runs_nothing() -> None:
 @pytest.mark.parametrize("name", [name for name in presets() if name != "environments"])
 def test_quick_is_a_fraction(name: str) -> None:
     full, quick = experiment(name), experiment(name, quick=True)
-    assert {(c.env, c.agent) for c in quick.cells} == {(c.env, c.agent) for c in full.cells}
+    assert {(c.env, c.agent) for c in quick.cells} <= {(c.env, c.agent) for c in full.cells}
+    assert {c.agent for c in quick.cells} == {c.agent for c in full.cells}
     steps = [sum(c.horizon * n for c, n in zip(e.cells, e.seeds, strict=True)) for e in (full, quick)]
     assert steps[1] * 5 < steps[0]

@@ -47,7 +47,7 @@ def test_a_model_file_is_known_by_its_content(tmp_path: Path) -> None:
     ("fields", "message"),
     [
         ({"env": "toi"}, "did you mean 'toy'"),
-        ({"agent": "psconl"}, "did you mean 'psconrl'"),
+        ({"agent": "psconl"}, "(?i)did you mean 'psconrl'"),
         ({"horizon": 0}, "horizon is 0; it must be at least 1"),
         ({"horizon": 2.5}, "horizon is 2.5; it must be a whole number"),
         ({"settings": {"pior": 1}}, "unknown setting 'pior' of PSConRL; did you mean 'prior'"),
@@ -90,7 +90,7 @@ def test_toml(tmp_path: Path) -> None:
         (GOOD.replace("2", "0"), "seeds is 0"),
         (GOOD + "[settings.fha]\nH = 3", "settings for FHA, which is not run"),
         (GOOD + "[settings]\npsconrl = 3", "settings must be tables by name"),
-        (GOOD.replace("psconrl", "psconl"), "did you mean 'psconrl'"),
+        (GOOD.replace("psconrl", "psconl"), "(?i)did you mean 'psconrl'"),
     ],
 )
 def test_mistakes_in_toml(tmp_path: Path, text: str, message: str) -> None:

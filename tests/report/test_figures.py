@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,17 @@ def test_a_legend_wraps_before_it_is_cut() -> None:
     assert box.x1 <= figure.bbox.width
 
 
+def test_long_numbers_on_an_axis_do_not_meet() -> None:
+    x = np.linspace(1_000, 500_000, 500)
+    figure = figures.draw([[Panel("", "y", [Line("PSConRL", x, x, x, x)]) for _ in range(3)]])
+    figure.canvas.draw()
+    for ax in figure.axes:
+        shown = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+        inside = [box for box in shown if ax.bbox.x0 - 40 <= box.x0 <= ax.bbox.x1]
+        assert len(inside) >= 3
+        assert all(left.x1 < right.x0 for left, right in pairwise(inside))
+
+
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.draw([])
@@ -68,8 +80,9 @@ def test_nothing_to_draw() -> None:
 
 def test_panels_of_figure_1() -> None:
     groups = group(figure_1({}))
-    for quantity in ("signed", "plotted"):
-        rows = panels.regret_and_violation("figure-1", groups, quantity)  # type: ignore[arg-type]
+    quantities: tuple[panels.Quantity, ...] = ("signed", "plotted")
+    for quantity in quantities:
+        rows = panels.regret_and_violation("figure-1", groups, quantity)
         assert [p.title for p in rows[0]] == ["Marsrover 4x4", "Marsrover 8x8", "Box"]
         assert [line.label for line in rows[0][0].lines] == ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"]
         assert [len(p.lines) for p in rows[1]] == [4, 3, 3]

@@ -82,7 +82,7 @@ def cautious(row: Claim) -> Claim:
     runs = row.scale.runs
     if runs is None or runs >= FEWEST or row.verdict == "not exercised":
         return row
-    note = f"{runs} run{'s' if runs > 1 else ''} decide nothing, {FEWEST} would; on these alone: {row.verdict}."
+    note = f"Too few runs ({runs}; {FEWEST} would do). On these alone: {row.verdict}."
     return replace(row, verdict="not exercised", note=f"{note} {row.note}".strip())
 
 
@@ -113,7 +113,7 @@ def as_markdown(rows: Sequence[Claim]) -> str:
         f"{len(rows)} claims: {summary}.",
         "",
         "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed",
-        "violation sum_t (c_i - tau_i). As plotted: positive part of the moving average's excess, cumulated in each run.",
+        "violation sum_t (c_i - tau_i). As plotted: positive part of the moving average's excess, summed in each run.",
         "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
         "",
         "| " + " | ".join(HEADER) + " |",

@@ -23,6 +23,9 @@ HERO = "PSConRL"
 NEAR = 0.01
 """How near to a level an average must be to have reached it."""
 
+STUCK = (0.01, 0.05)
+"""How near c_0 and c_1 must be to the safe policy's for an agent to be stuck on it, rare exploration allowed."""
+
 COMPARABLE = (0.5, 2.0)
 """Between which ratios of means two agents are comparable."""
 
@@ -179,13 +182,16 @@ def _near_linear(found: Found, setting: presets.Setting, rival: str) -> Claim:
 def _stuck(found: Found, setting: presets.Setting, rival: str) -> Claim:
     key, where = f"stuck/{setting.env}/{rival}", "Appendix B"
     text = f"{setting.env}: {rival} is stuck on the safe policy"
-    test = f"both averages of the last fifth within {NEAR:g} of the safe policy's in at least {MOST:.0%} of runs"
+    test = (
+        f"last fifth: c_0 within {STUCK[0]:g} and c_1 within {STUCK[1]:g} of the safe policy's, "
+        f"in at least {MOST:.0%} of runs"
+    )
     if (setting.env, rival) not in found:
         return missing(key, text, where, test)
     selected = found[setting.env, rival]
     safe = references.levels(setting.env).safe
     late = curves.late_average(selected.group)
-    share = float((np.abs(late - safe) <= NEAR).all(axis=1).mean())
+    share = float((np.abs(late - safe) <= STUCK).all(axis=1).mean())
     means = [mean_interval(late[:, i]) for i in range(late.shape[1])]
     measured = f"{share:.0%} of runs; last fifth c_0 {means[0]}, c_1 {means[1]}; safe policy {_levels(safe)}"
     holds = share >= MOST

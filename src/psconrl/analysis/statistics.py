@@ -53,6 +53,8 @@ def number(x: float) -> str:
     """A number as people read it: thousands separated, about four significant digits."""
     if not np.isfinite(x):
         return {np.inf: "∞", -np.inf: "-∞"}.get(x, "n/a")
+    if abs(x) < 1e-12:
+        return "0"
     if 1000 <= abs(x) < 1e8:
         return f"{x:,.0f}"
     return f"{x:.4g}"

@@ -109,10 +109,21 @@ def _figures(folder: Path, groups: Groups, names: Sequence[str] | None) -> list[
 
 
 def _drawable(groups: Groups, names: Sequence[str] | None) -> list[str]:
-    """The presets to draw: those asked for, or those with stored runs."""
+    """The presets to draw: those asked for, or those whose runs are stored."""
     if names is not None:
         return list(names)
-    return [preset.name for preset in presets().values() if any(cell.id in groups for cell in _cells(preset))]
+    return [preset.name for preset in presets().values() if _stored(preset, groups)]
+
+
+def _stored(preset: Preset, groups: Groups) -> bool:
+    """Whether most cells of a preset are there, at one of its scales; presets share some of their cells."""
+    for quick in (False, True):
+        experiment = preset.experiment(quick)
+        if experiment is not None:
+            found = sum(cell.id in groups for cell in experiment.cells)
+            if 2 * found >= len(experiment.cells):
+                return True
+    return False
 
 
 def _panels(preset: str, groups: Groups) -> dict[str, list[list[Panel]]]:

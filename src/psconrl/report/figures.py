@@ -99,7 +99,7 @@ def gallery(pictures: Sequence[tuple[str, Path]], columns: int) -> Figure:
         for ax in axes:
             ax.set_axis_off()
         for ax, (caption, path) in zip(axes, pictures, strict=False):
-            ax.imshow(imread(path), interpolation="lanczos")
+            ax.imshow(imread(path))
             ax.set_title(caption)
         return figure
 
@@ -123,14 +123,13 @@ def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
     for line in panel.lines:
         colour, dashes = styles[line.label]
         single = len(line.x) == 1
-        marker = "D" if single else "o" if len(line.x) <= 12 and panel.logarithmic == "x" and len(line.x) > 2 else None
         ax.plot(
             line.x,
             line.mean,
             color=colour,
             linestyle="none" if single else dashes,
             lw=1.6,
-            marker=marker,
+            marker=line.marker or None,
             markersize=4,
             label=line.label,
             zorder=3,
@@ -159,18 +158,25 @@ def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
 def _scales(ax: Axes, panel: Panel) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    thousands = FuncFormatter(lambda x, _: f"{x:,.0f}" if abs(x) >= 10 or x == int(x) else f"{x:g}")
+    last = max(line.x[-1] for line in panel.lines)
+    # Long numbers need room: fewer of them stand side by side.
+    marks = {ax.xaxis: 5 if last < 10_000 else 4 if last < 100_000 else 3, ax.yaxis: 5}
+    for axis, logarithmic in ((ax.xaxis, bool(panel.logarithmic)), (ax.yaxis, panel.logarithmic == "both")):
+        if not logarithmic:
+            axis.set_major_locator(MaxNLocator(marks[axis], steps=[1, 2, 2.5, 5, 10]))
+            axis.set_major_formatter(FuncFormatter(_thousands))
     if panel.logarithmic:
         ax.set_xscale("log")
     else:
-        ax.set_xlim(0, max(line.x[-1] for line in panel.lines))
-        ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_formatter(thousands)
+        ax.set_xlim(0, last)
     if panel.logarithmic == "both":
         ax.set_yscale("log")
-    else:
-        ax.yaxis.set_major_locator(MaxNLocator(5))
-        ax.yaxis.set_major_formatter(thousands)
+
+
+def _thousands(x: float, _: int | None = None) -> str:
+    """A number on an axis: thousands separated, a true minus."""
+    text = f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _level(ax: Axes, label: str, value: float, kind: str) -> None:

@@ -27,13 +27,14 @@ KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A mean (n,) at x (n,) with its interval; label: also what chooses colour and dashes."""
+    """A mean (n,) at x (n,) with its interval; label: also what chooses colour and dashes; marker: of each point."""
 
     label: str
     x: Floats
     mean: Floats
     low: Floats
     high: Floats
+    marker: Literal["", "o", "D"] = ""
 
 
 @dataclass(frozen=True)
@@ -206,9 +207,9 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
     ]
     for agent in dict.fromkeys(f.cell.agent for f in scaled):
         here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
-        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost))
+        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost, "o"))
         lines += [
-            _ends(f"{agent}, published bonus", [(published, f)], cost)
+            _ends(f"{agent}, published bonus", [(published, f)], cost, "D")
             for f in found
             if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
         ]
@@ -216,11 +217,10 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
     return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), "Scale of the bonus", "x", ticks)
 
 
-def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int) -> Line:
+def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
     """Signed quantities at the horizon, at the given places."""
     values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
     mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
     bounded = np.isfinite(low) & np.isfinite(high)
-    return Line(
-        label, np.array([x for x, _ in points]), mean, np.where(bounded, low, mean), np.where(bounded, high, mean)
-    )
+    low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)
+    return Line(label, np.array([x for x, _ in points]), mean, low, high, marker)

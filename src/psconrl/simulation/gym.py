@@ -10,7 +10,7 @@ from psconrl.agents.contract import Agent
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run
-from psconrl.simulation.tabular import episode_table, time_grid
+from psconrl.simulation.tabular import episode_table, one_thread, time_grid
 
 
 def learn(
@@ -38,7 +38,6 @@ def learn(
         reward_range: (low, high) of the rewards.
     """
     from gymnasium.spaces import Discrete
-    from threadpoolctl import threadpool_limits
 
     spaces = {
         "observation": (env.observation_space, agent.problem.S),
@@ -61,7 +60,7 @@ def learn(
     observation, _ = env.reset(seed=int(learner.environment.integers(2**31)))
     s = int(observation) - offsets[0]
     # Two threads change the order of sums in linear algebra, and so the bits of the results.
-    with threadpool_limits(1):
+    with one_thread():
         while learner.t < horizon:
             a = learner.act(s)
             observation, reward, terminated, truncated, info = env.step(a + offsets[1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,13 +44,10 @@ def simulate(
         stop: end after this many steps, to continue later from `run.state`; state: such a state.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
-    from threadpoolctl import threadpool_limits
-
     simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
     if state is not None:
         simulation.restore(state)
-    # Two threads change the order of sums in linear algebra, and so the bits of the results.
-    with threadpool_limits(1):
+    with one_thread():
         simulation.run(horizon if stop is None else min(stop, horizon))
     return simulation.result()
 
@@ -156,6 +155,18 @@ class _Simulation:
             snapshots=tuple(learner.snapshots),
             state=state,
         )
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Linear algebra on one thread: two change the order of sums, and so the bits of the results."""
+    return _controller().limit(limits=1)
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
