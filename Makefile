@@ -21,7 +21,7 @@ reproduce: setup  ## solve the paper's environments and print optima and policie
 	$(BIN)/python -m psconrl
 
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto
 
 test-long: setup  ## the long statistical checks
 	$(BIN)/python -m pytest -m long

@@ -80,7 +80,10 @@ def settings_of(quick: bool) -> tuple[Setting, ...]:
 
 def window(env: str) -> int:
     """The rounds that the paper's figures smooth over in an environment."""
-    return next(setting.window for setting in PAPER if setting.env == env)
+    windows = {setting.env: setting.window for setting in PAPER}
+    if env not in windows:
+        raise UnknownNameError("environment with a window", env, windows)
+    return windows[env]
 
 
 def presets() -> Mapping[str, Preset]:
