@@ -51,8 +51,10 @@ def main() -> None:
     means = violation[samples].mean(axis=1)
     print(f"{len(rows)} draws, T = {args.horizon}; the constraint binds in {np.mean([row[2] > 0 for row in rows]):.0%}")
     print(f"pseudo-regret at T: {curves[:, -1].mean():.1f}")
-    print(f"log-log slope over 10^3..10^5: {slope(curves):.3f}, 95% [{', '.join(f'{q:.3f}' for q in np.quantile(slopes, [.025, .975]))}]")
-    print(f"violation at T: {violation.mean():.1f}, 95% [{', '.join(f'{q:.1f}' for q in np.quantile(means, [.025, .975]))}]")
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    print(f"log-log slope over 10^3..10^5: {slope(curves):.3f}, 95% [{low:.3f}, {high:.3f}]")
+    low, high = np.quantile(means, [0.025, 0.975])
+    print(f"violation at T: {violation.mean():.1f}, 95% [{low:.1f}, {high:.1f}]")
     print(f"infeasible episodes per run: {np.mean([row[3] for row in rows]):.2f}")
 
 

@@ -1,6 +1,6 @@
 """The learning table: signed regret and violation of every agent, with 95% bootstrap intervals over seeds.
 
-    python benchmarks/learning.py marsrover-4x4 PSConRL ConRL --seeds 100 --out learning.jsonl
+python benchmarks/learning.py marsrover-4x4 PSConRL ConRL --seeds 100 --out learning.jsonl
 """
 
 import argparse

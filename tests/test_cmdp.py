@@ -131,8 +131,7 @@ def test_bad_costs(form: Any) -> None:
 
 def test_costs_of_the_wrong_shape() -> None:
     refused(
-        "costs have shape (2, 2, 3); they must be (m + 1, S, A) = (2, 2, 2), "
-        "or (2, 2, 2, 2) for one cost per move",
+        "costs have shape (2, 2, 3); they must be (m + 1, S, A) = (2, 2, 2), or (2, 2, 2, 2) for one cost per move",
         P,
         np.zeros((2, 2, 3)),
     )

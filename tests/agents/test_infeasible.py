@@ -14,16 +14,17 @@ FEASIBLE = 1 / 0.5275 - 1
 """The least theta at which the toy is feasible, 0.895735."""
 
 
-def record_draws(patch: pytest.MonkeyPatch, module: str = "psconrl") -> list[Floats]:
+def record_draws(patch: pytest.MonkeyPatch) -> list[Floats]:
     """Every model that an agent draws from now on."""
     drawn: list[Floats] = []
+    draw = posterior.draw
 
     def recording(alpha: Floats, counts: Ints, rng: np.random.Generator) -> Floats:
-        p = posterior.draw(alpha, counts, rng)
+        p = draw(alpha, counts, rng)
         drawn.append(p)
         return p
 
-    patch.setattr(f"psconrl.agents.{module}.draw", recording)
+    patch.setattr(posterior, "draw", recording)
     return drawn
 
 
@@ -50,7 +51,7 @@ def test_uniform_exactly_when_the_sample_is_infeasible(seed: int, monkeypatch: p
 
 def test_cmdp_psrl_drops_the_constraints_when_the_sample_is_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = make("toy")
-    drawn = record_draws(monkeypatch, "cmdp_psrl")
+    drawn = record_draws(monkeypatch)
     agent = Recording(agents.CMDPPSRL(toy.problem("known"), **agents.preset("CMDP-PSRL", "toy")))
     run = simulate(agent, toy, 600, 0)
     assert len(drawn) == len(run.episodes) - 1  # the first epoch is uniform

@@ -125,11 +125,13 @@ def counts_at_episode(agent: agents.PSConRL, cmdp: CMDP, k: int, seed: int, patc
         if len(seen) == k:
             raise EnoughError
         seen.append(counts.copy())
-        return posterior.draw(alpha, counts, rng)
+        return draw(alpha, counts, rng)
 
-    patch.setattr("psconrl.agents.psconrl.draw", recording)
+    draw = posterior.draw
     try:
-        simulate(agent, cmdp, 10_000, seed)
+        with patch.context() as inside:
+            inside.setattr(posterior, "draw", recording)
+            simulate(agent, cmdp, 10_000, seed)
     except EnoughError:
         return seen[-1]
     raise AssertionError("the run was too short")

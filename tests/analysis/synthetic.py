@@ -12,23 +12,13 @@ from psconrl._checks import Floats
 from psconrl.analysis.records import Group, group
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
+from psconrl.simulation.run import episode_columns
 
 
 def episodes(
     starts: Sequence[int], horizon: int, feasible: Sequence[bool] | None = None, averages: ArrayLike | None = None
 ) -> NDArray[np.void]:
-    columns: list[Any] = [
-        ("start", np.int64),
-        ("length", np.int64),
-        ("phase", "U8"),
-        ("feasible", np.bool_),
-        ("connected", np.bool_),
-        ("reason", "U8"),
-        ("value", np.float64),
-    ]
-    if averages is not None:
-        columns.append(("average_costs", np.float64, (np.asarray(averages).shape[1],)))
-    table = np.zeros(len(starts), dtype=columns)
+    table = np.zeros(len(starts), episode_columns(None if averages is None else np.asarray(averages).shape[1]))
     table["start"] = starts
     table["length"] = np.diff([*starts, horizon])
     table["feasible"] = True if feasible is None else feasible

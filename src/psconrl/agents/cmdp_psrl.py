@@ -15,43 +15,33 @@ occupancy the policy takes the fastest way into the others (the paper assumes er
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
-from psconrl.agents.contract import Agent, Memory, Plan
-from psconrl.agents.posterior import draw, prior_parameters
+from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
 from psconrl.agents.shared import exploit, keep_basis, plan_in
 
 
 @dataclass(frozen=True, eq=False)
-class CMDPPSRL(Agent):
+class CMDPPSRL(PosteriorAgent):
     """Posterior sampling in doubling epochs, constraints dropped if infeasible (Agarwal et al. 2022)."""
 
     prior: ArrayLike = 1.0
-
-    def __post_init__(self) -> None:
-        self.alpha  # noqa: B018  the prior is checked at once
 
     @property
     def name(self) -> str:
         """The name in tables."""
         return "CMDP-PSRL"
 
-    @cached_property
-    def alpha(self) -> Floats:
-        """The prior's parameters (S, A, S)."""
-        return prior_parameters(self.prior, self.problem)
-
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it; without constraints if they cannot be met."""
         stop = doubling(memory)
         if memory.episode == 0:
             return self.uniform_plan(**stop)
-        p_k, costs = draw(self.alpha, memory.counts, rng), self.costs(memory)
+        p_k, costs = self.sample(memory, rng), self.costs(memory)
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)

@@ -4,6 +4,8 @@ A Gamma(a) variable for a < 1 is drawn in logarithms, log G(a) = log G(1 + a) + 
 of 0.001 neither underflow to a row of zeros nor give NaN.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,34 @@ from numpy.typing import ArrayLike
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
+from psconrl.agents.contract import Agent, Memory
 from psconrl.errors import InvalidModelError
 from psconrl.problem import Problem
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorAgent(Agent):
+    """An agent that samples models from the Dirichlet posterior.
+
+    prior: see `prior_parameters`.
+    """
+
+    prior: ArrayLike = DEFAULT
+
+    def __post_init__(self) -> None:
+        self.alpha  # noqa: B018  the prior is checked at once
+
+    @cached_property
+    def alpha(self) -> Floats:
+        """The prior's parameters (S, A, S)."""
+        return prior_parameters(self.prior, self.problem)
+
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Floats:
+        """p_k (S, A, S) from the posterior."""
+        return draw(self.alpha, memory.counts, rng)
 
 
 def prior_parameters(prior: ArrayLike, problem: Problem) -> Floats:

@@ -22,39 +22,30 @@ episode when a count has quadrupled, and plays action 0 in states without occupa
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
-from psconrl.agents.contract import Agent, Memory, Plan
-from psconrl.agents.posterior import DEFAULT, draw, prior_parameters
+from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
 from psconrl.agents.shared import exploit, keep_basis, plan_in, to_least_visited
 
 
 @dataclass(frozen=True, eq=False)
-class PSConRL(Agent):
+class PSConRL(PosteriorAgent):
     """Posterior sampling for constrained reinforcement learning (Provodin et al. 2023)."""
 
-    prior: ArrayLike = DEFAULT
     infeasible: Literal["uniform", "explore"] = "uniform"
 
     def __post_init__(self) -> None:
         if self.infeasible not in ("uniform", "explore"):
             raise ValueError(f'infeasible is {self.infeasible!r}; it must be "uniform" or "explore"')
-        self.alpha  # noqa: B018  the prior is checked at once
-
-    @cached_property
-    def alpha(self) -> Floats:
-        """The prior's parameters (S, A, S)."""
-        return prior_parameters(self.prior, self.problem)
+        super().__post_init__()
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
-        p_k, stop = draw(self.alpha, memory.counts, rng), tsde(memory)
+        p_k, stop = self.sample(memory, rng), tsde(memory)
         best = plan_in(p_k, self.costs(memory), self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)

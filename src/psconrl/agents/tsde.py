@@ -13,33 +13,20 @@ Deviations. None; constraints are ignored, which makes it the reference line for
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
-from psconrl.agents.contract import Agent, Memory, Plan
-from psconrl.agents.posterior import DEFAULT, draw, prior_parameters
+from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
 from psconrl.agents.shared import exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
-class TSDE(Agent):
+class TSDE(PosteriorAgent):
     """Thompson sampling with dynamic episodes, blind to constraints (Ouyang et al. 2017)."""
-
-    prior: ArrayLike = DEFAULT
-
-    def __post_init__(self) -> None:
-        self.alpha  # noqa: B018  the prior is checked at once
-
-    @cached_property
-    def alpha(self) -> Floats:
-        """The prior's parameters (S, A, S)."""
-        return prior_parameters(self.prior, self.problem)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and minimise its main cost."""
-        p_k, stop = draw(self.alpha, memory.counts, rng), tsde(memory)
+        p_k, stop = self.sample(memory, rng), tsde(memory)
         return exploit(plan_in(p_k, self.costs(memory)[:1], np.zeros(0), memory, stop), stop)

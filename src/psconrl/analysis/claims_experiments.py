@@ -192,15 +192,19 @@ def _stuck(found: Found, setting: presets.Setting, rival: str) -> Claim:
     safe = references.levels(setting.env).safe
     late = curves.late_average(selected.group)
     share = float((np.abs(late - safe) <= STUCK).all(axis=1).mean())
+    strict = float((np.abs(late - safe) <= NEAR).all(axis=1).mean())
     means = [mean_interval(late[:, i]) for i in range(late.shape[1])]
-    measured = f"{share:.0%} of runs; last fifth c_0 {means[0]}, c_1 {means[1]}; safe policy {_levels(safe)}"
+    measured = f"{share:.0%} of runs ({strict:.0%} within {NEAR:g} in both); last fifth c_0 {means[0]}, c_1 {means[1]}"
+    measured += f"; safe policy {_levels(safe)}"
     holds = share >= MOST
     note = (
         ""
         if holds
         else f"In the last fifth {rival} averages {_levels(late.mean(axis=0))}, the safe policy {_levels(safe)}."
     )
-    numbers = {"share": share, "safe": safe.tolist()} | intervals_json({"c_0": means[0], "c_1": means[1]})
+    numbers = {"share": share, "share_strict": strict, "safe": safe.tolist()} | intervals_json(
+        {"c_0": means[0], "c_1": means[1]}
+    )
     scale = scale_of([selected.group], selected.horizon, selected.runs)
     return Claim(key, text, where, test, measured, decide(holds), note, scale, numbers)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
-from psconrl.simulation.run import Snapshot
+from psconrl.simulation.run import Snapshot, episode_columns
 
 _EPISODE: dict[str, pa.DataType] = {
     "start": pa.int64(),
@@ -220,17 +220,8 @@ def _to_matrix(rows: pa.ListArray) -> Floats:
 
 def _to_episodes(rows: pa.StructArray) -> NDArray[np.void]:
     averages = rows.field("average_costs")
-    columns: list[Any] = [
-        ("start", np.int64),
-        ("length", np.int64),
-        ("phase", "U8"),
-        ("feasible", np.bool_),
-        ("connected", np.bool_),
-        ("reason", "U8"),
-        ("value", np.float64),
-    ]
-    if len(averages) and averages.null_count == 0:
-        columns.append(("average_costs", np.float64, (len(averages.values) // len(averages),)))
+    known = len(averages) > 0 and averages.null_count == 0
+    columns = episode_columns(len(averages.values) // len(averages) if known else None)
     episodes = np.zeros(len(rows), dtype=columns)
     for name, *_ in columns:
         if name == "average_costs":

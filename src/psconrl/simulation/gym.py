@@ -9,8 +9,8 @@ import numpy as np
 from psconrl.agents.contract import Agent
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.simulation.learner import REASONS, Learner
-from psconrl.simulation.run import Run
-from psconrl.simulation.tabular import episode_table, one_thread, time_grid
+from psconrl.simulation.run import Run, episode_columns
+from psconrl.simulation.tabular import one_thread, time_grid
 
 
 def learn(
@@ -90,7 +90,7 @@ def learn(
         grid=grid,
         cumulative=curves[0],
         cumulative_excess=curves[1],
-        episodes=episode_table(rows, None),
+        episodes=np.array(rows, episode_columns()),
         counts=learner.counts.copy(),
         snapshots=tuple(learner.snapshots),
         state={"learner": learner.state(), "totals": totals, "curves": curves},

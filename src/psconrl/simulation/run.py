@@ -9,6 +9,20 @@ from numpy.typing import NDArray
 from psconrl._checks import Floats, Ints
 
 
+def episode_columns(costs: int | None = None) -> list[Any]:
+    """The columns of a run's table of plans; `costs` of them have their exact averages beside."""
+    columns: list[Any] = [
+        ("start", np.int64),
+        ("length", np.int64),
+        ("phase", "U8"),
+        ("feasible", np.bool_),
+        ("connected", np.bool_),
+        ("reason", "U8"),
+        ("value", np.float64),
+    ]
+    return columns if costs is None else [*columns, ("average_costs", np.float64, (costs,))]
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """One plan on the way: when it started, its policy (L, S, A), and the visits (S, A) before it."""

@@ -14,7 +14,7 @@ from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP
 from psconrl.planning.evaluation import evaluate
 from psconrl.simulation.learner import REASONS, Learner, Rows
-from psconrl.simulation.run import Run
+from psconrl.simulation.run import Run, episode_columns
 
 CHECKPOINTS = 500
 
@@ -150,7 +150,7 @@ class _Simulation:
             grid=self.grid,
             cumulative=curves[0],
             cumulative_excess=curves[1],
-            episodes=episode_table(rows, self.cmdp.m if self.evaluate_policies else None),
+            episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
             counts=learner.counts.copy(),
             snapshots=tuple(learner.snapshots),
             state=state,
@@ -203,19 +203,3 @@ def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
         totals += np.einsum("s,sa,isa->i", law, pi, cmdp.costs)
         law = law @ cmdp.policy_matrix(pi)
     return totals / len(plan.policy)
-
-
-def episode_table(rows: Rows, m: int | None) -> np.ndarray[Any, np.dtype[np.void]]:
-    """One row per plan."""
-    columns: list[Any] = [
-        ("start", np.int64),
-        ("length", np.int64),
-        ("phase", "U8"),
-        ("feasible", np.bool_),
-        ("connected", np.bool_),
-        ("reason", "U8"),
-        ("value", np.float64),
-    ]
-    if m is not None:
-        columns.append(("average_costs", np.float64, (m + 1,)))
-    return np.array(rows, dtype=columns)
