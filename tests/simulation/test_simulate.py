@@ -244,3 +244,13 @@ def test_rescaling_a_constant_cost() -> None:
     assert scaled.costs.tolist() == [[[0.0]], [[0.0]]]
     assert scaled.thresholds.tolist() == [0.5]
     assert solve(scaled).feasible
+
+
+def test_counts_have_the_layout_of_the_transitions() -> None:
+    dense = make("marsrover-4x4")
+    thin = dense.to_sparse()
+    runs = [simulate(agents.Uniform(cmdp.problem()), cmdp, 500, 0) for cmdp in (dense, thin)]
+    counts: list[Any] = [run.counts for run in runs]
+    assert counts[0].shape == (16, 4, 16)
+    assert counts[1].shape == (64, 16)
+    np.testing.assert_array_equal(counts[1].toarray(), counts[0].reshape(64, 16))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from psconrl._checks import Floats, Ints
 
@@ -45,7 +46,7 @@ class Run:
             without an optimum.
         episodes: structured array with start, length, phase, feasible, connected, reason, value, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
-        counts: N(s, a, s'), (S, A, S).
+        counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
         state: what to continue from, plain values.
     """
@@ -59,7 +60,7 @@ class Run:
     cumulative: Floats
     cumulative_excess: Floats
     episodes: NDArray[np.void]
-    counts: Ints
+    counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
     state: dict[str, Any] = field(repr=False)
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Floats, Ints
 from psconrl.agents.contract import Agent, Plan
@@ -137,6 +138,9 @@ class _Simulation:
         rows: Rows = list(learner.rows)
         if learner.current is not None:
             rows.append(learner.row(REASONS.index("horizon"), self._averages(learner.current)))
+        counts: Any = learner.counts.copy()
+        if self.cmdp.is_sparse:
+            counts = sparse.csr_array(counts.reshape(self.cmdp.S * self.cmdp.A, self.cmdp.S))
         curves = self.curves.copy()
         if np.isnan(self.optimum):
             curves[1, 0] = np.nan
@@ -151,7 +155,7 @@ class _Simulation:
             cumulative=curves[0],
             cumulative_excess=curves[1],
             episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
-            counts=learner.counts.copy(),
+            counts=counts,
             snapshots=tuple(learner.snapshots),
             state=state,
         )
