@@ -99,18 +99,8 @@ def occupancy_program(
         widths = [sparse.csr_array((1, block.shape[1])) for block in blocks[0][:-1]]
         blocks.append([*widths, gamma])
     by_rows = sparse.csr_array(sparse.block_array(blocks, format="csr"))
-    columns = by_rows.shape[0]
-    cost = np.zeros(columns)
-    cost[:pairs] = costs[0].ravel()
-    value = LinearProgram(
-        cost=cost,
-        matrix=sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1]),
-        row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
-        row_upper=np.concatenate([equalities, thresholds]),
-        col_lower=np.zeros(columns),
-        col_upper=np.full(columns, np.inf),
-    )
-    return with_margin(value, costs, thresholds, S, A)
+    matrix = sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1])
+    return _assembled(matrix, costs, equalities, thresholds)
 
 
 def dense_program(P: Floats, costs: Floats, thresholds: Floats) -> OccupancyProgram:
@@ -136,9 +126,15 @@ def dense_program(P: Floats, costs: Floats, thresholds: Floats) -> OccupancyProg
         ),
         shape=(S + 1 + m, columns),
     )
-    equalities = np.append(np.zeros(S), 1.0)
+    return _assembled(matrix, costs, np.append(np.zeros(S), 1.0), thresholds)
+
+
+def _assembled(matrix: sparse.csc_array, costs: Floats, equalities: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The program with a matrix whose rows are equalities, then constraints, and whose first columns are pairs."""
+    _, S, A = costs.shape
+    columns, m = matrix.shape[1], len(thresholds)
     value = LinearProgram(
-        cost=np.append(costs[0].ravel(), np.zeros(columns - pairs)),
+        cost=np.append(costs[0].ravel(), np.zeros(columns - S * A)),
         matrix=matrix,
         row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
         row_upper=np.concatenate([equalities, thresholds]),
