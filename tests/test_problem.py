@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import CMDP, InvalidModelError, Problem, make
+from psconrl import CMDP, InvalidArgumentError, InvalidModelError, Problem, make
 
 
 def test_a_problem_from_numbers() -> None:
@@ -49,8 +49,9 @@ def test_a_problem_is_frozen_and_keeps_its_own_arrays() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, 2), "there are 0 states and 2 actions; a problem needs at least one of each"),
-        ((2, 0), "there are 2 states and 0 actions"),
+        ((0, 2), "S is 0; it must be at least 1"),
+        ((2, 0), "A is 0; it must be at least 1"),
+        ((2.5, 2), "S is 2.5; it must be a whole number"),
         ((2, 2, 0.5), "thresholds have shape (); they must be a list of m numbers"),
         ((2, 2, [np.nan]), "thresholds[0] is nan; it must be finite"),
         (
@@ -65,7 +66,7 @@ def test_a_problem_is_frozen_and_keeps_its_own_arrays() -> None:
     ],
 )
 def test_bad_problems_are_refused(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InvalidModelError, match=re.escape(message)):
+    with pytest.raises((InvalidModelError, InvalidArgumentError), match=re.escape(message)):
         Problem(*arguments)
 
 

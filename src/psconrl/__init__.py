@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP as CMDP
     from psconrl.environments import make as make
+    from psconrl.errors import InvalidArgumentError as InvalidArgumentError
     from psconrl.errors import InvalidModelError as InvalidModelError
     from psconrl.errors import MapError as MapError
     from psconrl.errors import ModelFileError as ModelFileError
@@ -41,6 +42,7 @@ _HOME = {
     "threshold_sweep": "planning",
     "Evaluation": "planning",
     "Solution": "planning",
+    "InvalidArgumentError": "errors",
     "InvalidModelError": "errors",
     "MapError": "errors",
     "ModelFileError": "errors",

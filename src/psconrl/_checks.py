@@ -1,5 +1,6 @@
 """Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,6 +39,17 @@ def whole_numbers(values: Any, what: str) -> Ints:
     if not (np.isfinite(array) & (array == np.floor(array))).all():
         raise InvalidModelError(f"{what} must be whole numbers")
     return array.astype(np.int64)
+
+
+def whole(value: Any, what: str, least: int = 1) -> int:
+    """A whole number that is not too small."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{what} is {value!r}; it must be a whole number") from None
+    if number < least:
+        raise InvalidArgumentError(f"{what} is {number}; it must be at least {least}")
+    return number
 
 
 def finite(array: Floats, what: str, remedy: str) -> None:

@@ -12,6 +12,10 @@ class InvalidModelError(PsconrlError, ValueError):
     """Arrays that do not form a constrained MDP, or a policy that does not fit one."""
 
 
+class InvalidArgumentError(PsconrlError, ValueError):
+    """An argument that makes no sense; the message says what is allowed."""
+
+
 class ModelFileError(PsconrlError, ValueError):
     """A model file that cannot be read."""
 

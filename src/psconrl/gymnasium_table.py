@@ -60,7 +60,7 @@ def _checked(costs: Floats, m: int | None, what: str) -> Floats:
         raise ValueError(
             f"{what} gives {costs.size} costs in all, main cost included; with {m} thresholds there must be {m + 1}"
         )
-    if not ((costs >= 0) & (costs <= 1)).all():
+    if m is not None and not ((costs >= 0) & (costs <= 1)).all():
         raise ValueError(f"{what} gives {costs}; learners need costs in [0, 1]")
     return costs
 
@@ -83,7 +83,8 @@ def from_table(
     law = _start_law(env, S)
     if costs is None and reward_range is None:
         rewards = [float(r) for s in range(S) for a in range(A) for _, _, r, _ in table[s][a]]
-        reward_range = (min(rewards), max(max(rewards), min(rewards) + 1.0))
+        low, high = min(rewards), max(rewards)
+        reward_range = (low, high if high > low else low + 1.0)
     charge = move_costs(costs, reward_range, None)
     p: Floats = np.zeros((S, A, S))
     spent: Floats | None = None

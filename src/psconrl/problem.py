@@ -27,8 +27,7 @@ class Problem:
     costs: Floats | None
 
     def __init__(self, S: int, A: int, thresholds: ArrayLike = (), costs: ArrayLike | None = None) -> None:
-        if S < 1 or A < 1:
-            raise InvalidModelError(f"there are {S} states and {A} actions; a problem needs at least one of each")
+        S, A = _checks.whole(S, "S"), _checks.whole(A, "A")
         tau = _checks.thresholds(thresholds)
         known = None
         if costs is not None:
@@ -41,7 +40,7 @@ class Problem:
             _checks.unit_interval(known, "costs")
             known.setflags(write=False)
         tau.setflags(write=False)
-        for name, value in (("S", int(S)), ("A", int(A)), ("thresholds", tau), ("costs", known)):
+        for name, value in (("S", S), ("A", A), ("thresholds", tau), ("costs", known)):
             object.__setattr__(self, name, value)
 
     @cached_property

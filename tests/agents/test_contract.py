@@ -217,3 +217,28 @@ def test_optimal_has_no_regret() -> None:
     J = agent.solution.value
     last = [float(simulate(agent, cmdp, 5000, seed, optimum=J, checkpoints=1).regret[-1]) for seed in range(20)]
     assert abs(np.mean(last)) <= 5 * np.std(last) / np.sqrt(20)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda p: agents.CUCRL(p, scale=-1.0), "scale is -1.0; it must be a number >= 0"),
+        (lambda p: agents.ConRL(p, delta=0.0), "delta is 0.0; it must lie between 0 and 1"),
+        (lambda p: agents.ConRL(p, H=0.0), "H is 0.0; it must be a number > 0"),
+        (lambda p: agents.find("FHA")(p, H=2.5), "H is 2.5; it must be a whole number"),
+        (lambda p: agents.CUCRL(p, h=0), "h is 0; it must be at least 1"),
+        (lambda p: agents.UCRLCMDP(p, b=-1.0), "b is -1.0; it must be above 1"),
+        (lambda p: agents.find("UCRL-CMDP")(p, bonus="foo"), "bonus is 'foo'"),
+    ],
+)
+def test_bad_settings_are_refused_at_once(build: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        build(Problem(2, 2, [0.5]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_agent_takes_a_problem_not_a_model(name: str) -> None:
+    toy: Any = make("toy")
+    settings = {"model": toy} if name == "Optimal" else {}
+    with pytest.raises(TypeError, match="it must be a Problem"):
+        agents.find(name)(toy, **settings)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import psconrl
-from psconrl import structure
+from psconrl import SolverError, planning, structure
 from psconrl.cmdp import CMDP
 from psconrl.graph import closed_classes
 from psconrl.planning import _kernels, evaluate, solve
@@ -110,3 +110,11 @@ def test_the_program_is_stateless_whatever_the_model() -> None:
                 assert plan.policy is not None
                 np.testing.assert_allclose(plan.policy.sum(axis=1), 1.0)
     assert compared > 5
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_costs_that_are_no_numbers_are_refused(i: int) -> None:
+    costs = np.zeros((2, 2, 1))
+    costs[i, 0, 0] = np.nan
+    with pytest.raises(SolverError, match="not finite"):
+        planning.best_policy(np.full((2, 1, 2), 0.5), costs, np.array([0.5]), join=0.1)

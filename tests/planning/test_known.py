@@ -374,3 +374,23 @@ def test_what_a_solution_prints() -> None:
     for part in ("value=0.775", "multipliers=[0.5]", "margin=0.2", "stateless"):
         assert part in text
     assert "infeasible, margin=-0.1" in repr(solve(psconrl.make("toy", theta=1.0, tau=0.4)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_limits_of_random_models_that_can_just_be_met(seed: int) -> None:
+    """At the smallest limit that can be met, and at most 5e-10 below it, the model counts as feasible."""
+    cmdp = psconrl.make("garnet", seed=seed)
+    least = psconrl.threshold_sweep(cmdp, points=2).least
+    for below in (0.0, 1e-16, 1e-13, 5e-10):
+        found = solve(cmdp.replace(thresholds=[least - below]))
+        assert found.feasible
+        assert found.margin == pytest.approx(0.0, abs=1e-9)
+        assert found.average_costs[1] <= least + 1e-8
+
+
+def test_connected_is_told() -> None:
+    """From the third state there is no way to the others."""
+    p = np.zeros((3, 1, 3))
+    p[0, 0, 1] = p[1, 0, 0] = p[2, 0, 2] = 1.0
+    assert not solve(CMDP(p, np.ones((1, 3, 1)))).connected
+    assert solve(psconrl.make("toy")).connected

@@ -70,3 +70,14 @@ def test_bad_arguments() -> None:
     queue = psconrl.make("queue", service_limit=0.1)
     with pytest.raises(InvalidModelError, match="other than 2 cannot hold"):
         threshold_sweep(queue, 2)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_smallest_limit_is_met(seed: int) -> None:
+    sweep = threshold_sweep(psconrl.make("garnet", seed=seed), points=3)
+    assert np.isfinite(sweep.values).all()
+
+
+def test_one_point_is_no_sweep() -> None:
+    with pytest.raises(ValueError, match="points is 1; it must be at least 2"):
+        threshold_sweep(psconrl.make("toy"), points=1)

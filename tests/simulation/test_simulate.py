@@ -254,3 +254,35 @@ def test_counts_have_the_layout_of_the_transitions() -> None:
     assert counts[0].shape == (16, 4, 16)
     assert counts[1].shape == (64, 16)
     np.testing.assert_array_equal(counts[1].toarray(), counts[0].reshape(64, 16))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"horizon": 10.5}, "horizon is 10.5; it must be a whole number"),
+        ({"horizon": 0}, "horizon is 0; it must be at least 1"),
+        ({"seed": -1}, "seed is -1; it must be at least 0"),
+        ({"seed": None}, "seed is None; it must be a whole number"),
+        ({"checkpoints": 2.5}, "checkpoints is 2.5; it must be a whole number"),
+        ({"stop": 0}, "stop is 0; it must be at least 1"),
+    ],
+)
+def test_numbers_that_make_no_run_are_refused(arguments: dict[str, Any], message: str) -> None:
+    toy = make("toy")
+    given: dict[str, Any] = {"horizon": 10, "seed": 0} | arguments
+    with pytest.raises(ValueError, match=re.escape(message)):
+        simulate(agents.Uniform(toy.problem()), toy, **given)
+
+
+def test_a_state_goes_on_only_with_what_it_came_from() -> None:
+    toy = make("toy")
+    state = simulate(agents.Uniform(toy.problem()), toy, 10, 0, stop=5).state
+    for agent, options, message in (
+        (agents.TSDE(toy.problem()), {}, "another agent"),
+        (agents.Uniform(toy.problem()), {"optimum": 0.4}, "another optimum"),
+        (agents.Uniform(toy.problem()), {"evaluate_policies": True}, "another choice of evaluate_policies"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            simulate(agent, toy, 10, 0, state=state, **options)
+    with pytest.raises(ValueError, match="not that of a run"):
+        simulate(agents.Uniform(toy.problem()), toy, 10, 0, state={})

@@ -4,6 +4,7 @@
 "simple"       scale / sqrt(N), and 1 for pairs never visited, as released code does
 """
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -13,10 +14,18 @@ from psconrl._checks import Floats, Ints
 Bonus = Literal["published", "simple"]
 
 
+def check_bonus(kind: str, scale: float, delta: float = 0.5) -> None:
+    """Refuse settings that make no bonus."""
+    if kind not in ("published", "simple"):
+        raise ValueError(f'bonus is {kind!r}; it must be "published" or "simple"')
+    if not 0 <= scale < math.inf:
+        raise ValueError(f"scale is {scale}; it must be a number >= 0")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta is {delta}; it must lie between 0 and 1")
+
+
 def bonus(kind: Bonus, scale: float, factor: float, visits: Ints) -> Floats:
     """The bonus (S, A) of every pair."""
     if kind == "published":
         return np.asarray(scale * np.sqrt(factor / np.maximum(visits, 1)))
-    if kind == "simple":
-        return np.where(visits > 0, scale / np.sqrt(np.maximum(visits, 1)), 1.0)
-    raise ValueError(f'bonus is {kind!r}; it must be "published" or "simple"')
+    return np.where(visits > 0, scale / np.sqrt(np.maximum(visits, 1)), 1.0)

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl.agents.bonuses import Bonus, bonus
+from psconrl._checks import whole
+from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
 from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
@@ -39,8 +40,9 @@ class CUCRL(Agent):
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.h < 1:
-            raise ValueError(f"h is {self.h}; it must be at least 1")
+        super().__post_init__()
+        check_bonus(self.bonus, self.scale, self.delta)
+        whole(self.h, "h")
 
     @property
     def name(self) -> str:

@@ -45,7 +45,7 @@ class CMDPPSRL(PosteriorAgent):
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)
-        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, "unconstrained"), stop)
+        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop)
         return Plan(
             free.policy,
             **stop,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import doubling
 from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
@@ -40,6 +40,12 @@ class ConRL(Agent):
     scale: float = 1.0
     H: float = 1.0
     delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bonus(self.bonus, self.scale, self.delta)
+        if not 0 < self.H < math.inf:
+            raise ValueError(f"H is {self.H}; it must be a number > 0")
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Plan in the empirical model with all costs lowered by the bonus."""

@@ -91,6 +91,10 @@ class Agent(ABC):
 
     problem: Problem
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.problem, Problem):
+            raise TypeError(f"problem is {self.problem!r}; it must be a Problem; cmdp.problem() gives a model's")
+
     @abstractmethod
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The next plan."""

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl.agents.bonuses import Bonus, bonus
+from psconrl._checks import Floats, whole
+from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
 from psconrl.planning.finite import solve_finite
@@ -48,8 +48,12 @@ class FHA(Agent):
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if self.H is not None and self.H < 1:
-            raise ValueError(f"H is {self.H}; it must be at least 1")
+        super().__post_init__()
+        check_bonus(self.bonus, self.scale, self.delta)
+        if self.H is not None:
+            whole(self.H, "H")
+        if not self.span >= 0:
+            raise ValueError(f"span is {self.span}; it must be >= 0")
 
     def steps(self, horizon: int) -> int:
         """H of a run of T steps."""

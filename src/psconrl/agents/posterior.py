@@ -31,6 +31,7 @@ class PosteriorAgent(Agent):
     prior: ArrayLike = DEFAULT
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.alpha  # noqa: B018  the prior is checked at once
 
     @cached_property

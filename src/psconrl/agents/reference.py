@@ -29,7 +29,10 @@ class Optimal(Agent):
     def __post_init__(self) -> None:
         if self.model is None:
             raise ValueError("Optimal needs the model: Optimal(problem, model=cmdp)")
-        if (self.model.S, self.model.A) != (self.problem.S, self.problem.A):
+        super().__post_init__()
+        if not isinstance(self.model, CMDP):
+            raise TypeError(f"model is {self.model!r}; it must be a CMDP")
+        if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
             raise ValueError(f"{self.model} does not fit {self.problem}")
 
     @cached_property
@@ -40,4 +43,5 @@ class Optimal(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The optimal policy to the end of the run."""
-        return Plan(self.solution.policy[np.newaxis], feasible=self.solution.feasible, value=self.solution.value)
+        found = self.solution
+        return Plan(found.policy[np.newaxis], feasible=found.feasible, value=found.value, connected=found.connected)

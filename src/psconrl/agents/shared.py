@@ -11,20 +11,20 @@ from psconrl.planning.shortest import fastest_way
 
 
 def plan_in(
-    transitions: Floats, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, key: str = "basis"
+    transitions: Floats, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
 ) -> BestPolicy:
-    """The best policy in a believed model (S, A, S), started from the basis of the plan before."""
+    """The best policy in a believed model (S, A, S), if warm started from the basis of the plan before."""
     length = min(stop["max_length"], max(memory.horizon - memory.t, 1))
     return best_policy(
         transitions,
         costs,
         thresholds,
         join=1.0 / np.sqrt(max(length, 4)),
-        basis=memory.carry.get(key),
+        basis=memory.carry.get("basis") if warm else None,
     )
 
 
-def exploit(best: BestPolicy, stop: Stop, key: str = "basis") -> Plan:
+def exploit(best: BestPolicy, stop: Stop) -> Plan:
     """The plan that executes a best policy."""
     assert best.policy is not None
     assert best.basis is not None
@@ -33,13 +33,13 @@ def exploit(best: BestPolicy, stop: Stop, key: str = "basis") -> Plan:
         **stop,
         value=best.value,
         connected=best.connected,
-        carry={key: best.basis},
+        carry={"basis": best.basis},
     )
 
 
-def keep_basis(memory: Memory, key: str = "basis") -> dict[str, Ints]:
+def keep_basis(memory: Memory) -> dict[str, Ints]:
     """The carry of a plan that made no basis of its own: the last one."""
-    return {key: memory.carry[key]} if key in memory.carry else {}
+    return {"basis": memory.carry["basis"]} if "basis" in memory.carry else {}
 
 
 def empirical_transitions(memory: Memory) -> Floats:

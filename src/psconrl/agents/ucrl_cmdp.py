@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl.agents.bonuses import Bonus, bonus
+from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
 from psconrl.planning.optimistic import solve_optimistic
@@ -42,6 +42,10 @@ class UCRLCMDP(Agent):
     b: float = 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bonus(self.bonus, self.scale)
+        if not self.b > 1:
+            raise ValueError(f"b is {self.b}; it must be above 1")
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; it must lie in (0, 1]")
 
@@ -65,4 +69,4 @@ class UCRLCMDP(Agent):
         )
         if not solution.feasible:
             return self.uniform_plan(**stop, feasible=False)
-        return Plan(solution.policy[np.newaxis], **stop, value=solution.value)
+        return Plan(solution.policy[np.newaxis], **stop, value=solution.value, connected=solution.connected)

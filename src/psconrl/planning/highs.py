@@ -67,6 +67,8 @@ def run(program: LinearProgram, basis: Basis | None = None) -> Vertex:
         (1.0, None, {"simplex_strategy": 1, "presolve": "on"}),
         (1.0, None, {"solver": "ipm", "run_crossover": "on", "presolve": "on"}),
     ]
+    if not (np.isfinite(program.cost).all() and np.isfinite(program.matrix.data).all()):
+        raise SolverError("the linear program holds numbers that are not finite; check costs and transitions")
     outcomes = []
     for scale, start, options in attempts:
         status, vertex = _attempt(program, scale, start, options)
@@ -130,7 +132,7 @@ def _attempt(
         return solver.modelStatusToString(status), None
     solution, found = solver.getSolution(), solver.getBasis()
     wrong = _mispriced(program, np.array(solution.col_value) / scale, np.array(solution.row_dual))
-    if wrong > PRICED * max(1.0, float(np.abs(program.cost).max(initial=0.0))):
+    if not wrong <= PRICED * max(1.0, float(np.abs(program.cost).max(initial=0.0))):
         return f"Optimal, but reduced costs are wrong by {wrong:.1g}", None
     x = _refined(solver, program, np.array(solution.col_value) / scale)
     return "optimal", Vertex(

@@ -164,6 +164,10 @@ class Scope:
 
         def joint() -> Floats | None:
             safest = None if optimum.safest is None else (optimum.safest, optimum.margin)
+            if safest is None and cmdp.m:
+                margin, vertex = largest_margin(self.program)
+                assert vertex is not None
+                safest = self._embed(vertex.x[: len(self.states) * cmdp.A]), margin
             return joint_occupancy(cmdp.matrix, self.matrix, cmdp.costs, cmdp.thresholds, safest, self.states)
 
         for support in (SUPPORT, 1e-2 * SUPPORT, 1e3 * SUPPORT):
@@ -193,6 +197,7 @@ class Scope:
             conflict=optimum.conflict,
             program="stateless" if self.start is None else "multichain",
             classes=execution.classes,
+            connected=execution.connected,
         )
         return solution, least
 

@@ -179,13 +179,24 @@ def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tup
 
 
 def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
-    """The optimum of a feasible program, starting from the vertex of its margin."""
-    if safest is not None and safest.objective > 0:  # limits that can just be met but for rounding
-        program = program.with_thresholds(program.thresholds + safest.objective)
-    vertex = run(program.value, None if safest is None else safest.basis)
-    if vertex.status == "infeasible":
-        raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
-    return vertex
+    """The optimum of a program that was found feasible, starting from the vertex of its margin."""
+    shortfall = 0.0 if safest is None else max(safest.objective, 0.0)
+    return feasible_vertex(program, None if safest is None else safest.basis, shortfall)
+
+
+def feasible_vertex(program: OccupancyProgram, basis: Basis | None, shortfall: float = 0.0) -> Vertex:
+    """The optimum of a program whose limits can be met, or miss it by the shortfall and rounding only."""
+    size = np.maximum(1.0, np.abs(program.thresholds))
+    for slack in (0.0, 1e-12, FEASIBLE):
+        relaxed = (
+            program
+            if shortfall + slack == 0
+            else program.with_thresholds(program.thresholds + shortfall + slack * size)
+        )
+        vertex = run(relaxed.value, basis)
+        if vertex.status == "optimal":
+            return vertex
+    raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
 
 
 def conflict(weights: Floats, thresholds: Floats, margin_of: Callable[[Floats], float]) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ class Solution:
             the loss is at most `join`; "multichain" if the program was solved from the initial law and the
             loss of a stationary policy is only reported.
         classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
+        connected: False if from some state no way into the optimal ones is known; the policy is uniform there.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
     """
 
@@ -42,6 +43,7 @@ class Solution:
     conflict: tuple[int, ...]
     program: Literal["stateless", "multichain"]
     classes: int
+    connected: bool = True
     transitions: Floats | None = field(default=None, repr=False)
 
     @property

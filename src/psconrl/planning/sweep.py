@@ -12,7 +12,7 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidModelError
 from psconrl.planning.highs import LinearProgram, run
 from psconrl.planning.known import Scope
-from psconrl.planning.program import FEASIBLE, best_vertex, largest_margin
+from psconrl.planning.program import FEASIBLE, best_vertex, feasible_vertex, largest_margin
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,9 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     >>> sweep.values.round(6)
     array([0.875, 0.825, 0.75 ])
     """
-    if not 1 <= constraint <= cmdp.m:
+    if points < 2:
+        raise ValueError(f"points is {points}; it must be at least 2")
+    if constraint not in range(1, cmdp.m + 1):
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
     program = Scope.of(cmdp).program
     i = constraint - 1
@@ -83,7 +85,7 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     for k in np.argsort(-taus, kind="stable"):
         if taus[k] < least - FEASIBLE:
             break
-        found = run(program.with_thresholds(limited(max(taus[k], least))).value, basis)
+        found = feasible_vertex(program.with_thresholds(limited(max(taus[k], least))), basis)
         values[k], basis = found.objective, found.basis
         multipliers[k] = (-found.row_duals[program.constraint_rows]).clip(0.0)
     return Sweep(constraint, taus, values, multipliers, least, idle)

@@ -29,6 +29,15 @@ def draw(cumulative: Floats, first: int, last: int, u: float) -> int:
 
 
 @njit
+def cumulate(data: Floats, indptr: Ints) -> None:
+    """Replace the entries of each row by their sums so far, and the last by 2, which exceeds every number drawn."""
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row] + 1, indptr[row + 1]):
+            data[entry] += data[entry - 1]
+        data[indptr[row + 1] - 1] = 2.0
+
+
+@njit
 def run_plan(
     policy: Floats,
     max_length: int,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.simulation.run import Snapshot
 
@@ -34,8 +34,10 @@ class Learner:
     """
 
     def __init__(self, agent: Agent, horizon: int, seed: int) -> None:
+        if not isinstance(agent, Agent):
+            raise TypeError(f"agent is {agent!r}; it must be an agent, such as psconrl.agents.PSConRL(problem)")
         problem = agent.problem
-        self.agent, self.horizon, self.seed = agent, horizon, seed
+        self.agent, self.horizon, self.seed = agent, whole(horizon, "horizon"), whole(seed, "seed", 0)
         self.environment, self.actions, self.planning = streams(seed)
         self.counts: Ints = np.zeros((problem.S, problem.A, problem.S), dtype=np.int64)
         self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
@@ -82,6 +84,12 @@ class Learner:
         return (last.start + 1) * float(self.horizon + 1) ** (1.0 / SNAPSHOTS)
 
     def _adopt(self, plan: Plan) -> None:
+        S, A = self.visits.shape
+        if plan.policy.ndim != 3 or plan.policy.shape[1:] != (S, A):
+            raise ValueError(f"Plan.policy has shape {plan.policy.shape}; it must be (L, S, A) with (S, A) = {(S, A)}")
+        if not (np.abs(plan.policy.sum(axis=2) - 1) < 1e-9).all() or not (plan.policy >= 0).all():
+            raise ValueError("Plan.policy has a row that is no distribution over the actions")
+        whole(plan.max_length, "Plan.max_length")
         self.current = plan
         self.cumulative_policy = cumulated(plan.policy).reshape(len(plan.policy), -1)
         self.count_limit = np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
@@ -113,6 +121,8 @@ class Learner:
         """The action in state s; a new plan is made first if the last one is over."""
         from psconrl.simulation._kernels import draw
 
+        if not 0 <= s < self.agent.problem.S:
+            raise ValueError(f"state {s} is none of 0, ..., {self.agent.problem.S - 1}")
         if self.current is None:
             self.begin(s)
         row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
@@ -121,12 +131,16 @@ class Learner:
 
     def observe(self, s: int, a: int, costs: ArrayLike, s_next: int) -> bool:
         """Take in one step; whether the plan is over after it."""
+        if self.current is None:
+            raise ValueError("observe a step only after act has chosen its action")
+        c = np.asarray(costs, dtype=np.float64)
+        if c.shape != (len(self.cost_sums),):
+            raise ValueError(f"costs have shape {c.shape}; a step has m + 1 = {len(self.cost_sums)} of them")
         self.counts[s, a, s_next] += 1
         self.visits[s, a] += 1
-        self.cost_sums[:, s, a] += np.asarray(costs)
+        self.cost_sums[:, s, a] += c
         self.clock[0] += 1
         self.clock[1] += 1
-        assert self.current is not None
         if self.clock[1] >= self.current.max_length:
             self.end(0)
         elif self.visits[s, a] > self.count_limit[s, a]:

@@ -40,7 +40,7 @@ class Run:
     Attributes:
         agent, horizon, seed: what was run.
         thresholds: tau, (m,). optimum: J*, nan if it was not given.
-        grid: (G,), evenly spaced checkpoint times; the last is the horizon.
+        grid: (G,), checkpoint times, as evenly spaced as whole steps allow; the last is the horizon.
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
             without an optimum.
@@ -48,7 +48,7 @@ class Run:
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
-        state: what to continue from, plain values.
+        state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
     """
 
     agent: str

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP
 from psconrl.planning.evaluation import evaluate
@@ -49,7 +49,7 @@ def simulate(
     if state is not None:
         simulation.restore(state)
     with one_thread():
-        simulation.run(horizon if stop is None else min(stop, horizon))
+        simulation.run(horizon if stop is None else min(whole(stop, "stop"), horizon))
     return simulation.result()
 
 
@@ -65,12 +65,14 @@ class _Simulation:
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
+        if not isinstance(cmdp, CMDP):
+            raise TypeError(f"cmdp is {cmdp!r}; it must be a CMDP, such as psconrl.make(name)")
+        self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
         if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise ValueError(f"{problem} does not fit {cmdp}")
         cmdp.problem()  # asks for costs in [0, 1]
         self.cmdp, self.evaluate_policies = cmdp, evaluate_policies
-        self.learner = Learner(agent, horizon, seed)
         self.run_plan = _kernel(compiled)
         matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
         self.indptr, self.indices = (
@@ -89,12 +91,17 @@ class _Simulation:
         self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
 
     def restore(self, state: dict[str, Any]) -> None:
+        if "evaluate_policies" not in state:
+            raise ValueError("the state is not that of a run of simulate")
         mine, saved = self.learner, state["learner"]
         same = {
             "horizon": (mine.horizon, saved["horizon"]),
             "seed": (mine.seed, saved["seed"]),
             "number of checkpoints": (len(self.grid), state["curves"].shape[2]),
-            "size": (mine.counts.shape, saved["counts"].shape),
+            "size": (mine.cost_sums.shape, saved["cost_sums"].shape),
+            "agent": (mine.agent.name, state["agent"]),
+            "optimum": (str(self.optimum), state["optimum"]),
+            "choice of evaluate_policies": (self.evaluate_policies, state["evaluate_policies"]),
         }
         for what, (now, before) in same.items():
             if now != before:
@@ -144,7 +151,14 @@ class _Simulation:
         curves = self.curves.copy()
         if np.isnan(self.optimum):
             curves[1, 0] = np.nan
-        state = {"learner": learner.state(), "totals": self.totals.copy(), "curves": self.curves.copy()}
+        state = {
+            "learner": learner.state(),
+            "totals": self.totals.copy(),
+            "curves": self.curves.copy(),
+            "agent": learner.agent.name,
+            "optimum": str(self.optimum),
+            "evaluate_policies": self.evaluate_policies,
+        }
         return Run(
             agent=learner.agent.name,
             horizon=learner.horizon,
@@ -174,12 +188,9 @@ def _controller() -> Any:
 
 
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
-    """Evenly spaced times, the last is the horizon; 500 by default, and never more than there are steps."""
-    if horizon < 1:
-        raise ValueError(f"horizon is {horizon}; it must be at least 1")
-    if checkpoints is not None and checkpoints < 1:
-        raise ValueError(f"checkpoints is {checkpoints}; it must be at least 1")
-    G = min(CHECKPOINTS if checkpoints is None else checkpoints, horizon)
+    """Times as evenly spaced as whole steps allow, the last is the horizon; 500 by default, or as many as steps."""
+    horizon = whole(horizon, "horizon")
+    G = min(CHECKPOINTS if checkpoints is None else whole(checkpoints, "checkpoints"), horizon)
     return np.arange(1, G + 1) * horizon // G
 
 
@@ -191,11 +202,11 @@ def _kernel(compiled: bool) -> Callable[..., int]:
 
 def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
     """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
-    total = np.cumsum(data)
-    before = np.concatenate([[0.0], total])[indptr[:-1]]
-    cumulative = total - np.repeat(before, np.diff(indptr))
-    cumulative[indptr[1:] - 1] = 2.0
-    return np.asarray(cumulative)
+    from psconrl.simulation._kernels import cumulate
+
+    cumulative = data.copy()
+    cumulate(cumulative, indptr)
+    return cumulative
 
 
 def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
