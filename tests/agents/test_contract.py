@@ -220,20 +220,20 @@ def test_optimal_has_no_regret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("name", "settings", "message"),
     [
-        (lambda p: agents.CUCRL(p, scale=-1.0), "scale is -1.0; it must be a number >= 0"),
-        (lambda p: agents.ConRL(p, delta=0.0), "delta is 0.0; it must lie between 0 and 1"),
-        (lambda p: agents.ConRL(p, H=0.0), "H is 0.0; it must be a number > 0"),
-        (lambda p: agents.find("FHA")(p, H=2.5), "H is 2.5; it must be a whole number"),
-        (lambda p: agents.CUCRL(p, h=0), "h is 0; it must be at least 1"),
-        (lambda p: agents.UCRLCMDP(p, b=-1.0), "b is -1.0; it must be above 1"),
-        (lambda p: agents.find("UCRL-CMDP")(p, bonus="foo"), "bonus is 'foo'"),
+        ("C-UCRL", {"scale": -1.0}, "scale is -1.0; it must be a number >= 0"),
+        ("ConRL", {"delta": 0.0}, "delta is 0.0; it must lie between 0 and 1"),
+        ("ConRL", {"H": 0.0}, "H is 0.0; it must be a number > 0"),
+        ("FHA", {"H": 2.5}, "H is 2.5; it must be a whole number"),
+        ("C-UCRL", {"h": 0}, "h is 0; it must be at least 1"),
+        ("UCRL-CMDP", {"b": -1.0}, "b is -1.0; it must be above 1"),
+        ("UCRL-CMDP", {"bonus": "foo"}, "bonus is 'foo'"),
     ],
 )
-def test_bad_settings_are_refused_at_once(build: Any, message: str) -> None:
+def test_bad_settings_are_refused_at_once(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        build(Problem(2, 2, [0.5]))
+        agents.find(name)(Problem(2, 2, [0.5]), **settings)
 
 
 @pytest.mark.parametrize("name", NAMES)
