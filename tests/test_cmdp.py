@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import psconrl
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, PsconrlError
 
@@ -301,3 +302,16 @@ def test_policy() -> None:
         with pytest.raises(InvalidModelError) as caught:
             cmdp.check_policy(policy)
         assert str(caught.value) == message
+
+
+def test_a_name_is_no_model() -> None:
+    name: Any = "toy"
+    uniform = psconrl.agents.Uniform(psconrl.Problem(2, 2))
+    for call in (
+        lambda: psconrl.solve(name),
+        lambda: psconrl.evaluate(name, [[1.0]]),
+        lambda: psconrl.threshold_sweep(name),
+        lambda: psconrl.simulate(uniform, name, 10, 0),
+    ):
+        with pytest.raises(TypeError, match="'toy' is no CMDP"):
+            call()

@@ -321,6 +321,12 @@ class CMDP:
         return load(path)
 
 
+def require_model(value: object) -> None:
+    """Refuse what is not a CMDP, with a hint."""
+    if not isinstance(value, CMDP):
+        raise TypeError(f"{value!r} is no CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one")
+
+
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:
     """The (S, S) chain of a policy (S, A) in a model with transitions (S * A, S)."""
     S, A = policy.shape

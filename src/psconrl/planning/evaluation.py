@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from psconrl._checks import Floats, Ints
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.graph import closed_classes
 
 DENSE_LIMIT = 600
@@ -55,6 +55,7 @@ def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
     >>> psconrl.evaluate(toy, [[0.0, 1.0], [1.0, 0.0]]).average_costs[1].round(6)
     array([0.526316, 0.526316])
     """
+    require_model(cmdp)
     pi = cmdp.check_policy(policy)
     return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial)
 

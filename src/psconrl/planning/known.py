@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, is_weakly_communicating, reachable
 from psconrl.planning.evaluation import evaluate
@@ -45,6 +45,7 @@ def solve(cmdp: CMDP, *, join: float = JOIN) -> Solution:
     >>> round(solution.value, 6), round(float(solution.multipliers[0]), 6)
     (0.775, 0.5)
     """
+    require_model(cmdp)
     scope = Scope.of(cmdp)
     large = scope.start is None and len(scope.states) > LARGE
     solution, excess = scope.execute(scope.by_policies(scope.matrix) if large else scope.by_program(), join)

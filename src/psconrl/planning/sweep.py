@@ -8,7 +8,7 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
 from psconrl.planning.highs import LinearProgram, run
 from psconrl.planning.known import Scope
@@ -54,6 +54,7 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     >>> sweep.values.round(6)
     array([0.875, 0.825, 0.75 ])
     """
+    require_model(cmdp)
     if points < 2:
         raise ValueError(f"points is {points}; it must be at least 2")
     if constraint not in range(1, cmdp.m + 1):

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import Agent, Plan
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.planning.evaluation import evaluate
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
@@ -65,8 +65,7 @@ class _Simulation:
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
-        if not isinstance(cmdp, CMDP):
-            raise TypeError(f"cmdp is {cmdp!r}; it must be a CMDP, such as psconrl.make(name)")
+        require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
         if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
