@@ -6,9 +6,13 @@ Names are imported when first used, so that `import psconrl` stays light.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from psconrl.gymnasium_ids import register_when_loaded
+
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP as CMDP
     from psconrl.environments import make as make
+    from psconrl.environments.gymnasium_env import AddCosts as AddCosts
+    from psconrl.environments.gymnasium_env import CMDPEnv as CMDPEnv
     from psconrl.errors import InvalidArgumentError as InvalidArgumentError
     from psconrl.errors import InvalidModelError as InvalidModelError
     from psconrl.errors import MapError as MapError
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from psconrl.errors import PsconrlError as PsconrlError
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
+    from psconrl.gymnasium_ids import register_envs as register_envs
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
     from psconrl.planning import evaluate as evaluate
@@ -37,6 +42,9 @@ _HOME = {
     "Learner": "simulation",
     "Run": "simulation",
     "make": "environments",
+    "AddCosts": "environments.gymnasium_env",
+    "CMDPEnv": "environments.gymnasium_env",
+    "register_envs": "gymnasium_ids",
     "evaluate": "planning",
     "solve": "planning",
     "threshold_sweep": "planning",
@@ -67,3 +75,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+register_when_loaded()

@@ -301,7 +301,8 @@ class CMDP:
 
         A step into a terminal state leads to the start law instead. costs(s, a, s_next, reward, info) gives the costs
         of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by reward_range (by
-        the range of the table if left out).
+        the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
+        environment. The environments of psconrl give back their own model.
         """
         from psconrl.gymnasium_table import from_table
 

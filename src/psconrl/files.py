@@ -28,7 +28,13 @@ from psconrl import _checks
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, ModelFileError
 
+ENDINGS = (".npz", ".json")
 _FORMAT = "psconrl.cmdp"
+
+
+def is_model_file(name: str) -> bool:
+    """Whether a name is that of a model file, by its ending."""
+    return name.lower().endswith(ENDINGS)
 
 
 def save(cmdp: CMDP, path: str | Path) -> None:

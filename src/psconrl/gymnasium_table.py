@@ -1,7 +1,8 @@
 """Models and costs from Gymnasium environments.
 
 Costs come from a user's function costs(s, a, s_next, reward, info) -> (c_0, c_1, ..., c_m), or, without one, from the
-environment: c_0 = (high - reward) / (high - low) with reward_range = (low, high), and c_1, ... from info["cost"].
+environment: c_1, ... from info["cost"], and c_0 = (high - reward) / (high - low) with reward_range = (low, high), or
+info["main_cost"] if there is no reward_range.
 A function with fewer parameters gets the first of them: costs(s, a, s_next), for instance.
 """
 
@@ -9,13 +10,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._checks import Floats
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP
@@ -27,9 +28,14 @@ MoveCosts = Callable[[int, int, int, float, Mapping[str, Any]], Floats]
 def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | None, m: int | None) -> MoveCosts:
     """How a step is charged: (s, a, s_next, reward, info) -> (m + 1,); m None: as many as there are."""
     if costs is not None:
-        return _user_costs(costs, m)
+        given = as_many_as_taken(costs, 5)
+
+        def charge_given(*step: Any) -> Floats:
+            return _checked(np.atleast_1d(np.asarray(given(*step), dtype=np.float64)), m, "costs(...)")
+
+        return charge_given
     if reward_range is None:
-        raise ValueError("give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]")
+        return _costs_in_info(m)
     low, high = (float(bound) for bound in reward_range)
     if not low < high:
         raise ValueError(f"reward_range is {reward_range}; its first number must be below its second")
@@ -37,22 +43,34 @@ def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | N
     def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
         if not low <= reward <= high:
             raise ValueError(f"the reward {reward} lies outside reward_range {reward_range}")
-        auxiliary = np.atleast_1d(np.asarray(info.get("cost", ()), dtype=np.float64))
-        return _checked(np.append((high - reward) / (high - low), auxiliary), m, 'info["cost"]')
+        return _with_auxiliary((high - reward) / (high - low), info, m)
 
     return charge
 
 
-def _user_costs(costs: CostFunction, m: int | None) -> MoveCosts:
-    parameters = inspect.signature(costs).parameters.values()
+def _costs_in_info(m: int | None) -> MoveCosts:
+    def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
+        if "main_cost" not in info:
+            raise ValueError("give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]")
+        return _with_auxiliary(float(info["main_cost"]), info, m)
+
+    return charge
+
+
+def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None) -> Floats:
+    auxiliary = np.atleast_1d(np.asarray(info.get("cost", ()), dtype=np.float64))
+    return _checked(np.append(main, auxiliary), m, 'info["cost"]')
+
+
+def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
+    """The function, called with as many of its first `most` arguments as it has parameters for."""
+    if not callable(function):
+        raise InvalidArgumentError(f"costs is {function!r}; it must be a function of a step")
+    parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    given = 5 if variadic else min(len(positional), 5)
-
-    def charge(*step: Any) -> Floats:
-        return _checked(np.atleast_1d(np.asarray(costs(*step[:given]), dtype=np.float64)), m, "costs(...)")
-
-    return charge
+    taken = most if variadic else min(len(positional), most)
+    return lambda *arguments: function(*arguments[:taken])
 
 
 def _checked(costs: Floats, m: int | None, what: str) -> Floats:
@@ -74,13 +92,14 @@ def from_table(
     """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
     from psconrl.cmdp import CMDP
 
-    table = getattr(env.unwrapped, "P", None)
-    if table is None:
-        raise InvalidModelError(
-            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
-        )
+    inner = getattr(env, "unwrapped", env)
+    added = _added_costs(env)
+    model = getattr(inner, "cmdp", None)
+    if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
+        return model if np.size(thresholds) == 0 else model.replace(thresholds=thresholds)
+    table = _table(inner, env)
     S, A = len(table), len(table[0])
-    law = _start_law(env, S)
+    law = _start_law(inner, env, S)
     if costs is None and reward_range is None:
         rewards = [float(r) for s in range(S) for a in range(A) for _, _, r, _ in table[s][a]]
         low, high = min(rewards), max(rewards)
@@ -91,7 +110,8 @@ def from_table(
     for s in range(S):
         for a in range(A):
             for probability, x, reward, terminated in table[s][a]:
-                c = charge(s, a, int(x), float(reward), {})
+                info = {} if added is None else {"cost": added(s, a, int(x), float(reward), bool(terminated), {})}
+                c = charge(s, a, int(x), float(reward), info)
                 if spent is None:
                     spent = np.zeros((len(c), S, A, S))
                 to = probability * (law if terminated else np.eye(1, S, int(x))[0])
@@ -100,11 +120,31 @@ def from_table(
     assert spent is not None
     # Outcomes that end in the same state but cost differently are charged their mean.
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
+    if np.size(thresholds) == 0 and added is not None:
+        thresholds = env.get_wrapper_attr("thresholds")
     return CMDP(p, per_move, thresholds, initial=law)
 
 
-def _start_law(env: Any, S: int) -> Floats:
-    law = getattr(env.unwrapped, "initial_state_distrib", None)
+def _added_costs(env: Any) -> Callable[..., Any] | None:
+    """The costs of the outermost `AddCosts` around the environment, if there is one."""
+    while hasattr(env, "env"):
+        if getattr(env, "adds_costs", False):
+            return cast(Callable[..., Any], env.cost)
+        env = env.env
+    return None
+
+
+def _table(inner: Any, env: Any) -> Any:
+    table = getattr(inner, "P", None)
+    if table is None:
+        raise InvalidModelError(
+            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
+        )
+    return table
+
+
+def _start_law(inner: Any, env: Any, S: int) -> Floats:
+    law = getattr(inner, "initial_state_distrib", None)
     if law is None:
         raise InvalidModelError(f"{env} does not say where it starts (env.unwrapped.initial_state_distrib)")
     law = np.asarray(law, dtype=np.float64)

@@ -8,21 +8,23 @@ CMDP(S=16, A=4, m=1, dense)
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
-from psconrl.errors import UnknownNameError
+from psconrl.errors import InvalidArgumentError, UnknownNameError
 
 __all__ = [
     "DirichletDraws",
     "Environment",
     "draw_dirichlet",
     "find",
+    "find_model",
     "gridworld",
     "make",
     "named_map",
@@ -86,6 +88,20 @@ def find(name: str) -> Environment:
 def make(name: str, **options: Any) -> CMDP:
     """Build an environment by name, for instance `make("marsrover-8x8", slip=0.1)`; see `registry`."""
     return find(name)(**options)
+
+
+def find_model(source: CMDP | str | Path, **options: Any) -> CMDP:
+    """A model given as itself, as the name of an environment with its options, or as a file."""
+    from psconrl.files import is_model_file
+
+    if isinstance(source, str) and not is_model_file(source):
+        return make(source, **options)
+    if options:
+        raise InvalidArgumentError(f"{source} has no option {next(iter(options))!r}; only environments have options")
+    if isinstance(source, (str, Path)):
+        return CMDP.load(source)
+    require_model(source)
+    return source
 
 
 def _plain(name: str) -> str:

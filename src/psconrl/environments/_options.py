@@ -2,6 +2,8 @@
 
 from numbers import Integral, Real
 
+import numpy as np
+
 from psconrl.errors import InvalidModelError
 
 
@@ -20,3 +22,8 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
             return number
     limits = f">= {least}" if most is None else f"from {least} to {most}"
     raise InvalidModelError(f"{what} is {value!r}; it must be a whole number {limits}")
+
+
+def seed_sequence(seed: object) -> np.random.SeedSequence:
+    """The randomness of a seed 0, 1, ..."""
+    return np.random.SeedSequence(count(seed, "seed", 0))

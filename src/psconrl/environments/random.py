@@ -6,7 +6,9 @@ all i, they are tau_i = u_i - g + max(g / 2, margin): the margin of the model is
 a constraint binds wherever g / 2 >= margin > 0.
 """
 
+import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +36,7 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     branching = _options.count(branching, "branching", 1, S)
     m = _options.count(m, "m", 0)
     margin = _options.fraction(margin, "margin")
-    rng = np.random.default_rng(_sequence(seed))
+    rng = np.random.default_rng(_options.seed_sequence(seed))
     order = rng.permutation(S)
     successor = np.empty(S, dtype=np.int64)
     successor[order] = np.roll(order, -1)
@@ -70,32 +72,38 @@ class DirichletDraws:
         return f"DirichletDraws({len(self.cmdps)} models, {self.discarded_share:.1%} of draws discarded)"
 
 
-def draw_dirichlet(
-    count: int = 1,
+def dirichlet(
     S: int = 10,
     A: int = 3,
     m: int = 1,
     prior: float = 0.5,
     gamma: float = 0.01,
     seed: int = 0,
-    *,
+    draw: int = 0,
     thresholds: ArrayLike | None = None,
-    first: int = 0,
-) -> DirichletDraws:
-    """Models p ~ Dirichlet(prior, ..., prior), for each pair, around fixed costs and thresholds.
+) -> CMDP:
+    """A model p ~ Dirichlet(prior, ..., prior), for each pair, around fixed costs and thresholds.
 
     Costs, uniform in [0, 1], and thresholds depend on the seed alone; by default the thresholds are those
-    of this module for the prior's mean, the model of uniform transitions. Then p is drawn `count` times,
-    as draws number first, first + 1, ... of this seed; draws that are not communicating, or whose margin
-    is below gamma, are discarded and drawn again.
+    of this module for the prior's mean, the model of uniform transitions. `draw` numbers the transitions
+    that are drawn then; draws that are not communicating, or whose margin is below gamma, are discarded
+    and drawn again.
     """
+    return draw_dirichlet(1, draw, S=S, A=A, m=m, prior=prior, gamma=gamma, seed=seed, thresholds=thresholds).cmdps[0]
+
+
+def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> DirichletDraws:
+    """The draws number first, ..., first + count - 1 of `dirichlet`, whose settings this takes."""
+    given = inspect.signature(dirichlet).bind(**settings)
+    given.apply_defaults()
+    S, A, m, prior, gamma, seed, _, thresholds = given.args
     count = _options.count(count, "count", 1)
     S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
     m = _options.count(m, "m", 0)
     first = _options.count(first, "draw", 0)
     prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
-    root = _sequence(seed)
+    root = _options.seed_sequence(seed)
     costs = np.random.default_rng(_child(root, 0)).random((m + 1, S, A))
     if thresholds is None:
         thresholds = _with_thresholds(np.full((S, A, S), 1 / S), costs, gamma).thresholds
@@ -107,20 +115,6 @@ def draw_dirichlet(
         accepted.append(cmdp)
         drawn += tries
     return DirichletDraws(tuple(accepted), drawn)
-
-
-def dirichlet(
-    S: int = 10,
-    A: int = 3,
-    m: int = 1,
-    prior: float = 0.5,
-    gamma: float = 0.01,
-    seed: int = 0,
-    draw: int = 0,
-    thresholds: ArrayLike | None = None,
-) -> CMDP:
-    """One model of `draw_dirichlet`: the seed fixes costs and thresholds, `draw` numbers the transitions."""
-    return draw_dirichlet(1, S, A, m, prior, gamma, seed, thresholds=thresholds, first=draw).cmdps[0]
 
 
 def _accepted(
@@ -154,10 +148,6 @@ def _with_thresholds(p: Floats | sparse.csr_array, costs: Floats, margin: float)
     tau = spent - gap + max(gap / 2, margin)
     # Rounded up, the thresholds do not depend on the last bits of the solver.
     return loose.replace(thresholds=np.ceil(tau * 1e6) / 1e6)
-
-
-def _sequence(seed: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(_options.count(seed, "seed", 0))
 
 
 def _child(root: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:

@@ -5,9 +5,12 @@ where the policy randomises, on maps small enough to read them; those below half
 On a map with a box a policy depends on where the box stands: a drawing shows one position of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -18,6 +21,9 @@ from psconrl.cmdp import CMDP
 from psconrl.environments.grid import ACTIONS
 from psconrl.environments.text_map import LETTERS, MOVES
 from psconrl.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ARROWS = "↑↓←→"
 SHOWN = 0.005
@@ -50,6 +56,11 @@ _ANSI = {
     "X": "48;5;32;38;5;231",
     ".": "48;5;231;38;5;16",
 }
+
+
+def cells(cmdp: CMDP, box: tuple[int, int] | None = None) -> tuple[str, ...]:
+    """The letters of the map, row by row, with the box where it stands."""
+    return _scene(cmdp, None, box).rows
 
 
 def ansi(cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | None = None, color: bool = True) -> str:
@@ -140,6 +151,42 @@ def png(
     dpi: int = 150,
 ) -> None:
     """Write the map as a PNG picture."""
+    drawn, _ = figure(cmdp, policy, box=box, title=title)
+    drawn.savefig(path, format="png", dpi=dpi, facecolor="white")
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where the cells of a drawing lie: what is shown left of and above them, and its whole width and height.
+
+    All in sides of a cell; `scaled` turns them into pixels.
+    """
+
+    left: float
+    top: float
+    width: float
+    height: float
+    pixels: tuple[float, float] = (1.0, 1.0)
+
+    def scaled(self, rows: int, columns: int) -> Area:
+        """The same area in a picture of so many pixels."""
+        return replace(self, pixels=(rows / self.height, columns / self.width))
+
+    def cell(self, r: int, c: int) -> tuple[int, int, int, int]:
+        """Top, bottom, left and right of a cell in pixels."""
+        high, wide = self.pixels
+        top, left = (r + self.top) * high, (c + self.left) * wide
+        return round(top), round(top + high), round(left), round(left + wide)
+
+
+def figure(
+    cmdp: CMDP,
+    policy: ArrayLike | None = None,
+    *,
+    box: tuple[int, int] | None = None,
+    title: str | None = None,
+) -> tuple[Figure, Area]:
+    """The map as a figure of matplotlib, and where its cells lie."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
     from matplotlib.figure import Figure
@@ -154,8 +201,9 @@ def png(
     legend, foot = _legend(scene, wide / pixel)
     top = rim + (24 * pixel if title else 0)
     bottom = high + rim + foot * pixel
-    figure = Figure(figsize=((wide + 2 * rim) * inches, (bottom + top) * inches))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    size = ((wide + 2 * rim) * inches, (bottom + top) * inches)
+    drawn = Figure(figsize=size, facecolor="white")
+    axes = drawn.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-rim, wide + rim), ylim=(bottom, -top))
     axes.set_axis_off()
     if title:
@@ -200,7 +248,7 @@ def png(
         if arrow.label is not None:
             text = _decimals(arrow.share)
             axes.text(*arrow.label, text, ha="center", va="center", fontsize=0.17 * points, color=_INK)
-    figure.savefig(path, format="png", dpi=dpi, facecolor="white")
+    return drawn, Area(rim, top, wide + 2 * rim, bottom + top)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def random_map(
     columns = _options.count(columns, "columns", 1)
     risky = _options.fraction(risky, "risky")
     walls = _options.fraction(walls, "walls")
-    rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else _sequence(seed))
+    rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else _options.seed_sequence(seed))
     found: Letters | None = None
     for _ in range(ATTEMPTS):
         letters, detour = _draw(rows, columns, risky, walls, rng)
@@ -206,10 +206,6 @@ def _error(file: str, line: int, column: int, message: str) -> MapError:
 
 def _legend() -> str:
     return ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items())
-
-
-def _sequence(seed: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(_options.count(seed, "seed", 0))
 
 
 def _graph(free: Bools, lengths: Floats | None = None) -> sparse.csr_array:

@@ -1,0 +1,184 @@
+"""Any CMDP as a Gymnasium environment, and costs for any Gymnasium environment.
+
+    env = gymnasium.make("psconrl/Marsrover4x4-v0", slip=0.1)
+    observation, reward, terminated, truncated, info = env.step(action)
+
+Observations and actions are numbers from 0. The reward is minus the main cost; info["main_cost"] is that cost and
+info["cost"] the auxiliary ones: a number if there is one limit, else an array (m,). The task has no end: it never
+terminates, and is truncated only if `gymnasium.make` is given max_episode_steps.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from psconrl._checks import Floats
+from psconrl.cmdp import CMDP
+from psconrl.environments import find_model
+from psconrl.environments.frames import Frames
+from psconrl.errors import InvalidArgumentError
+from psconrl.gymnasium_table import CostFunction, as_many_as_taken
+
+Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+
+
+class CMDPEnv(gymnasium.Env[Any, Any]):
+    """A CMDP as a Gymnasium environment.
+
+    Args:
+        model: a CMDP, the name of an environment, or a model file.
+        render_mode: None, "ansi" (text) or "rgb_array" (pixels).
+        options: of the named environment, as in `psconrl.make`.
+
+    Attributes:
+        cmdp: the model. thresholds: its limits (m,).
+        P: the table P[s][a] = [(probability, next state, reward, False), ...] of Gymnasium's toy environments, made
+            when first used. initial_state_distrib: the start law.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium has it)
+
+    def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            modes = ", ".join(map(repr, self.metadata["render_modes"]))
+            raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be None or one of {modes}")
+        self.cmdp = find_model(model, **options)
+        self.render_mode = render_mode
+        self.observation_space = Discrete(self.cmdp.S)
+        self.action_space = Discrete(self.cmdp.A)
+        self._move_costs = self.cmdp.to_sparse().move_costs
+        self._state: int | None = None
+        self._last: tuple[int, Floats] | None = None
+
+    @property
+    def thresholds(self) -> Floats:
+        """The limits of the auxiliary costs, (m,)."""
+        return self.cmdp.thresholds
+
+    @property
+    def initial_state_distrib(self) -> Floats:
+        """The law of the first state, (S,)."""
+        return self.cmdp.initial
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Start anew, from the model's start law."""
+        super().reset(seed=seed)
+        self._state = self._drawn(self.cmdp.initial)
+        self._last = None
+        return self._state, {}
+
+    def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Make one move; it never ends the task."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("call reset() before the first step()")
+        if not self.action_space.contains(action):
+            raise InvalidArgumentError(f"action is {action!r}; it must be one of 0, ..., {self.cmdp.A - 1}")
+        s, a = self._state, int(action)
+        matrix = self.cmdp.matrix
+        row = s * self.cmdp.A + a
+        first, end = matrix.indptr[row], matrix.indptr[row + 1]
+        move = first + self._drawn(matrix.data[first:end])
+        costs = self.cmdp.costs[:, s, a] if self._move_costs is None else self._move_costs[:, move]
+        self._state = int(matrix.indices[move])
+        self._last = a, costs
+        main = float(costs[0])
+        info = {"main_cost": main, "cost": float(costs[1]) if self.cmdp.m == 1 else costs[1:].copy()}
+        return self._state, 0.0 - main, False, False, info
+
+    def _drawn(self, law: Floats) -> int:
+        """A number drawn from a distribution over 0, 1, ..."""
+        until = np.cumsum(law)
+        drawn = np.searchsorted(until, self.np_random.random() * until[-1], side="right")
+        return min(int(drawn), len(law) - 1)
+
+    def render(self) -> str | NDArray[np.uint8] | None:
+        """The present state, as text or pixels."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render() needs a render_mode, "ansi" or "rgb_array", when the environment is made')
+            return None
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("call reset() before render()")
+        if self.render_mode == "ansi":
+            return self._frames.text(self._state, self._remark())
+        return self._frames.pixels(self._state)
+
+    def _remark(self) -> str:
+        """What happened last."""
+        if self._last is None:
+            return ""
+        action, costs = self._last
+        charged = ", ".join(f"{name} {c:g}" for name, c in zip(self.cmdp.cost_names, costs, strict=True))
+        return f"after {self.cmdp.action_names[action]}: {charged}"
+
+    @cached_property
+    def _frames(self) -> Frames:
+        return Frames(self.cmdp)
+
+    @cached_property
+    def P(self) -> Table:
+        """The transitions as a table of lists; the reward is minus the main cost."""
+        matrix, A = self.cmdp.matrix, self.cmdp.A
+        table: Table = {s: {} for s in range(self.cmdp.S)}
+        for row in range(self.cmdp.S * A):
+            s, a = divmod(row, A)
+            table[s][a] = [
+                (
+                    float(matrix.data[k]),
+                    int(matrix.indices[k]),
+                    0.0 - float(self.cmdp.costs[0, s, a] if self._move_costs is None else self._move_costs[0, k]),
+                    False,
+                )
+                for k in range(matrix.indptr[row], matrix.indptr[row + 1])
+            ]
+        return table
+
+
+class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+    """Puts info["cost"] into every step of an environment.
+
+    Args:
+        env: any environment.
+        costs: costs(observation, action, next_observation, reward, terminated, info) -> a number, or m numbers; a
+            function with fewer parameters gets the first of them.
+        thresholds: the limits that go with the costs, for whoever asks `env.get_wrapper_attr("thresholds")`.
+
+    >>> import gymnasium
+    >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    >>> env = AddCosts(lake, lambda s, a, x: x in (5, 7, 11, 12))  # a hole in the ice
+    >>> _ = env.reset(seed=0)
+    >>> [env.step(action)[4]["cost"] for action in (2, 1)]
+    [0.0, 1.0]
+    """
+
+    adds_costs = True
+
+    def __init__(self, env: gymnasium.Env[Any, Any], costs: CostFunction, thresholds: Any = ()) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, costs=costs, thresholds=thresholds)
+        super().__init__(env)
+        self.costs = as_many_as_taken(costs, 6)
+        self.thresholds = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
+        self._observation: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start anew; nothing is charged."""
+        self._observation, info = self.env.reset(seed=seed, options=options)
+        return self._observation, info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Make one move and charge it."""
+        before = self._observation
+        self._observation, reward, terminated, truncated, info = self.env.step(action)
+        info["cost"] = self.cost(before, action, self._observation, reward, terminated, info)
+        return self._observation, reward, terminated, truncated, info
+
+    def cost(self, *step: Any) -> float | Floats:
+        """What a move costs: a number, or an array."""
+        charged = np.asarray(self.costs(*step), dtype=np.float64)
+        return float(charged) if charged.ndim == 0 else charged
