@@ -29,7 +29,7 @@ def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False) 
     return cmdp.to_sparse() if thin else cmdp
 
 
-@pytest.mark.parametrize("ending", [".npz", ".json", ".JSON"])
+@pytest.mark.parametrize("ending", [".npz", ".json", ".drn", ".JSON"])
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("per_move", [False, True])
 @pytest.mark.parametrize("drawn", [False, True])
@@ -78,9 +78,9 @@ def test_wrong_endings(tmp_path: Path) -> None:
     path = tmp_path / "model.pkl"
     with pytest.raises(ModelFileError) as caught:
         example().save(path)
-    assert str(caught.value) == f"{path}: a model file must end in .npz or .json"
+    assert str(caught.value) == f"{path}: a model file must end in .npz, .json or .drn"
     path.write_bytes(b"")
-    refused(path, "a model file must end in .npz or .json")
+    refused(path, "a model file must end in .npz, .json or .drn")
     refused(tmp_path / "none.npz", "there is no such file")
     (tmp_path / "folder.npz").mkdir()
     refused(tmp_path / "folder.npz", "there is no such file")
@@ -98,7 +98,7 @@ def test_truncated_npz(tmp_path: Path, share: float) -> None:
     refused(path, "truncated or not an .npz archive (")
 
 
-@pytest.mark.parametrize("ending", [".npz", ".json"])
+@pytest.mark.parametrize("ending", [".npz", ".json", ".drn"])
 def test_damaged_files(tmp_path: Path, ending: str) -> None:
     """Whatever bytes change, the file is read or refused; nothing else is raised and nothing stays open."""
     rng = np.random.default_rng(0)

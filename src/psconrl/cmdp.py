@@ -10,7 +10,7 @@ c_i(s, a) = sum_s' p(s' | s, a) c_i(s, a, s'), simulation charges the move.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +22,11 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidModelError, UnknownNameError
 from psconrl.problem import Problem
+
+DENSE_STATES = 400
+"""Models that are built or read with more states than this are sparse unless asked otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,16 @@ class Layout:
                 array = _checks.whole_numbers(given, f"layout.{name}")
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
+
+    def as_json(self) -> dict[str, Any]:
+        """The layout as JSON values."""
+        said: dict[str, Any] = {"rows": list(self.rows), "agent": self.agent.tolist()}
+        return said if self.box is None else said | {"box": self.box.tolist()}
+
+    @staticmethod
+    def from_json(said: dict[str, Any]) -> Layout:
+        """The inverse of `as_json`."""
+        return Layout(tuple(said["rows"]), said["agent"], said.get("box"))
 
     def restrict(self, states: Ints) -> Layout:
         """The layout of the given states only."""
@@ -155,7 +168,7 @@ class CMDP:
         return hash((self.S, self.A, self.thresholds.tobytes(), self.costs.tobytes()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CMDP.from_arrays, (self.to_arrays(),)
+        return CMDP.from_stored, (self.to_arrays(),)
 
     @property
     def is_sparse(self) -> bool:
@@ -258,7 +271,7 @@ class CMDP:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> Self:
+    def from_stored(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """The inverse of `to_arrays`; thresholds, initial and names may be missing."""
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
@@ -289,6 +302,35 @@ class CMDP:
         )
 
     @classmethod
+    def from_arrays(
+        cls,
+        transitions: Any,
+        rewards: Any = None,
+        costs: Any = (),
+        thresholds: ArrayLike = (),
+        **names: Any,
+    ) -> CMDP:
+        """The model of arrays in the layouts of MDP toolboxes, where the action comes first.
+
+        Args:
+            transitions: (A, S, S), or a list of A sparse (S, S) matrices; sparse stays sparse.
+            rewards: what is to be maximised on long-run average: the main cost is minus the rewards. An array (S,),
+                (S, A) or (A, S, S), or a list of A sparse (S, S) matrices.
+            costs: a list of arrays in the same layouts. With rewards, these are the m auxiliary costs; without,
+                costs[0] is the main cost, to be minimised.
+            thresholds: (m,), the limits of the auxiliary costs.
+            names: initial, state_names, action_names, cost_names and layout, as for CMDP.
+
+        >>> P = [[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]]  # action "run", action "repair"
+        >>> profit, repairs = [1.0, 0.2], [[0, 1], [0, 1]]
+        >>> CMDP.from_arrays(P, profit, [repairs], [0.05], action_names=["run", "repair"])
+        CMDP(S=2, A=2, m=1, dense)
+        """
+        from psconrl.action_arrays import from_action_arrays
+
+        return from_action_arrays(transitions, rewards, costs, thresholds, names)
+
+    @classmethod
     def from_gymnasium(
         cls,
         env: Any,
@@ -309,17 +351,28 @@ class CMDP:
         return from_table(env, costs, thresholds, reward_range)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a .npz (arrays, never pickled) or .json file (for people)."""
+        """Write the model to a .npz (arrays, never pickled), .json (for people) or .drn file (for Storm)."""
         from psconrl.files import save
 
         save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> CMDP:
-        """Read a model from a .npz or .json file; ModelFileError says what is wrong with a bad one."""
+    def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
+        """Read a model from a .npz, .json or .drn file; ModelFileError says what is wrong with a bad one.
+
+        thresholds: limits by name of the cost that replace those in the file, or add to them.
+        """
         from psconrl.files import load
 
-        return load(path)
+        return load(path, thresholds)
+
+    def with_limits(self, thresholds: Mapping[str, float]) -> CMDP:
+        """The same model with some limits changed, by name of the cost."""
+        limits = dict(zip(self.cost_names[1:], self.thresholds.tolist(), strict=True))
+        for name in thresholds:
+            if name not in limits:
+                raise UnknownNameError("limit", name, limits)
+        return self.replace(thresholds=list((limits | dict(thresholds)).values()))
 
 
 def require_model(value: object) -> None:

@@ -1,4 +1,4 @@
-"""Models on disk: .npz for programs (plain arrays, never pickled), .json for people.
+"""Models on disk: .npz for programs (plain arrays, never pickled), .json for people, .drn for Storm (see `drn`).
 
 The .json form lists every pair once::
 
@@ -18,6 +18,7 @@ Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl.cmdp import CMDP, Layout
+from psconrl.drn import read_drn, write_drn
 from psconrl.errors import InvalidModelError, ModelFileError
 
-ENDINGS = (".npz", ".json")
+ENDINGS = (".npz", ".json", ".drn")
 _FORMAT = "psconrl.cmdp"
 
 
@@ -46,25 +48,31 @@ def save(cmdp: CMDP, path: str | Path) -> None:
                 np.savez_compressed(file, **cmdp.to_arrays())  # type: ignore[arg-type]
         case ".json":
             path.write_text(_to_json(cmdp), encoding="utf-8")
+        case ".drn":
+            write_drn(cmdp, path)
         case _:
             raise ModelFileError(_ending(path))
 
 
-def load(path: str | Path) -> CMDP:
+def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
     """Read a model; the file's ending tells the format."""
     path = Path(path)
-    if path.suffix.lower() not in (".npz", ".json"):
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
     if not path.is_file():
         raise ModelFileError(f"{path}: there is no such file")
+    if ending == ".drn":
+        return read_drn(path, thresholds=thresholds)
     try:
-        return _read_npz(path) if path.suffix.lower() == ".npz" else _read_json(path)
+        cmdp = _read_npz(path) if ending == ".npz" else _read_json(path)
     except InvalidModelError as error:
         raise ModelFileError(f"{path}: {error}") from error
+    return cmdp.with_limits(thresholds) if thresholds else cmdp
 
 
 def _ending(path: Path) -> str:
-    return f"{path}: a model file must end in .npz or .json"
+    return f"{path}: a model file must end in .npz, .json or .drn"
 
 
 def _read_npz(path: Path) -> CMDP:
@@ -89,7 +97,7 @@ def _read_npz(path: Path) -> CMDP:
         )
     if "costs" not in arrays:
         raise ModelFileError(f"{path}: has no array 'costs' (found: {', '.join(sorted(arrays))})")
-    return CMDP.from_arrays(arrays)
+    return CMDP.from_stored(arrays)
 
 
 def _to_json(cmdp: CMDP) -> str:
@@ -107,9 +115,7 @@ def _to_json(cmdp: CMDP) -> str:
         "sparse": cmdp.is_sparse,
     }
     if cmdp.layout is not None:
-        head["layout"] = {"rows": list(cmdp.layout.rows), "agent": cmdp.layout.agent.tolist()}
-        if cmdp.layout.box is not None:
-            head["layout"]["box"] = cmdp.layout.box.tolist()
+        head["layout"] = cmdp.layout.as_json()
 
     def named(costs: Any) -> dict[str, float]:
         return dict(zip(cmdp.cost_names, costs.tolist(), strict=True))
@@ -210,14 +216,6 @@ def _from_document(document: dict[str, Any]) -> CMDP:
     unknown = thresholds.keys() - set(cost_names[1:])
     if unknown:
         raise KeyError(sorted(unknown)[0])
-    layout = None
-    if "layout" in document:
-        box = document["layout"].get("box")
-        layout = Layout(
-            tuple(document["layout"]["rows"]),
-            document["layout"]["agent"],
-            box,
-        )
     return CMDP(
         transitions,
         costs,
@@ -226,5 +224,5 @@ def _from_document(document: dict[str, Any]) -> CMDP:
         state_names=states,
         action_names=actions,
         cost_names=cost_names,
-        layout=layout,
+        layout=Layout.from_json(document["layout"]) if "layout" in document else None,
     )

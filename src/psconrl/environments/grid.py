@@ -18,7 +18,7 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.cmdp import CMDP, Layout
+from psconrl.cmdp import CMDP, DENSE_STATES, Layout
 from psconrl.environments import _options
 from psconrl.environments.text_map import (
     Letters,
@@ -31,9 +31,6 @@ from psconrl.environments.text_map import (
 )
 
 ACTIONS = ("up", "down", "left", "right")
-
-DENSE_STATES = 400
-"""Models with more states than this are sparse unless asked otherwise."""
 
 
 def gridworld(

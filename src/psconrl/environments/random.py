@@ -16,9 +16,8 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Floats
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
-from psconrl.environments.grid import DENSE_STATES
 from psconrl.errors import InvalidModelError
 
 MAX_DISCARDED = 1000

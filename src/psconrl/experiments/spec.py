@@ -21,8 +21,8 @@ from psconrl.errors import PsconrlError
 
 Costs = Literal["known", "estimated"]
 
-MODEL_FILES = (".npz", ".json")
-_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "files.py", "graph.py", "problem.py")
+MODEL_FILES = (".npz", ".json", ".drn")
+_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "drn.py", "files.py", "graph.py", "problem.py")
 _PACKAGES = ("planning", "agents", "environments", "simulation")
 _LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 
@@ -36,7 +36,7 @@ class Cell:
     """One agent in one environment.
 
     Attributes:
-        env: a registered name, or a model file (.npz or .json).
+        env: a registered name, or a model file (.npz, .json or .drn).
         agent: a registered name.
         horizon: T.
         env_options, settings: the parameters of the environment and of the agent, JSON values.
