@@ -100,13 +100,13 @@ def test_radius_one_where_nothing_was_seen(bonuses: str, monkeypatch: pytest.Mon
     fresh = remembered.visits == 0
     given: list[Floats] = []
 
-    from psconrl.planning.optimistic import solve_optimistic
+    from psconrl.planning.optimistic import best_optimistic
 
     def recording(p_hat: Floats, radius: Floats, *rest: Any, **more: Any) -> Any:
         given.append(radius.copy())
-        return solve_optimistic(p_hat, radius, *rest, **more)
+        return best_optimistic(p_hat, radius, *rest, **more)
 
-    monkeypatch.setattr("psconrl.agents.ucrl_cmdp.solve_optimistic", recording)
+    monkeypatch.setattr("psconrl.agents.ucrl_cmdp.best_optimistic", recording)
     problem = Problem(S, A, [0.9])
     agents.UCRLCMDP(problem, bonus=bonuses, scale=0.01).plan(  # type: ignore[arg-type]
         remembered, np.random.default_rng(0)

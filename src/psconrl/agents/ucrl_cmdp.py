@@ -29,7 +29,7 @@ import numpy as np
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
-from psconrl.planning.optimistic import solve_optimistic
+from psconrl.planning.optimistic import best_optimistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +60,17 @@ class UCRLCMDP(Agent):
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
         stop = power(memory.horizon, self.alpha)
-        solution = solve_optimistic(
+        best = best_optimistic(
             memory.mean_transitions(),
             radius,
             self.costs(memory),
             self.problem.thresholds,
             join=1.0 / math.sqrt(max(stop["max_length"], 4)),
+            columns=memory.carry.get("columns"),
+            way=memory.carry.get("way"),
         )
-        if not solution.feasible:
-            return self.uniform_plan(**stop, feasible=False)
-        return Plan(solution.policy[np.newaxis], **stop, value=solution.value, connected=solution.connected)
+        fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
+        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
+        if best.policy is None:
+            return self.uniform_plan(**stop, feasible=False, carry=carry)
+        return Plan(best.policy[np.newaxis], **stop, value=best.value, connected=best.connected, carry=carry)

@@ -12,29 +12,41 @@ feasible q gives p' = q / mu. Here q = l mu + w, which saves rows:
 
 and the upper bound is left out wherever the sum implies it. Pairs that are not used get the member of the set
 nearest to p_hat.
+
+That program is the reference method, "highs". The default, "compiled", generates columns, policies in models of the
+set, see `_optimistic_kernels`; each answer carries a proven gap, and where that exceeds PROVEN the reference method
+solves again.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import _checks
-from psconrl._checks import Bools, Floats
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidModelError
-from psconrl.planning.highs import LinearProgram, Vertex
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning.highs import LinearProgram
 from psconrl.planning.known import JOIN, Optimum, Scope
 from psconrl.planning.policy import SUPPORT
 from psconrl.planning.program import (
+    FEASIBLE,
     OccupancyProgram,
     best_vertex,
+    conflict,
     largest_margin,
     program_conflict,
     with_margin,
 )
 from psconrl.planning.solution import Solution
+
+PROVEN = 1e-8
+"""Largest gap of a compiled answer, where the costs' range is one; the reference method solves again above it."""
+
+Method = Literal["compiled", "highs"]
 
 
 def solve_optimistic(
@@ -45,6 +57,7 @@ def solve_optimistic(
     *,
     initial: int | ArrayLike = 0,
     join: float = JOIN,
+    method: Method = "compiled",
 ) -> Solution:
     """The best policy, and the model it believes in, over all transitions within `radius` of p_hat.
 
@@ -54,6 +67,7 @@ def solve_optimistic(
         costs: (m + 1, S, A); thresholds: (m,).
         initial: start state or law, for `average_costs`.
         join: weight of the rare moves that join several recurrent classes.
+        method: "compiled", or "highs" for the linear program itself, which is slower and agrees.
 
     Returns:
         A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive
@@ -62,15 +76,158 @@ def solve_optimistic(
     Raises:
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.
     """
+    if method not in ("compiled", "highs"):
+        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled" or "highs"')
     intervals = Intervals.around(p_hat, radius)
-    nearest = intervals.nearest()
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
-    frame = CMDP(nearest, costs, thresholds, initial=initial)
+    frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial)
+    found = _by_columns(intervals, frame) if method == "compiled" else None
+    optimum, transitions = _by_program(intervals, frame) if found is None else found
+    believed = frame.replace(transitions=transitions)
+    scope = replace(Scope.of(believed), states=np.arange(frame.S), start=None)
+    return replace(scope.execute(optimum, join)[0], transitions=believed.transitions)
+
+
+@dataclass(frozen=True, eq=False)
+class OptimisticPolicy:
+    """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
+
+    policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
+    columns (n, 2, S) and way (S,): what the next call may start from.
+    """
+
+    feasible: bool
+    policy: Floats | None
+    value: float
+    multipliers: Floats
+    connected: bool
+    classes: int
+    gap: float
+    columns: Ints
+    way: Ints
+
+    @property
+    def fallback(self) -> bool:
+        """Whether the linear program had to solve it."""
+        return bool(np.isnan(self.gap))
+
+
+def best_optimistic(
+    p_hat: Floats,
+    radius: Floats,
+    costs: Floats,
+    thresholds: Floats,
+    *,
+    join: float,
+    columns: Ints | None = None,
+    way: Ints | None = None,
+) -> OptimisticPolicy:
+    """The fast way to an optimistic policy, for callers that plan often: no margin, no diagnosis, nothing checked.
+
+    p_hat (S, A, S), radius (S, A). A pure function of its arguments; columns and way: what an earlier answer of
+    the same size gave; they save most of the work and change the answer only where several are optimal.
+    """
+    from psconrl.planning import _believed_kernels as kernels
+    from psconrl.planning._master_kernels import VALUE
+    from psconrl.planning._optimistic_kernels import FAILED, INFEASIBLE, confidence_set, optimise
+
+    S, A, _ = p_hat.shape
+    center = p_hat.reshape(S * A, S)
+    columns = np.zeros((0, 2, S), dtype=np.int64) if columns is None else columns
+    way = np.full(S, -1, dtype=np.int64) if way is None else way
+    lower, upper = kernels.ends(center, radius.ravel())
+    within = confidence_set(lower, upper)
+    found = optimise(within, costs, thresholds, columns, VALUE)
+    size = max(1.0, float(np.ptp(costs)))
+    if found.status != FAILED:
+        used = found.basis[found.basis >= 0]
+        columns = np.stack([found.pool.actions[used], found.pool.orders[used]], axis=1)
+    if found.status == INFEASIBLE:
+        nothing = np.full(len(thresholds), np.nan)
+        return OptimisticPolicy(False, None, np.nan, nothing, True, 0, found.gap, columns, way)
+    if found.status != FAILED and found.gap <= PROVEN * size:
+        p = kernels.nearest(center, lower, upper)
+        mu = kernels.believed(within, costs, found.pool, found.basis, found.weights, lower, upper, p)
+        policy, connected, one, way = kernels.execute(mu, p, way)
+        gap = found.gap
+        classes = 1
+        if not one:
+            several = _executed(CMDP(p.reshape(S, A, S), costs, thresholds), mu, found.objective, found.prices, join)
+            policy, connected, classes = several.policy, several.connected, several.classes
+        return OptimisticPolicy(True, policy, found.objective, found.prices, connected, classes, gap, columns, way)
+    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method="highs")
+    return OptimisticPolicy(
+        solved.feasible,
+        solved.policy if solved.feasible else None,
+        solved.value,
+        solved.multipliers,
+        solved.connected,
+        solved.classes,
+        np.nan,
+        columns,
+        way,
+    )
+
+
+def _executed(believed: CMDP, mu: Floats, value: float, multipliers: Floats, join: float) -> Solution:
+    """The executable policy of an optimal occupancy that may have several recurrent classes."""
+    scope = replace(Scope.of(believed), states=np.arange(believed.S), start=None)
+    return scope.execute(Optimum(0.0, value, mu, None, multipliers), join)[0]
+
+
+def _by_columns(intervals: "Intervals", frame: CMDP) -> tuple[Optimum, Floats] | None:
+    """The optimum and the model believed in by generating columns; None if it could not be proven."""
+    from psconrl.planning import _believed_kernels as kernels
+    from psconrl.planning import _optimistic_kernels as columns
+    from psconrl.planning._master_kernels import MARGIN, VALUE
+
+    S, A, m = frame.S, frame.A, frame.m
+    lower, upper = intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S)
+    within = columns.confidence_set(lower, upper)
+    enough = PROVEN * max(1.0, float(np.ptp(frame.costs)))
+
+    def best(costs: Floats, tau: Floats, goal: int, start: Ints) -> columns.Optimum | None:
+        found = columns.optimise(within, costs, tau, start, goal)
+        return found if found.status == columns.OPTIMAL and found.gap <= enough else None
+
+    start = np.zeros((0, 2, S), dtype=np.int64)
+    margin = np.inf
+    cannot_hold: tuple[int, ...] = ()
+    found = None
+    if m:
+        found = best(frame.costs, frame.thresholds, MARGIN, start)
+        if found is None:
+            return None
+        margin = -found.objective
+        margin = 0.0 if -FEASIBLE <= margin < 0 else margin
+        used = found.basis[found.basis >= 0]
+        start = np.stack([found.pool.actions[used], found.pool.orders[used]], axis=1)
+    if margin < 0:
+        assert found is not None
+
+        def margin_of(tau: Floats) -> float:
+            limited = np.isfinite(tau)
+            safest = best(frame.costs[np.append(True, limited)], tau[limited], MARGIN, start)
+            return 0.0 if safest is None else -safest.objective
+
+        value, multipliers = np.nan, np.full(m, np.nan)
+        cannot_hold = conflict(found.prices, frame.thresholds, margin_of)
+    else:
+        found = best(frame.costs, frame.thresholds, VALUE, start)
+        if found is None:
+            return None
+        value, multipliers = found.objective, found.prices
+    p = frame.matrix.toarray()
+    mu = kernels.believed(within, frame.costs, found.pool, found.basis, found.weights, lower, upper, p)
+    return Optimum(margin, value, mu, None, multipliers, cannot_hold), p.reshape(S, A, S)
+
+
+def _by_program(intervals: "Intervals", frame: CMDP) -> tuple[Optimum, Floats]:
+    """The optimum and the model believed in by the linear program."""
     program = _program(intervals, frame.costs, frame.thresholds)
     margin, safest = largest_margin(program)
     vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
-    mu = _occupancy(vertex, frame)
-    believed = frame.replace(transitions=intervals.believed(mu, vertex.x[mu.size :], nearest))
+    mu = vertex.x[: frame.S * frame.A].reshape(frame.S, frame.A).clip(0.0)
     optimum = Optimum(
         margin,
         np.nan if margin < 0 else vertex.objective,
@@ -79,8 +236,7 @@ def solve_optimistic(
         np.full(frame.m, np.nan) if margin < 0 else (-vertex.row_duals[program.constraint_rows]).clip(0.0),
         program_conflict(program, margin, safest),
     )
-    scope = replace(Scope.of(believed), states=np.arange(frame.S), start=None)
-    return replace(scope.execute(optimum, join)[0], transitions=believed.transitions)
+    return optimum, intervals.believed(mu, vertex.x[mu.size :], frame.to_dense().transitions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +276,11 @@ class Intervals:
 
     def nearest(self) -> Floats:
         """The members (S, A, S) with the least Euclidean distance to the centre: clip(centre + shift)."""
-        low = np.full(self.center.shape[:2], -1.0) - np.abs(self.center).max()
-        high = -low
-        for _ in range(200):
-            shift = (low + high) / 2
-            short = np.clip(self.center + shift[:, :, np.newaxis], self.lower, self.upper).sum(axis=2) < 1
-            low, high = np.where(short, shift, low), np.where(short, high, shift)
-        p = np.clip(self.center + high[:, :, np.newaxis], self.lower, self.upper)
-        exact = np.abs(self.center.sum(axis=2) - 1) < 1e-12
-        p[exact] = np.clip(self.center, self.lower, self.upper)[exact]
-        return np.asarray(p / p.sum(axis=2, keepdims=True))
+        from psconrl.planning._believed_kernels import nearest
+
+        S = self.center.shape[2]
+        rows = (array.reshape(-1, S) for array in (self.center, self.lower, self.upper))
+        return nearest(*rows).reshape(self.center.shape)
 
     def believed(self, mu: Floats, w: Floats, otherwise: Floats) -> Floats:
         """The transitions q / mu = l + w / mu of the pairs that are used; those of `otherwise` elsewhere."""
@@ -145,10 +296,6 @@ class Intervals:
     def free(self) -> Bools:
         """The entries (S, A, S) that can vary."""
         return self.upper > self.lower
-
-
-def _occupancy(vertex: Vertex, frame: CMDP) -> Floats:
-    return vertex.x[: frame.S * frame.A].reshape(frame.S, frame.A).clip(0.0)
 
 
 def _program(intervals: Intervals, costs: Floats, thresholds: Floats) -> OccupancyProgram:
