@@ -15,6 +15,7 @@ import numpy as np
 
 import psconrl
 from psconrl import agents
+from psconrl.analysis.statistics import mean_interval
 
 HORIZONS = {"marsrover-4x4": 5_000, "marsrover-8x8": 20_000, "box": 500_000, "toy": 1_500, "queue": 50_000}
 
@@ -40,13 +41,6 @@ def one(job: tuple[str, str, int, int]) -> dict[str, Any]:
     }
 
 
-def interval(values: np.ndarray) -> tuple[float, float, float]:
-    rng = np.random.default_rng(np.random.SeedSequence(1))
-    means = rng.choice(values, (4000, len(values))).mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("env")
@@ -62,10 +56,9 @@ def main() -> None:
         for name in args.agents:
             rows = list(pool.map(one, [(args.env, name, horizon, seed) for seed in range(args.seeds)]))
             table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-            regret, violation = interval(table["regret"]), interval(table["violation"])
+            regret, violation = mean_interval(table["regret"]), mean_interval(table["violation"])
             print(
-                f"{name:10} regret {regret[0]:9.1f} [{regret[1]:.1f}, {regret[2]:.1f}]  "
-                f"violation {violation[0]:9.1f} [{violation[1]:.1f}, {violation[2]:.1f}]  "
+                f"{name:10} regret {regret}  violation {violation}  "
                 f"episodes {table['episodes'].mean():.0f}  infeasible {table['infeasible'].mean():.1f}  "
                 f"last fifth above optimum/threshold {np.round(table['excess'].mean(axis=0), 4)}  "
                 f"{table['seconds'].mean():.1f} s",
@@ -73,7 +66,7 @@ def main() -> None:
             )
             if args.out:
                 record = {"env": args.env, "agent": name, "horizon": horizon, "seeds": args.seeds}
-                record |= {"regret": regret, "violation": violation}
+                record |= {"regret": regret.as_json(), "violation": violation.as_json()}
                 record |= {key: table[key].mean(axis=0).tolist() for key in ("episodes", "infeasible", "excess")}
                 with args.out.open("a") as file:
                     file.write(json.dumps(record) + "\n")

@@ -3,8 +3,9 @@
 Names are imported when first used, so that `import psconrl` stays light.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from psconrl._lazy import attributes
 
 from psconrl.gymnasium_ids import register_when_loaded
 
@@ -62,15 +63,7 @@ _MODULES = ("agents", "environments", "planning", "structure")
 
 __all__ = [*_HOME, *_MODULES]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"psconrl.{name}")
-    if name in _HOME:
-        value = getattr(import_module(f"psconrl.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'psconrl' has no attribute {name!r}")
+__getattr__ = attributes(__name__, _HOME, _MODULES)
 
 
 def __dir__() -> list[str]:

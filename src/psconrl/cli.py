@@ -134,11 +134,11 @@ def run(
 
     A run that is already in the folder is not done again: after an interruption, give the same command.
     """
+    from psconrl.analysis.summary import summary
     from psconrl.experiments.progress import for_terminal
     from psconrl.experiments.runner import run_experiment
     from psconrl.experiments.spec import read_toml
     from psconrl.experiments.store import Store
-    from psconrl.experiments.summary import summary
 
     if file is not None:
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
@@ -213,8 +213,11 @@ def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder
 
 
 def _print_written(result: Reproduction) -> None:
-    for claim in result.claims:
-        print(f"{claim.verdict:24} {claim.text}")
+    from shutil import get_terminal_size
+
+    from psconrl.analysis.claims import as_text
+
+    print(as_text(result.claims, min(get_terminal_size().columns, 140)))
     for path in result.paths:
         print(path)
 

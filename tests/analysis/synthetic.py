@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.analysis.records import Group, group
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
@@ -75,6 +75,25 @@ def one_group(records: Sequence[RunRecord]) -> Group:
     return found
 
 
+def checkpoints(cell: Cell) -> Ints:
+    """The times at which a run of the cell is recorded."""
+    return cell.horizon // cell.checkpoints * np.arange(1, cell.checkpoints + 1)
+
+
+def curve_record(
+    cell: Cell, seed: int, cumulative: Floats, cumulative_excess: Floats | None = None, **changes: Any
+) -> RunRecord:
+    """A run of a cell given by its curves at the checkpoints."""
+    values: dict[str, Any] = {
+        "horizon": cell.horizon,
+        "grid": checkpoints(cell),
+        "cumulative": cumulative,
+        "cumulative_excess": np.zeros_like(cumulative) if cumulative_excess is None else cumulative_excess,
+        "episodes": episodes([0], cell.horizon),
+    }
+    return record(np.zeros((2, 1)), seed=seed, cell=cell, **values | changes)
+
+
 def cell_records(
     cell: Cell,
     runs: int,
@@ -88,23 +107,12 @@ def cell_records(
 ) -> list[RunRecord]:
     """Runs of a cell with constant average costs, a little different in each run."""
     found = []
-    spacing = cell.horizon // cell.checkpoints
-    grid = spacing * np.arange(1, cell.checkpoints + 1)
+    grid, level = checkpoints(cell), np.array([optimum, *thresholds])
+    changes: dict[str, Any] = {"optimum": optimum, "thresholds": thresholds}
+    if table is not None:
+        changes["episodes"] = table
     for seed in range(runs):
         rate = np.array([c0, c1]) + spread * (seed - (runs - 1) / 2)
-        level = np.array([optimum, *thresholds])
-        found.append(
-            record(
-                np.zeros((2, 1)),
-                seed=seed,
-                cell=cell,
-                optimum=optimum,
-                thresholds=thresholds,
-                horizon=cell.horizon,
-                grid=grid,
-                cumulative=np.outer(rate, grid),
-                cumulative_excess=np.outer(np.maximum(rate - level, 0), grid),
-                episodes=episodes([0], cell.horizon) if table is None else table,
-            )
-        )
+        excess = np.outer(np.maximum(rate - level, 0), grid)
+        found.append(curve_record(cell, seed, np.outer(rate, grid), excess, **changes))
     return found

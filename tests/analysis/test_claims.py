@@ -4,20 +4,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl.analysis import bounds
+from psconrl.analysis import bounds, references
 from psconrl.analysis.claims import (
     FEWEST,
-    HEADER,
+    VERDICTS,
     Claim,
     Scale,
     as_json,
     as_markdown,
-    as_rows,
+    as_short_markdown,
+    as_text,
     cautious,
     claims,
     counts,
     decide,
 )
+from psconrl.analysis.claims_experiments import stuck_share
 from psconrl.analysis.records import Group, group
 from psconrl.analysis.table import BOUNDS
 from psconrl.analysis.table import as_markdown as table_markdown
@@ -25,13 +27,13 @@ from psconrl.analysis.table import rows as table_rows
 from psconrl.experiments.presets import find
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
-from tests.analysis.synthetic import cell_records, episodes, record
+from tests.analysis.synthetic import cell_records, checkpoints, curve_record, episodes, record
 
 OPTIMA = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
 
 
-def preset_cells(name: str) -> dict[tuple[str, str], Cell]:
-    experiment = find(name).experiment(quick=True)
+def preset_cells(name: str, quick: bool = True) -> dict[tuple[str, str], Cell]:
+    experiment = find(name).experiment(quick)
     assert experiment is not None
     return {(cell.env, cell.agent): cell for cell in experiment.cells}
 
@@ -98,26 +100,11 @@ def test_held_only_as_plotted() -> None:
     cell = preset_cells("figure-1")["marsrover-8x8", "ConRL"]
     kept = [r for r in rows_of if r.cell != cell.id]
     J, tau = OPTIMA["marsrover-8x8"]
-    T = cell.horizon
-    step = T // cell.checkpoints
-    grid = step * np.arange(1, cell.checkpoints + 1)
-    half = np.where(grid <= T / 2, J - 0.05, J + 0.05) * step
+    grid = checkpoints(cell)
+    half = np.where(grid <= cell.horizon / 2, J - 0.05, J + 0.05) * grid[0]
     for seed in range(6):
         cumulative = np.stack([np.cumsum(half) + (seed - 2.5), tau * grid])
-        kept += [
-            record(
-                np.zeros((2, 1)),
-                seed=seed,
-                cell=cell,
-                optimum=J,
-                thresholds=[tau],
-                grid=grid,
-                horizon=T,
-                cumulative=cumulative,
-                cumulative_excess=np.zeros_like(cumulative),
-                episodes=episodes([0], T),
-            )
-        ]
+        kept.append(curve_record(cell, seed, cumulative, optimum=J, thresholds=[tau]))
     row = verdicts(kept)["order/regret/marsrover-8x8/ConRL"]
     assert row.verdict == "held only as plotted"
     assert "signed, PSConRL and ConRL cannot be told apart" in row.note
@@ -135,6 +122,15 @@ def test_box() -> None:
     assert rows["quickly/box/PSConRL"].verdict == "not exercised"
     assert "more than half" in rows["quickly/box/PSConRL"].note
     assert "(reduced)" in rows["stuck/box/ConRL"].scale.text
+
+
+def test_stuck_is_less_than_half_of_the_way_from_safe_to_optimal_in_every_cost() -> None:
+    levels = references.levels("box")
+    way = levels.optimal - levels.safe
+    shares = [0.0, 0.4, 0.6, 1.0]
+    assert [stuck_share((levels.safe + x * way)[np.newaxis], levels) for x in shares] == [1, 1, 0, 0]
+    # Who does nothing at all spends as little as the safe policy, but gets nowhere.
+    assert stuck_share(np.array([[1.0, 0.0]]), levels) == 0
 
 
 def test_convergence_and_feasibility_fail_beyond_their_margins() -> None:
@@ -164,9 +160,17 @@ def test_feasibility_by_the_growth_of_infeasible_steps() -> None:
     )
     assert rows["feasibility/toy"].verdict == "did not hold"
     assert rows["feasibility/garnet"].verdict == "held"
+    assert rows["feasibility/garnet"].numbers["last"] == 60
     grids = rows["feasibility/box"]
     assert grids.verdict == "not exercised"
     assert "never needed" in grids.note
+
+
+def test_infeasible_samples_that_come_late_are_no_success() -> None:
+    cell = preset_cells("feasibility")["toy", "PSConRL"]
+    late = episodes([0, cell.horizon // 2], cell.horizon, [True, False])
+    row = verdicts(cell_records(cell, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=late))["feasibility/toy"]
+    assert row.verdict == "did not hold"
 
 
 def test_the_number_of_episodes() -> None:
@@ -180,30 +184,18 @@ def test_the_number_of_episodes() -> None:
 def bayesian(power: float) -> list[RunRecord]:
     """Draws whose pseudo-regret and violation grow like a power of time."""
     cell = preset_cells("bayesian")["dirichlet", "PSConRL"]
-    T, step = cell.horizon, cell.horizon // cell.checkpoints
-    grid = step * np.arange(1, cell.checkpoints + 1)
+    grid = checkpoints(cell)
     found = []
     for seed in range(6):
         total = (1 + 0.1 * seed) * grid**power
-        rate = np.diff(total, prepend=0) / step
-        table = episodes([0, *grid[:-1].tolist()], T, averages=np.stack([0.5 + rate, np.full(len(grid), 0.2)], axis=1))
+        rate = np.diff(total, prepend=0) / grid[0]
+        averages = np.stack([0.5 + rate, np.full(len(grid), 0.2)], axis=1)
+        table = episodes([0, *grid[:-1].tolist()], cell.horizon, averages=averages)
         table["value"] = 0.5 + 0.01 * (-1) ** seed
         cumulative = np.stack([0.5 * grid + total, 0.2 * grid + total])
-        found.append(
-            record(
-                np.zeros((2, 1)),
-                seed=seed,
-                cell=cell,
-                horizon=T,
-                grid=grid,
-                cumulative=cumulative,
-                cumulative_excess=np.outer([0.2, 0.1], grid),
-                episodes=table,
-                env_options=dict(cell.env_options) | {"draw": seed},
-                states=10,
-                actions=3,
-            )
-        )
+        changes = {"env_options": dict(cell.env_options) | {"draw": seed}, "states": 10, "actions": 3}
+        excess = np.outer([0.2, 0.1], grid)
+        found.append(curve_record(cell, seed, cumulative, excess, episodes=table, **changes))
     return found
 
 
@@ -227,7 +219,7 @@ def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pyte
     assert verdicts(bayesian(0.9))["theorem/constants/dirichlet"].verdict == "did not hold"
 
 
-def test_tractable_by_seconds_per_plan() -> None:
+def test_tractable_by_seconds_per_plan_of_shorter_runs() -> None:
     runs, timings = [], {}
     for (env, _), cell in preset_cells("tractable").items():
         table = episodes(list(range(0, cell.horizon, 10)), cell.horizon)
@@ -235,20 +227,39 @@ def test_tractable_by_seconds_per_plan() -> None:
         timings[runs[-1].identity] = (0.1 if env == "box" else 1000.0) * len(table)
     rows = verdicts(runs, timings)
     assert rows["intractable/marsrover-8x8"].verdict == "held"
-    assert rows["intractable/box"].verdict == "did not hold"
-    assert "minutes per run" in rows["intractable/box"].note
+    failed = rows["intractable/box"]
+    assert failed.verdict == "did not hold"
+    assert "(reduced)" in failed.scale.text
+    assert failed.brief.endswith("minutes per run")
     assert verdicts(runs)["intractable/box"].verdict == "not exercised"
+
+
+def test_tractable_by_the_seconds_of_runs_of_the_papers_length() -> None:
+    cell = preset_cells("tractable", quick=False)["marsrover-8x8", "UCRL-CMDP"]
+    runs = cell_records(cell, 30, 0.95, 0.1, optimum=0.938, thresholds=[0.1])
+    row = verdicts(runs, {run.identity: 7200.0 for run in runs})["intractable/marsrover-8x8"]
+    assert row.verdict == "did not hold"
+    assert row.measured.startswith("30 of 30 runs completed, 2 hours each")
+    assert row.scale.text == "T = 20,000, 30 runs"
+    row = verdicts(runs[:3], {run.identity: 200_000.0 for run in runs})["intractable/marsrover-8x8"]
+    assert row.verdict == "held"
+    assert row.measured.startswith("3 of 30 runs completed, 2.3 days each")
 
 
 def test_outputs() -> None:
     rows = claims(group(figure_1({})))
-    text = as_markdown(rows)
+    text = as_markdown(rows, {"Date": "today"})
     assert text.count("\n| ") == len(rows) + 1
+    assert "- Date: today\n" in text
+    assert as_short_markdown(rows).count("\n| ") == len(rows) + 1
     document = json.loads(as_json(rows))
     assert len(document["claims"]) == len(rows)
     assert document["counts"] == counts(rows)
     assert sum(counts(rows).values()) == len(rows)
-    assert all(len(row) == len(HEADER) for row in as_rows(rows))
+    for width in (60, 120):
+        lines = as_text(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert sum(line.startswith(VERDICTS) for line in lines) == len(rows)
 
 
 def test_table_1() -> None:

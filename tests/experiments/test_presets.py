@@ -39,7 +39,7 @@ def test_figure_1_has_the_papers_sizes() -> None:
         for env, T, runs in (("marsrover-4x4", 5_000, 100), ("marsrover-8x8", 20_000, 30), ("box", 500_000, 30))
         for agent in ("PSConRL", "ConRL", "C-UCRL")
     }
-    assert cells == expected | {("marsrover-4x4", "UCRL-CMDP"): (5_000, 10)}
+    assert cells == expected | {("marsrover-4x4", "UCRL-CMDP"): (5_000, 100)}
     for cell in found.cells:
         assert cell.settings == settings(cell.agent, cell.env)
         assert cell.costs == "estimated"
@@ -104,8 +104,15 @@ def test_bonus_covers_scales_and_the_published_bonus() -> None:
 
 
 def test_table_1_has_every_algorithm_of_the_paper() -> None:
-    agents = [cell.agent for cell in experiment("table-1").cells]
-    assert agents == ["C-UCRL", "UCRL-CMDP", "FHA", "CMDP-PSRL", "PSConRL"]
+    found = experiment("table-1")
+    assert [cell.agent for cell in found.cells] == ["C-UCRL", "UCRL-CMDP", "FHA", "CMDP-PSRL", "PSConRL"]
+    assert found.seeds == (100, 30, 30, 100, 100)
+
+
+def test_tractable_is_the_papers_scale_beyond_the_smallest_grid() -> None:
+    found = experiment("tractable")
+    cells = [(c.env, c.agent, c.horizon, n) for c, n in zip(found.cells, found.seeds, strict=True)]
+    assert cells == [("marsrover-8x8", "UCRL-CMDP", 20_000, 30), ("box", "UCRL-CMDP", 500_000, 30)]
 
 
 def test_environments_runs_nothing() -> None:

@@ -1,7 +1,8 @@
 """Every algorithm of the paper behind one contract; one file each, named as its paper names it."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from psconrl._lazy import attributes
 
 if TYPE_CHECKING:
     from psconrl.agents.c_ucrl import CUCRL as CUCRL
@@ -42,8 +43,4 @@ _HOME = {
 
 __all__ = list(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"psconrl.agents.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'psconrl.agents' has no attribute {name!r}")
+__getattr__ = attributes(__name__, _HOME)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.selection import Selected
 from psconrl.analysis.statistics import Interval
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
@@ -21,6 +22,7 @@ VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold",
 FEWEST = 5
 """Fewer runs than this give no interval worth the name, so they decide nothing."""
 
+SHORT_HEADER = ("Claim", "Verdict", "Measured")
 HEADER = ("Claim", "Where", "Test", "Measured", "Scale", "Verdict", "What happened")
 
 
@@ -41,8 +43,8 @@ class Claim:
 
     Attributes:
         key: a stable name. text: what the paper says. where: in which part of it.
-        test: what decides, with its threshold. measured: the numbers, for people. numbers: the same as JSON values.
-        scale: horizon and runs, and whether they are fewer than the paper's.
+        test: what decides, with its threshold. measured: the numbers, for people; brief: the one that decides.
+        numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
         note: what happened, where the claim failed or could not be decided.
     """
 
@@ -55,19 +57,64 @@ class Claim:
     note: str = ""
     scale: Scale = Scale()
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    brief: str = "-"
 
     @property
     def row(self) -> tuple[str, ...]:
         """The cells of a table, in the order of HEADER."""
         return (self.text, self.where, self.test, self.measured, self.scale.text, self.verdict, self.note)
 
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The cells of the short table, in the order of SHORT_HEADER."""
+        return (self.text, self.verdict, self.brief)
+
     def as_json(self) -> dict[str, Any]:
         """The row as JSON values."""
-        names = ("key", "text", "where", "test", "measured", "verdict", "note")
+        names = ("key", "text", "where", "test", "measured", "brief", "verdict", "note")
         return {name: getattr(self, name) for name in names} | {
             "scale": self.scale.text,
             "numbers": dict(self.numbers),
         }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the paper says and how it is tested, before anything is measured; attributes as of `Claim`."""
+
+    key: str
+    text: str
+    where: str
+    test: str
+
+    def tested(
+        self,
+        signed: bool,
+        plotted: bool | None = None,
+        *,
+        measured: str,
+        brief: str,
+        note: str,
+        scale: Scale,
+        numbers: Mapping[str, Any],
+    ) -> Claim:
+        """The row of a claim whose test held or not, for the signed and maybe for the plotted quantity.
+
+        note: what happened instead; left out where all tests held.
+        """
+        kept = "" if signed and plotted in (True, None) else note
+        return self._row(measured, decide(signed, plotted), kept, scale, numbers, brief)
+
+    def unexercised(self, measured: str, why: str, scale: Scale, numbers: Mapping[str, Any], brief: str) -> Claim:
+        """The row of a claim whose premise never arose in the runs."""
+        return self._row(measured, "not exercised", why, scale, numbers, brief)
+
+    def undecided(self, why: str = "there are no stored runs of it") -> Claim:
+        """The row of a claim that there are no runs for."""
+        return self._row("nothing", "not exercised", why)
+
+    def _row(self, *values: Any) -> Claim:
+        return Claim(self.key, self.text, self.where, self.test, *values)
 
 
 def claims(groups: Groups) -> list[Claim]:
@@ -99,39 +146,52 @@ def decide(signed: bool, plotted: bool | None = None) -> Verdict:
     return "held only as plotted" if plotted else "did not hold"
 
 
-def missing(key: str, text: str, where: str, test: str, why: str = "there are no stored runs of it") -> Claim:
-    """The row of a claim that cannot be decided."""
-    return Claim(key, text, where, test, "nothing", "not exercised", why)
+def summary(rows: Sequence[Claim]) -> str:
+    """How many claims there are, and how many of each verdict."""
+    return f"{len(rows)} claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts(rows).items()) + "."
 
 
-def as_markdown(rows: Sequence[Claim]) -> str:
-    """The rows as a Markdown table, with the counts of verdicts above it."""
-    summary = ", ".join(f"{n} {verdict}" for verdict, n in counts(rows).items())
+def as_markdown(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
+    """The rows as a Markdown table; above it the counts of verdicts, and when and with what it was made."""
     lines = [
         "# The paper's claims, tested",
         "",
-        f"{len(rows)} claims: {summary}.",
+        *(f"- {name}: {value}" for name, value in (made or {}).items()),
+        *([""] if made else []),
+        summary(rows),
         "",
         "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed",
         "violation sum_t (c_i - tau_i). As plotted: positive part of the moving average's excess, summed in each run.",
         "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
         "",
-        "| " + " | ".join(HEADER) + " |",
-        "|" + "---|" * len(HEADER),
+        *_table(HEADER, [row.row for row in rows]),
     ]
-    lines += ["| " + " | ".join(_escaped(cell) for cell in row.row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def as_json(rows: Sequence[Claim]) -> str:
+def as_short_markdown(rows: Sequence[Claim]) -> str:
+    """One line for each claim: what it says, the verdict and the number that decided."""
+    return "\n".join([summary(rows), "", *_table(SHORT_HEADER, [row.short for row in rows])]) + "\n"
+
+
+def as_json(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
     """The rows as a JSON document."""
-    document = {"counts": counts(rows), "claims": [row.as_json() for row in rows]}
+    document = {"made": dict(made or {}), "counts": counts(rows), "claims": [row.as_json() for row in rows]}
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def as_rows(rows: Sequence[Claim]) -> list[tuple[str, ...]]:
-    """The cells of all rows, in the order of HEADER, for a table on the screen."""
-    return [row.row for row in rows]
+def as_text(rows: Sequence[Claim], width: int = 80) -> str:
+    """Verdict, claim and number of each row for a screen of so many columns, and what happened where it failed."""
+    from textwrap import fill, wrap
+
+    first = max(map(len, VERDICTS)) + 2
+    lines = []
+    for row in rows:
+        said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
+        if row.note and row.verdict != "not exercised":
+            said += f". {row.note}"
+        lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))
+    return "\n".join([*lines, "", fill(summary(rows), width)])
 
 
 def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
@@ -146,6 +206,17 @@ def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | No
     text = f"T = {T:,}, {R} run{'s' if R > 1 else ''}"
     reduced = (horizon is not None and horizon > T) or (runs is not None and runs > R)
     return Scale(text + (" (reduced)" if reduced else ""), R)
+
+
+def scale_of_one(selected: Selected) -> Scale:
+    """Horizon and runs of one cell, against those of its preset."""
+    return scale_of([selected.group], selected.horizon, selected.runs)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
 
 
 def _escaped(cell: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.analysis import bounds, curves, references
-from psconrl.analysis.claims import EXACT, Claim, Scale, decide, intervals_json, missing, scale_of
+from psconrl.analysis.claims import EXACT, Claim, Scale, Statement, intervals_json, scale_of_one
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.references import MIXTURES, Structure
 from psconrl.analysis.selection import Selected, by_agent, select
@@ -39,116 +39,109 @@ def claims(groups: Groups) -> list[Claim]:
         _episodes(groups),
         *_theorem(groups),
         *_feasible_after(groups),
-        _premise(structures, groups),
+        _premise(structures),
     ]
 
 
 def _hitting_bound(structures: dict[str, Structure]) -> Claim:
     small, smaller = MIXTURES
     grown = {env: s.mixed_hitting[1] / s.mixed_hitting[0] for env, s in structures.items()}
-    holds = all(ratio < TENFOLD for ratio in grown.values())
-    measured = "; ".join(
-        f"{env}: {number(s.mixed_hitting[0])}, then {number(s.mixed_hitting[1])}" for env, s in structures.items()
-    )
-    note = (
-        ""
-        if holds
-        else (
-            "Policies that leave a part of the model ever more seldom have finite hitting times without a common "
-            "bound, so t_hit is infinite; the diameters "
-            + ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
-            + " are finite and stand for H below."
-        )
-    )
-    return Claim(
+    diameters = ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
+    return Statement(
         "assumption/hitting",
         "A finite H bounds the hitting times of all policies for which they are finite",
         "Section 2, Assumption 1",
         f"worst hitting time of the optimal policy mixed with {small:g}, then {smaller:g} of uniform grows less than "
         f"{TENFOLD:g} times",
-        measured,
-        decide(holds),
-        note,
-        EXACT,
-        {env: {"hitting": list(s.mixed_hitting), "diameter": s.diameter} for env, s in structures.items()},
+    ).tested(
+        all(ratio < TENFOLD for ratio in grown.values()),
+        measured="; ".join(
+            f"{env}: {number(s.mixed_hitting[0])}, then {number(s.mixed_hitting[1])}" for env, s in structures.items()
+        ),
+        brief=f"grows at least {number(round(min(grown.values())))} times",
+        note="Policies that leave a part of the model ever more seldom have finite hitting times without a common "
+        f"bound, so t_hit is infinite; the diameters {diameters} are finite and stand for H below.",
+        scale=EXACT,
+        numbers={env: {"hitting": list(s.mixed_hitting), "diameter": s.diameter} for env, s in structures.items()},
     )
 
 
 def _slater(structures: dict[str, Structure]) -> Claim:
     margins = {env: s.margin for env, s in structures.items()}
-    holds = all(margin > 0 for margin in margins.values())
-    measured = "; ".join(f"{env}: {number(margin)}" for env, margin in margins.items())
-    note = "" if holds else "Some environment has no strictly feasible policy."
-    return Claim(
+    return Statement(
         "assumption/slater",
         "A strictly feasible policy exists",
         "Assumption 2",
         "Slater margin > 0 in every environment",
-        measured,
-        decide(holds),
-        note,
-        EXACT,
-        margins,
+    ).tested(
+        all(margin > 0 for margin in margins.values()),
+        measured="; ".join(f"{env}: {number(margin)}" for env, margin in margins.items()),
+        brief=f"margin {number(min(margins.values()))} at least",
+        note="Some environment has no strictly feasible policy.",
+        scale=EXACT,
+        numbers=margins,
     )
 
 
 def _mixture(structures: dict[str, Structure]) -> Claim:
-    holds = all(s.randomised > 0 and s.binding for s in structures.values())
-    measured = "; ".join(f"{env}: {s.randomised} state randomises" for env, s in structures.items())
-    note = "" if holds else "In some environment the optimal policy is deterministic, or the constraint does not bind."
-    return Claim(
+    states = {env: s.randomised for env, s in structures.items()}
+    return Statement(
         "environments/mixture",
         "With constraints the optimal policy mixes the fast and the safe way",
         "Appendix B",
         "the constraint binds and the optimal policy randomises in a state that it visits, in every environment",
-        measured,
-        decide(holds),
-        note,
-        EXACT,
-        {env: s.randomised for env, s in structures.items()},
+    ).tested(
+        all(s.randomised > 0 and s.binding for s in structures.values()),
+        measured="; ".join(f"{env}: randomises in {n} state{'s' if n > 1 else ''}" for env, n in states.items()),
+        brief=f"in {min(states.values())} state at least",
+        note="In some environment the optimal policy is deterministic, or the constraint does not bind.",
+        scale=EXACT,
+        numbers=states,
     )
 
 
 def _cover(structures: dict[str, Structure]) -> list[Claim]:
     return [
-        Claim(
+        Statement(
             f"lemma/cover/{env}",
             f"{env}: hitting and cover times of the uniform policy are finite",
             "Lemma on hitting and cover times",
             "communicating; largest expected hitting time and Matthews' bound on the cover time finite",
-            f"hitting {number(s.uniform_hitting)}, cover at most {number(s.uniform_cover)}; "
+        ).tested(
+            bool(s.communicating and np.isfinite([s.uniform_hitting, s.uniform_cover]).all()),
+            measured=f"hitting {number(s.uniform_hitting)}, cover at most {number(s.uniform_cover)}; "
             f"diameter {number(s.diameter)}",
-            decide(bool(s.communicating and np.isfinite([s.uniform_hitting, s.uniform_cover]).all())),
-            "" if s.communicating else "The model is not communicating.",
-            EXACT,
-            {"hitting": s.uniform_hitting, "cover": s.uniform_cover, "diameter": s.diameter},
+            brief=f"{number(s.uniform_hitting)} and {number(s.uniform_cover)}",
+            note="The model is not communicating.",
+            scale=EXACT,
+            numbers={"hitting": s.uniform_hitting, "cover": s.uniform_cover, "diameter": s.diameter},
         )
         for env, s in structures.items()
     ]
 
 
 def _posterior(groups: Groups) -> Claim:
-    key, where = "lemma/posterior", "Posterior sampling lemma"
-    text = "At the start of an episode the sampled and the true model have the same law"
-    numbers = " and ".join(map(str, EPISODES))
-    test = f"mean optimal value of the sampled minus that of the true model, episodes {numbers}: intervals hold 0"
+    episodes = " and ".join(map(str, EPISODES))
+    statement = Statement(
+        "lemma/posterior",
+        "At the start of an episode the sampled and the true model have the same law",
+        "Posterior sampling lemma",
+        f"mean optimal value of the sampled minus that of the true model, episodes {episodes}: intervals hold 0",
+    )
     found = select("bayesian", groups)
     if not found:
-        return missing(key, text, where, test)
-    group = found[0].group
-    gaps = {f"episode {k}": _value_gap(group, k) for k in EPISODES}
-    holds = all(gap.low <= 0 <= gap.high for gap in gaps.values())
+        return statement.undecided()
+    gaps = {f"episode {k}": _value_gap(found[0].group, k) for k in EPISODES}
     measured = "; ".join(f"{name}: {gap}" for name, gap in gaps.items())
-    note = (
-        ""
-        if holds
-        else (
-            f"The means differ: {measured}. Models with too small a margin are discarded when nature draws, "
-            "and infeasible samples have no value, so the two laws are not quite the same."
-        )
+    return statement.tested(
+        all(gap.low <= 0 <= gap.high for gap in gaps.values()),
+        measured=measured,
+        brief=" and ".join(number(gap.mean) for gap in gaps.values()),
+        note=f"The means differ: {measured}. Models with too small a margin are discarded when nature draws, "
+        "and infeasible samples have no value, so the two laws are not quite the same.",
+        scale=scale_of_one(found[0]),
+        numbers=intervals_json(gaps),
     )
-    scale = scale_of([group], found[0].horizon, found[0].runs)
-    return Claim(key, text, where, test, measured, decide(holds), note, scale, intervals_json(gaps))
 
 
 def _value_gap(group: Group, k: int) -> Interval:
@@ -159,67 +152,72 @@ def _value_gap(group: Group, k: int) -> Interval:
 
 
 def _episodes(groups: Groups) -> Claim:
-    key, where = "lemma/episodes", "Section 4, from Ouyang et al."
-    text = "The number of episodes is at most sqrt(2 S A T log T)"
-    test = "K_t <= sqrt(2 S A t log2 t) at every checkpoint of every run of PSConRL"
+    statement = Statement(
+        "lemma/episodes",
+        "The number of episodes is at most sqrt(2 S A T log T)",
+        "Section 4, from Ouyang et al.",
+        "K_t <= sqrt(2 S A t log2 t) at every checkpoint of every run of PSConRL",
+    )
     found = [group for group in groups.values() if group.agent == HERO]
     if not found:
-        return missing(key, text, where, test)
+        return statement.undecided()
     ratios = {g.cell: float((curves.episodes_begun(g) / bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found}
     worst = max(found, key=lambda g: ratios[g.cell])
-    holds = ratios[worst.cell] <= 1
-    measured = (
-        f"largest share of the bound {number(ratios[worst.cell])} ({worst.label}), {sum(g.runs for g in found)} runs"
+    share, runs = number(ratios[worst.cell]), sum(g.runs for g in found)
+    longest = max(g.horizon for g in found)
+    return statement.tested(
+        ratios[worst.cell] <= 1,
+        measured=f"largest share of the bound {share} ({worst.label})",
+        brief=f"{share} of the bound",
+        note=f"The bound is exceeded in {worst.label}.",
+        scale=Scale(f"T up to {longest:,}, {runs} runs"),
+        numbers={g.label: ratios[g.cell] for g in found},
     )
-    note = "" if holds else f"The bound is exceeded in {worst.label}."
-    numbers = {g.label: ratios[g.cell] for g in found}
-    return Claim(key, text, where, test, measured, decide(holds), note, Scale(scale_of(found).text), numbers)
 
 
 def _theorem(groups: Groups) -> list[Claim]:
-    rows: list[Claim] = []
     found = select("bayesian", groups)
     gridworlds = [f for (_, agent), f in by_agent("figure-1", groups).items() if agent == HERO]
-    where = "Theorem 1"
+    rows = [row(selected) for selected in found for row in (_printed, _signed, _constants)]
     if not found:
-        for name in ("printed", "signed", "constants"):
-            rows.append(missing(f"theorem/{name}", _THEOREM[name], where, _TESTS[name]))
-    for selected in found:
-        rows += [_printed(selected), _signed(selected), _constants(selected)]
-    rows += [_printed(selected) for selected in gridworlds]
-    return rows
+        rows = [_theorem_statement(name).undecided() for name in _THEOREM]
+    return rows + [_printed(selected) for selected in gridworlds]
 
 
 _THEOREM = {
-    "printed": "BR_+, the positive part of every step, grows like sqrt(T) for every cost",
-    "signed": "Regret and violation, signed, grow like sqrt(T)",
-    "constants": "Regret and violation stay below the bound with the constants of the proof, the diameter for H",
+    "printed": (
+        "BR_+, the positive part of every step, grows like sqrt(T) for every cost",
+        f"growth exponent of the mean from T / 10 to T at most {SQUARE_ROOT:g}, for every cost",
+    ),
+    "signed": (
+        "Regret and violation, signed, grow like sqrt(T)",
+        f"growth exponent of pseudo-regret and each signed violation from T / 10 to T at most {SQUARE_ROOT:g}",
+    ),
+    "constants": (
+        "Regret and violation stay below the bound with the constants of the proof, the diameter for H",
+        "mean signed regret and violation at most (D + 1) sqrt(2 S A t log2 t) + 49 D S sqrt(A t log(A t)) + "
+        "D (log S + 2) sqrt(t) + 1, at every checkpoint at which this is less than t",
+    ),
 }
-_TESTS = {
-    "printed": f"growth exponent of the mean from T / 10 to T at most {SQUARE_ROOT:g}, for every cost",
-    "signed": f"growth exponent of pseudo-regret and each signed violation from T / 10 to T at most {SQUARE_ROOT:g}",
-    "constants": "mean signed regret and violation at most (D + 1) sqrt(2 S A t log2 t) + 49 D S sqrt(A t log(A t)) + "
-    "D (log S + 2) sqrt(t) + 1, at every checkpoint at which this is less than t",
-}
+
+
+def _theorem_statement(name: str, env: str = "") -> Statement:
+    text, test = _THEOREM[name]
+    key, said = (f"theorem/{name}/{env}", f"{env}: {text}") if env else (f"theorem/{name}", text)
+    return Statement(key, said, "Theorem 1, its proof" if name == "constants" else "Theorem 1", test)
 
 
 def _printed(selected: Selected) -> Claim:
     group = selected.group
     sums = curves.positive_parts(group)
     exponents = {f"c_{i}": growth_exponent(group.grid, sums[:, i]) for i in range(group.m + 1)}
-    holds = all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values())
-    measured = "; ".join(f"{name}: exponent {e}" for name, e in exponents.items())
-    note = "" if holds else "Per-step positive parts grow linearly, as they do for the optimal policy itself."
-    return Claim(
-        f"theorem/printed/{group.env}",
-        f"{group.env}: {_THEOREM['printed']}",
-        "Theorem 1",
-        _TESTS["printed"],
-        measured,
-        decide(holds),
-        note,
-        scale_of([group], selected.horizon, selected.runs),
-        intervals_json(exponents),
+    return _theorem_statement("printed", group.env).tested(
+        all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
+        measured="; ".join(f"{name}: exponent {e}" for name, e in exponents.items()),
+        brief=_largest(exponents),
+        note="Per-step positive parts grow linearly, as they do for the optimal policy itself.",
+        scale=scale_of_one(selected),
+        numbers=intervals_json(exponents),
     )
 
 
@@ -230,23 +228,14 @@ def _signed(selected: Selected) -> Claim:
     exponents = {name: growth_exponent(group.grid, q) for name, q in quantities.items()}
     totals = {name: mean_interval(q[:, -1]) for name, q in quantities.items()}
     totals["regret"] = mean_interval(curves.regret(group)[:, -1])
-    holds = all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values())
     measured = "; ".join(f"{name}: {totals[name]}, exponent {e}" for name, e in exponents.items())
-    measured += f"; signed regret: {totals['regret']}"
-    note = "" if holds else f"Some exponent exceeds {SQUARE_ROOT:g}."
-    numbers = {"exponents": intervals_json(exponents), "totals": intervals_json(totals)}
-    scale = scale_of([group], selected.horizon, selected.runs)
-    text = f"{group.env}: {_THEOREM['signed']}"
-    return Claim(
-        f"theorem/signed/{group.env}",
-        text,
-        "Theorem 1",
-        _TESTS["signed"],
-        measured,
-        decide(holds),
-        note,
-        scale,
-        numbers,
+    return _theorem_statement("signed", group.env).tested(
+        all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
+        measured=f"{measured}; signed regret: {totals['regret']}",
+        brief=_largest(exponents),
+        note=f"Some exponent exceeds {SQUARE_ROOT:g}.",
+        scale=scale_of_one(selected),
+        numbers={"exponents": intervals_json(exponents), "totals": intervals_json(totals)},
     )
 
 
@@ -261,76 +250,83 @@ def _constants(selected: Selected) -> Claim:
     informative = bound < group.grid
     mean = curves.signed(group).mean(axis=0)
     measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}), costs of a run at most {group.horizon:,}"
-    if informative.any():
-        holds = bool((mean[:, informative] <= bound[informative]).all())
-        verdict, note = decide(holds), "" if holds else "A mean curve lies above the bound."
-    else:
-        verdict, note = "not exercised", "The bound exceeds t at every checkpoint, and no run of costs in [0, 1] can."
-    scale = scale_of([group], selected.horizon, selected.runs)
-    text = f"{group.env}: {_THEOREM['constants']}"
+    brief = f"bound {number(bound[-1])}, T = {group.horizon:,}"
     numbers = {"bound": float(bound[-1]), "diameter": D, "largest": float(mean[:, -1].max())}
-    return Claim(
-        f"theorem/constants/{group.env}",
-        text,
-        "Theorem 1, its proof",
-        _TESTS["constants"],
-        measured,
-        verdict,
-        note,
-        scale,
-        numbers,
+    statement, scale = _theorem_statement("constants", group.env), scale_of_one(selected)
+    if not informative.any():
+        why = "The bound exceeds t at every checkpoint, and no run of costs in [0, 1] can."
+        return statement.unexercised(measured, why, scale, numbers, brief)
+    return statement.tested(
+        bool((mean[:, informative] <= bound[informative]).all()),
+        measured=measured,
+        brief=brief,
+        note="A mean curve lies above the bound.",
+        scale=scale,
+        numbers=numbers,
     )
 
 
 def _feasible_after(groups: Groups) -> list[Claim]:
-    where = "Section 3, feasibility lemma"
-    test = f"growth exponent of the mean number of steps in infeasible episodes, T / 10 to T, at most {SQUARE_ROOT:g}"
     found = select("feasibility", groups)
-    rows = []
-    if not found:
-        rows.append(missing("feasibility", "Sampled models are feasible after O(sqrt(T)) steps", where, test))
+    rows = [] if found else [_feasibility_statement().undecided()]
     found += [f for (_, agent), f in by_agent("figure-1", groups).items() if agent == HERO]
-    for selected in found:
-        group = selected.group
-        key, text = f"feasibility/{group.env}", f"{group.env}: sampled models are feasible after O(sqrt(T)) steps"
-        scale = scale_of([group], selected.horizon, selected.runs)
-        steps = curves.infeasible_steps(group)
-        total = mean_interval(steps[:, -1])
-        if not steps.any():
-            note = "No sampled model was infeasible in any run, so the lemma is never needed."
-            numbers = intervals_json({"steps": total})
-            rows.append(Claim(key, text, where, test, "0 infeasible steps", "not exercised", note, scale, numbers))
-            continue
-        exponent = growth_exponent(group.grid, steps)
-        holds = exponent.mean <= SQUARE_ROOT
-        measured = f"{total} infeasible steps, exponent {exponent}; margin {number(float(group.margin.min()))} at least"
-        note = "" if holds else f"Infeasible samples keep coming: their steps grow with exponent {exponent}."
-        numbers = intervals_json({"steps": total, "exponent": exponent})
-        rows.append(Claim(key, text, where, test, measured, decide(holds), note, scale, numbers))
-    return rows
+    return rows + [_feasibility(selected) for selected in found]
 
 
-def _premise(structures: dict[str, Structure], groups: Groups) -> Claim:
-    needed = {
-        s.env: bounds.feasibility_premise(
-            structures[s.env].S, structures[s.env].A, s.horizon, structures[s.env].diameter
-        )
-        for s in presets.PAPER
-    }
-    met = [env for env, gamma in needed.items() if structures[env].margin >= gamma]
-    measured = "; ".join(
-        f"{env}: needs {number(gamma)}, has {number(structures[env].margin)}" for env, gamma in needed.items()
+def _feasibility_statement(env: str = "") -> Statement:
+    text = "ampled models are feasible after O(sqrt(T)) steps"
+    return Statement(
+        f"feasibility/{env}" if env else "feasibility",
+        f"{env}: s{text}" if env else f"S{text}",
+        "Section 3, feasibility lemma",
+        f"growth exponent of the mean number of steps in infeasible episodes, T / 10 to T, at most {SQUARE_ROOT:g}",
     )
-    holds = len(met) == len(needed)
-    note = "" if holds else "Margins are at most 1: at these horizons the lemma says nothing, whatever the environment."
-    return Claim(
+
+
+def _feasibility(selected: Selected) -> Claim:
+    group = selected.group
+    statement, scale = _feasibility_statement(group.env), scale_of_one(selected)
+    steps = curves.infeasible_steps(group)
+    total = mean_interval(steps[:, -1])
+    if not steps.any():
+        why = "No sampled model was infeasible in any run, so the lemma is never needed."
+        return statement.unexercised("0 infeasible steps", why, scale, intervals_json({"steps": total}), "0 steps")
+    exponent = growth_exponent(group.grid, steps)
+    early = group.grid <= group.horizon / 10
+    before = growth_exponent(group.grid[early], steps[:, early])
+    share, last = float((steps[:, -1] > 0).mean()), curves.last_infeasible(group)
+    return statement.tested(
+        # No exponent: there was nothing before T / 10, and something after it.
+        bool(np.isfinite(exponent.mean)) and exponent.mean <= SQUARE_ROOT,
+        measured=f"{total} infeasible steps, exponent {exponent} (from T / 100 to T / 10: {before}); "
+        f"some in {share:.0%} of runs, the last at step {last:,}; least margin {number(float(group.margin.min()))}",
+        brief=f"exponent {number(exponent.mean)}",
+        note=f"Infeasible samples keep coming: their steps grow with exponent {exponent}, "
+        f"after {before} from T / 100 to T / 10.",
+        scale=scale,
+        numbers=intervals_json({"steps": total, "exponent": exponent, "exponent_before": before})
+        | {"share": share, "last": last},
+    )
+
+
+def _premise(structures: dict[str, Structure]) -> Claim:
+    sizes = {s.env: (structures[s.env], s.horizon) for s in presets.PAPER}
+    needed = {env: bounds.feasibility_premise(s.S, s.A, T, s.diameter) for env, (s, T) in sizes.items()}
+    statement = Statement(
         "feasibility/premise",
         "The margin is large enough for the feasibility lemma at the horizons of the experiments",
         "Feasibility lemma",
         "gamma >= D sqrt(14 S log(2 A T^2) / sqrt(T)) with the diameter for H, in some environment",
-        measured,
-        "held" if met else "not exercised",
-        note,
-        EXACT,
-        needed,
     )
+    measured = "; ".join(
+        f"{env}: needs {number(gamma)}, has {number(structures[env].margin)}" for env, gamma in needed.items()
+    )
+    brief = f"{number(min(needed.values()))} needed at least"
+    if not any(structures[env].margin >= gamma for env, gamma in needed.items()):
+        why = "Margins are at most 1: at these horizons the lemma says nothing, whatever the environment."
+        return statement.unexercised(measured, why, EXACT, needed, brief)
+    return statement.tested(True, measured=measured, brief=brief, note="", scale=EXACT, numbers=needed)
+
+
+def _largest(exponents: dict[str, Interval]) -> str:
+    return f"exponent {number(max(exponent.mean for exponent in exponents.values()))}"

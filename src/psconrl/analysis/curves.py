@@ -86,6 +86,12 @@ def infeasible_steps(group: Group) -> Floats:
     return np.stack([_accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
 
 
+def last_infeasible(group: Group) -> int:
+    """The last step of any run that belongs to an infeasible episode; 0 if there is none."""
+    ends = [(t["start"] + t["length"])[~t["feasible"]] for t in group.episodes]
+    return int(max((end.max() for end in ends if len(end)), default=0))
+
+
 def infeasible_share(group: Group) -> Floats:
     """The share of infeasible episodes among those begun before each checkpoint, (R, G)."""
     shares = []

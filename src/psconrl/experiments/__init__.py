@@ -1,7 +1,8 @@
 """Experiments: what to run, running it on many cores or machines, and the folder that holds the results."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from psconrl._lazy import attributes
 
 if TYPE_CHECKING:
     from psconrl.experiments.record import RunRecord as RunRecord
@@ -30,8 +31,4 @@ _HOME = {
 
 __all__ = list(_HOME)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"psconrl.experiments.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'psconrl.experiments' has no attribute {name!r}")
+__getattr__ = attributes(__name__, _HOME)

@@ -71,7 +71,7 @@ class ProcessPool:
     """Worker processes on this machine."""
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers, self._stillborn = workers, 0
         # Never "fork": linear algebra and compiled code may hold threads and locks that a fork would break.
         kind = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context = multiprocessing.get_context(kind)
@@ -80,8 +80,8 @@ class ProcessPool:
         self._start()
 
     def _start(self) -> None:
-        # Nothing is ever sent: workers end when the other end is closed, by `close` or by this process's death.
-        self._lifeline, self._other_end = self._context.Pipe(duplex=False)
+        # Workers say that they have begun, and end when our end is closed, by `close` or by this process's death.
+        self._ours, self._lifeline = self._context.Pipe()
         self.executor: Executor = ProcessPoolExecutor(
             self.workers, mp_context=self._context, initializer=_begin, initargs=(self._lifeline,)
         )
@@ -91,23 +91,34 @@ class ProcessPool:
         return 2 * self.workers + 1
 
     def rebuild(self) -> None:
-        """New processes."""
+        """New processes; PoolError if they keep dying before they can do anything."""
+        self._stillborn = 0 if self._ours.poll() else self._stillborn + 1
         self.close()
+        if self._stillborn == _STILLBORN:
+            raise PoolError(
+                "the worker processes die before they begin. They import the script that started them: it must be a "
+                "file (not the standard input) and call this under `if __name__ == '__main__':`; or use workers=1"
+            )
         self._start()
 
     def close(self) -> None:
         """End the processes."""
         self.executor.shutdown(wait=False, cancel_futures=True)
-        self._other_end.close()
+        self._ours.close()
         self._lifeline.close()
 
 
 _HEAVY = ["psconrl.experiments.run_one", "psconrl.experiments.record", "psconrl.agents.catalogue", "psconrl.simulation"]
 
 
+_STILLBORN = 2
+"""How many pools in a row may break without any worker having begun; one may be bad luck."""
+
+
 def _begin(lifeline: Connection) -> None:
     # An interrupt from the keyboard reaches all processes; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lifeline.send_bytes(b"begun")
 
     def watch() -> None:
         try:

@@ -2,17 +2,20 @@
 
 OUT/runs ...        the store; presets that need the same runs share them
 OUT/figures/        PNG and PDF
-OUT/claims.md       every claim of the paper with a test, numbers and a verdict; the same in claims.json
+OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
+                    same in claims.json, and one line for each in claims-short.md
 OUT/table-1.md      bounds, and what was measured
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_experiment as run_locally
@@ -71,7 +74,7 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
 
     names: the presets to draw; by default all that the folder has runs of, and an overview if it has other runs.
     """
-    from psconrl.analysis.claims import as_json, as_markdown, claims
+    from psconrl.analysis.claims import as_json, as_markdown, as_short_markdown, claims
     from psconrl.analysis.records import group
     from psconrl.analysis.table import as_markdown as table
 
@@ -81,13 +84,31 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     folder.mkdir(parents=True, exist_ok=True)
     paths = _figures(folder / "figures", groups, names)
     rows = claims(groups)
-    texts = {"claims.md": as_markdown(rows), "claims.json": as_json(rows)}
+    made = _made(source, groups)
+    texts = {
+        "claims.md": as_markdown(rows, made),
+        "claims-short.md": as_short_markdown(rows),
+        "claims.json": as_json(rows, made),
+    }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table(groups)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         paths.append(folder / name)
     return Reproduction(tuple(paths), tuple(rows))
+
+
+def _made(store: Store, groups: Groups) -> dict[str, str]:
+    """When, on what machine and with what software the claims were tested; the runs' dates and code beside."""
+    finished = store.finished()
+    codes = sorted({code for group in groups.values() for code in group.codes})
+    made = {"Date": time.strftime("%Y-%m-%d")} | describe()
+    made["Runs"] = f"{sum(group.runs for group in groups.values()):,}"
+    if finished is not None:
+        made["Runs"] += f", finished {finished[0]} to {finished[1]}"
+    if codes and codes != [made["Code"]]:
+        made["Code of the runs"] = ", ".join(codes)
+    return made
 
 
 def _figures(folder: Path, groups: Groups, names: Sequence[str] | None) -> list[Path]:

@@ -6,15 +6,15 @@ seed, and only this process writes.
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
 from collections import Counter, deque
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from psconrl.experiments.machine import cores
 from psconrl.experiments.pools import DaskPool, Pool, PoolError, ProcessPool, SerialPool
 from psconrl.experiments.progress import Progress, Silent
 from psconrl.experiments.run_one import CODE, CodeMismatchError, Done, execute, warm_up
@@ -23,11 +23,12 @@ from psconrl.experiments.store import Store, StoreError
 
 Run = tuple[Cell, int]
 
-_WRITERS = 4
-"""Threads that write: the disk's confirmation takes longer than a small run."""
-_UNWRITTEN = 64
 _DEATHS = 3
+"""How often a process may die during a run before the run is given up."""
 _REFRESH = 5.0
+"""Seconds after which to look what other processes have done in the same folder."""
+_WORTH_CONFIRMING = 0.05
+"""Seconds that a run must have taken for its file to be forced to the disk."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +93,11 @@ def run_experiment(
 def _pool(missing: list[Run], workers: int | None, dask: str | None) -> Pool:
     if dask is not None:
         return DaskPool(dask)
-    count = min(workers or _cores(), len(missing))
+    count = min(workers or cores(), len(missing))
     if count == 1:
         return SerialPool()
     warm_up({cell.agent for cell, _ in missing})
     return ProcessPool(count)
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Sweep:
@@ -113,20 +109,18 @@ class _Sweep:
         self.suspects: deque[Run] = deque()  # were under way when a process died
         self.deaths: Counter[Run] = Counter()
         self.flying: dict[Future[Done], Run] = {}
-        self.writing: dict[Future[None], Run] = {}
         self.executed = self.found = 0
         self.failures: list[Failure] = []
         self.refreshed = time.monotonic()
 
     def run(self) -> None:
-        with ThreadPoolExecutor(_WRITERS) as self.writers:
-            try:
-                while self.waiting or self.suspects or self.flying or self.writing:
-                    self._skip_done_elsewhere()
-                    self._submit()
-                    self._collect()
-            finally:
-                self.pool.close()
+        try:
+            while self.waiting or self.suspects or self.flying:
+                self._skip_done_elsewhere()
+                self._submit()
+                self._collect()
+        finally:
+            self.pool.close()
 
     def _submit(self) -> None:
         # Suspects go one at a time, so that the one that kills its process is known by it.
@@ -142,15 +136,10 @@ class _Sweep:
             self.flying[future] = run
 
     def _collect(self) -> None:
-        if len(self.writing) > _UNWRITTEN:
-            wait(self.writing, return_when=FIRST_COMPLETED)
-        under_way: list[Future[Any]] = [*self.flying, *self.writing]
-        done, _ = wait(under_way, timeout=_REFRESH, return_when=FIRST_COMPLETED)
+        done, _ = wait(self.flying, timeout=_REFRESH, return_when=FIRST_COMPLETED)
         broken = False
         for future in done:
-            if future in self.writing:
-                self._written(future)
-            elif not isinstance(_error(future), BrokenExecutor):
+            if not isinstance(_error(future), BrokenExecutor):
                 self._finished(future, self.flying.pop(future))
             else:
                 broken = True
@@ -160,7 +149,7 @@ class _Sweep:
     def _finished(self, future: Future[Done], run: Run) -> None:
         error = _error(future)
         if error is None:
-            self.writing[self.writers.submit(self._write, run, future.result())] = run
+            self._write(run, future.result())
         elif isinstance(error, CodeMismatchError):
             raise PoolError(str(error))
         elif isinstance(error, CancelledError):
@@ -170,13 +159,10 @@ class _Sweep:
             self._failed(run, error)
 
     def _write(self, run: Run, done: Done) -> None:
-        self.store.write(*run, done.content)
-        self.store.note_time(*run, done.seconds)
-
-    def _written(self, future: Future[Any]) -> None:
-        run = self.writing.pop(future)
         try:
-            future.result()
+            # A shorter run is sooner done again than the disk confirms that it holds it.
+            self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
+            self.store.note_time(*run, done.seconds)
         except OSError as error:
             raise StoreError(f"{self.store.path}: cannot write: {error.strerror}") from error
         self.executed += 1

@@ -24,7 +24,7 @@ Costs = Literal["known", "estimated"]
 MODEL_FILES = (".npz", ".json", ".drn")
 _NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "drn.py", "files.py", "graph.py", "problem.py")
 _PACKAGES = ("planning", "agents", "environments", "simulation")
-_LIBRARIES = ("numpy", "scipy", "highspy", "numba")
+LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 
 
 class SpecError(PsconrlError, ValueError):
@@ -262,7 +262,7 @@ def code_identity() -> str:
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    for library in _LIBRARIES:
+    for library in LIBRARIES:
         digest.update(f"{library} {version(library)}\n".encode())
     return digest.hexdigest()[:16]
 

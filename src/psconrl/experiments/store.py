@@ -110,12 +110,15 @@ class Store:
 
     # Writing
 
-    def write(self, cell: Cell, seed: int, content: bytes) -> Path:
-        """Put a finished run in its place."""
+    def write(self, cell: Cell, seed: int, content: bytes, *, confirmed: bool = True) -> Path:
+        """Put a finished run in its place.
+
+        confirmed: wait until the disk holds it. Without that, a file that a power failure cuts short is noticed by
+        its checksum, and its run is done again.
+        """
         folder = self._folder("runs", _plain(cell.env_name), _plain(cell.agent))
         path = folder / f"seed-{seed:04d}.{cell.identity(seed)}.{_checksum(content)}.parquet"
-        temporary = self._temporary(path, content)
-        os.replace(temporary, path)
+        os.replace(self._temporary(path, content, confirmed), path)
         with suppress(FileNotFoundError):
             self._failure(cell, seed).unlink()
         return path
@@ -194,16 +197,26 @@ class Store:
 
     def timings(self) -> dict[str, float]:
         """Seconds by identity; the last line counts."""
+        return {str(entry["identity"]): float(entry["seconds"]) for entry in self._log()}
+
+    def _log(self) -> list[dict[str, Any]]:
+        """The lines of the timings that are whole."""
         try:
             lines = (self.path / "timings.jsonl").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
-            return {}
-        seconds = {}
+            return []
+        entries = []
         for line in lines:
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError):
                 entry = json.loads(line)
-                seconds[entry["identity"]] = float(entry["seconds"])
-        return seconds
+                if isinstance(entry, dict) and {"identity", "seconds", "finished"} <= entry.keys():
+                    entries.append(entry)
+        return entries
+
+    def finished(self) -> tuple[str, str] | None:
+        """When the first and the last of the timed runs were done, by the clock of the machine; None if none was."""
+        times = sorted(str(entry["finished"]) for entry in self._log())
+        return (times[0], times[-1]) if times else None
 
     def failures(self) -> list[Path]:
         """The files that say why runs failed."""
@@ -226,13 +239,14 @@ class Store:
         name = f"{_plain(cell.env_name)}-{_plain(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
         return self.path / "failures" / name
 
-    def _temporary(self, path: Path, content: bytes) -> Path:
-        """The content in a file beside `path`, safely on the disk."""
+    def _temporary(self, path: Path, content: bytes, confirmed: bool = True) -> Path:
+        """The content in a file beside `path`, safely on the disk if confirmed."""
         temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         with temporary.open("wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if confirmed:
+                file.flush()
+                os.fsync(file.fileno())
         return temporary
 
     def _create(self, path: Path, content: bytes) -> None:

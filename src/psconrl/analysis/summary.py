@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from psconrl._checks import Floats
+from psconrl.analysis.statistics import mean_interval
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
-
-RESAMPLES = 2000
 
 
 def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
@@ -52,13 +51,11 @@ def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]
 
 
 def interval(values: Floats) -> dict[str, float | None]:
-    """Mean and 95% percentile bootstrap interval; the resampling is seeded, so equal values give equal intervals."""
-    if len(values) == 0:
+    """Mean and 95% interval; of one run, all three are its value."""
+    if len(values) == 0 or np.isnan(values).any():
         return {"mean": None, "low": None, "high": None}
-    rng = np.random.default_rng(np.random.SeedSequence(0))
-    means = values[rng.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return {"mean": _number(values.mean()), "low": _number(low), "high": _number(high)}
+    found = mean_interval(values)
+    return found.as_json() if len(values) > 1 else dict.fromkeys(("mean", "low", "high"), found.mean)
 
 
 def _mean(values: list[int]) -> float | None:
