@@ -2,8 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup reproduce test test-long lint clean
+.PHONY: help setup browser reproduce test test-long lint clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -16,6 +17,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
+
+browser:  ## install what the tests of the report need: Debian's Chromium, and axe-core by npm
+	command -v chromium || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium)
+	npm install --no-save --no-package-lock --no-audit --no-fund axe-core
 
 reproduce: setup  ## solve the paper's environments and print optima and policies
 	$(BIN)/python -m psconrl

@@ -168,7 +168,13 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
     assert result.ok
     assert result.claims
     written = {path.relative_to(tmp_path).as_posix() for path in result.paths}
-    assert {"figures/figure-1-signed.png", "figures/figure-1-as-plotted.pdf", "claims.md", "claims.json"} <= written
+    assert {
+        "figures/figure-1-signed.png",
+        "figures/figure-1-as-plotted.pdf",
+        "claims.md",
+        "claims.json",
+        "report.html",
+    } <= written
     assert all(path.stat().st_size > 100 for path in result.paths)
     elsewhere = write_results(tmp_path, ["table-1"], tmp_path / "other")
     assert (tmp_path / "other" / "table-1.md") in elsewhere.paths

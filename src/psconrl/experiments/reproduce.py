@@ -1,6 +1,7 @@
 """From the name of a preset to its figures, tables and claims: run what is missing, then draw what is stored.
 
 OUT/runs ...        the store; presets that need the same runs share them
+OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
                     same in claims.json, and one line for each in claims-short.md
@@ -10,7 +11,7 @@ OUT/table-1.md      bounds, and what was measured
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from psconrl.experiments.store import Store
 if TYPE_CHECKING:
     from psconrl.analysis.claims import Claim
     from psconrl.analysis.records import Groups
-    from psconrl.report.panels import Panel
+    from psconrl.report.chart_data import Rows
 
 Runner = Callable[..., Outcome]
 
@@ -77,12 +78,14 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     from psconrl.analysis.claims import as_json, as_markdown, as_short_markdown, claims
     from psconrl.analysis.records import group
     from psconrl.analysis.table import as_markdown as table
+    from psconrl.report.html import render
 
     source = Store(store)
     groups = group(source.records(), source.timings())
     folder = Path(store if out is None else out)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = _figures(folder / "figures", groups, names)
+    panels = _stored_panels(groups, names or ())
+    paths = _figures(folder / "figures", panels, names)
     rows = claims(groups)
     made = _made(source, groups)
     texts = {
@@ -92,6 +95,9 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table(groups)
+    # The page shows all that is stored, whatever was asked for now.
+    shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
+    texts["report.html"] = render(source, groups, shown, rows, made)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
         paths.append(folder / name)
@@ -111,29 +117,31 @@ def _made(store: Store, groups: Groups) -> dict[str, str]:
     return made
 
 
-def _figures(folder: Path, groups: Groups, names: Sequence[str] | None) -> list[Path]:
-    from psconrl.report import figures, panels
+def _figures(folder: Path, panels: Mapping[str, Mapping[str, Rows]], names: Sequence[str] | None) -> list[Path]:
+    """Save the figures of the named presets, or all."""
+    from psconrl.report import figures
     from psconrl.report.pictures import draw_environments
 
     paths: list[Path] = []
-    for preset in _drawable(groups, names):
-        for name, rows in _panels(preset, groups).items():
+    for preset in panels if names is None else names:
+        for name, rows in panels.get(preset, {}).items():
             if rows and rows[0]:
                 paths += figures.save(figures.draw(rows), folder, name)
     if names is not None and "environments" in names:
         paths += draw_environments(folder)
-    others = set(groups) - {cell.id for preset in presets().values() for cell in _cells(preset)}
-    if names is None and others:
-        rows = panels.overview({cell: groups[cell] for cell in groups if cell in others})
-        paths += figures.save(figures.draw(rows), folder, "overview")
     return paths
 
 
-def _drawable(groups: Groups, names: Sequence[str] | None) -> list[str]:
-    """The presets to draw: those asked for, or those whose runs are stored."""
-    if names is not None:
-        return list(names)
-    return [preset.name for preset in presets().values() if _stored(preset, groups)]
+def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, Rows]]:
+    """For each preset that has runs, and the named ones, its figures by file name; then an overview of the rest."""
+    from psconrl.report.panels import overview
+
+    stored = [preset.name for preset in presets().values() if _stored(preset, groups)]
+    found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
+    others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
+    if others:
+        found["overview"] = {"overview": overview({cell: groups[cell] for cell in groups if cell in others})}
+    return found
 
 
 def _stored(preset: Preset, groups: Groups) -> bool:
@@ -147,7 +155,7 @@ def _stored(preset: Preset, groups: Groups) -> bool:
     return False
 
 
-def _panels(preset: str, groups: Groups) -> dict[str, list[list[Panel]]]:
+def _panels(preset: str, groups: Groups) -> dict[str, Rows]:
     """The figures of a preset by file name."""
     from psconrl.report import panels
 
@@ -156,7 +164,7 @@ def _panels(preset: str, groups: Groups) -> dict[str, list[list[Panel]]]:
             f"{preset}-signed": panels.regret_and_violation(preset, groups, "signed"),
             f"{preset}-as-plotted": panels.regret_and_violation(preset, groups, "plotted"),
         }
-    simple: dict[str, Callable[[Groups], list[list[Panel]]]] = {
+    simple: dict[str, Callable[[Groups], Rows]] = {
         "figure-appendix": panels.averages,
         "counterexample": panels.counterexample,
         "bayesian": panels.bayesian,

@@ -1,0 +1,140 @@
+"""Panels as numbers for the page: thinned, rounded, and with a look for every line.
+
+A figure on the page is made of strips. The panels of a strip belong together, above all regret and violation in one
+environment: they stand side by side, and are zoomed and read off at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl.report.panels import Line, Panel
+
+POINTS = 250
+"""Most points of a line."""
+
+_DIGITS = 4
+"""Decimal digits of the largest number in a panel that are kept."""
+
+Rows = Sequence[Sequence[Panel]]
+
+_LOOKS = {
+    "PSConRL": (0, ""),
+    "ConRL": (1, "9 4"),
+    "C-UCRL": (2, "9 3 2 3"),
+    "UCRL-CMDP": (3, "2 3"),
+    "CMDP-PSRL": (4, "6 3"),
+    "PSConRL (explore)": (5, "5 2 1.5 2 1.5 2"),
+    "FHA": (6, "3.5 2"),
+}
+"""Number of the colour in the style sheet, and dashes."""
+_COLOURS = 7
+_GUIDE = (7, "1 3")
+_DASHES = ("12 3", "1.5 4", "6 2 1.5 2")
+
+
+def looks(labels: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """Colour and dashes for each label: those of its agent, or the next ones not yet taken."""
+    found: dict[str, tuple[int, str]] = {}
+    for label in dict.fromkeys(labels):
+        known = _LOOKS.get(label.split(", ")[0])
+        if label.startswith("slope"):
+            found[label] = _GUIDE
+        elif known and known not in found.values():
+            found[label] = known
+        else:
+            k = len(found)
+            found[label] = (k % _COLOURS, _DASHES[k // _COLOURS % len(_DASHES)])
+    return found
+
+
+def figure(rows: Rows) -> dict[str, Any]:
+    """The strips of a figure, and its legend."""
+    strips = [list(column) for column in zip(*rows, strict=True)] if len(rows) > 1 else [list(rows[0])]
+    labels = [line.label for strip in strips for panel in strip for line in panel.lines]
+    return {
+        "legend": [{"label": k, "colour": c, "dash": dash} for k, (c, dash) in looks(labels).items()],
+        "strips": [_strip(strip, len(rows) > 1) for strip in strips],
+    }
+
+
+def _strip(panels: Sequence[Panel], stacked: bool) -> dict[str, Any]:
+    """Panels that were stacked have one title above them all; the others each have their own."""
+    return {
+        "title": panels[0].title if stacked else "",
+        "panels": [_panel(panel, " ".join(panel.y_label.split()) if stacked else panel.title) for panel in panels],
+    }
+
+
+def _panel(panel: Panel, title: str) -> dict[str, Any]:
+    shown = [line for line in panel.lines if np.isfinite(line.mean).any()]
+    values = np.concatenate(
+        [np.abs(part[np.isfinite(part)]) for line in shown for part in _parts(line)] or [np.zeros(1)]
+    )
+    decimals = _DIGITS - int(np.floor(np.log10(values.max()))) if values.size and values.max() > 0 else _DIGITS
+    return {
+        "title": title,
+        "x": panel.x_label,
+        "y": " ".join(panel.y_label.split()),
+        "log": panel.logarithmic,
+        "ticks": [list(tick) for tick in panel.ticks],
+        "limits": list(panel.y_limits) if panel.y_limits else None,
+        "levels": [
+            {"label": level.label, "value": round(level.value, 6), "kind": level.kind}
+            for level in panel.levels
+            if np.isfinite(level.value)
+        ],
+        "lines": [
+            _line(line, name, decimals, bool(panel.logarithmic))
+            for line, name in zip(shown, _names(shown), strict=True)
+        ],
+    }
+
+
+def _parts(line: Line) -> tuple[Floats, ...]:
+    return line.mean, line.low, line.high
+
+
+def _names(lines: Sequence[Line]) -> list[str]:
+    """The labels; where an agent has a line for each limit, numbered."""
+    labels = [line.label for line in lines]
+    return [
+        f"{label}, limit {labels[: k + 1].count(label)}" if labels.count(label) > 1 else label
+        for k, label in enumerate(labels)
+    ]
+
+
+def _line(line: Line, name: str, decimals: int, logarithmic: bool) -> dict[str, Any]:
+    kept = thinned(line.x, logarithmic)
+    document: dict[str, Any] = {
+        "label": line.label,
+        "name": name,
+        "x": [round(float(x), 6) for x in line.x[kept]],
+        "mean": rounded(line.mean[kept], decimals),
+        "marker": line.marker,
+    }
+    if (line.high > line.low).any():
+        document |= {"low": rounded(line.low[kept], decimals), "high": rounded(line.high[kept], decimals)}
+    return document
+
+
+def thinned(x: Floats, logarithmic: bool = False) -> Ints:
+    """Indices of at most POINTS of the places x, the first and the last among them."""
+    if len(x) <= POINTS:
+        return np.arange(len(x))
+    if logarithmic:
+        return np.unique(np.searchsorted(x, np.geomspace(x[0], x[-1], POINTS) * (1 - 1e-12)).clip(max=len(x) - 1))
+    return np.unique(np.linspace(0, len(x) - 1, POINTS).round().astype(np.int64))
+
+
+def rounded(values: Floats, decimals: int) -> list[float | int | None]:
+    """Numbers for JSON; whole ones without a point, None where there is none."""
+    return [_short(float(v)) if np.isfinite(v) else None for v in np.round(values, decimals)]
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,246 @@
+"""The report as one HTML file: works from disk, without a network, and holds all the numbers that it shows.
+
+Figures and maps are drawn by the page's own scripts from JSON inside it; the tables are plain HTML. The page's
+security policy allows its own scripts and style sheet, named by their checksums, and nothing else. Equal runs make
+equal files.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.analysis import curves
+from psconrl.analysis.claims import VERDICTS, Claim, counts
+from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.statistics import mean_interval, number
+from psconrl.environments.text_map import LETTERS
+from psconrl.experiments.store import Store
+from psconrl.report import chart_data, explorer_data
+from psconrl.report.explorer_data import World
+from psconrl.report.rerun import recipes
+
+SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
+STYLE = "report.css"
+PAGE = "report.html.jinja"
+
+FIGURES = {
+    "figure-1-signed": (
+        "Figure 1, signed",
+        "Sums of (cost − optimum) and of (cost − limit). Gains pay for losses: an agent that breaks the limit can have "
+        "negative regret, so read the two together.",
+    ),
+    "figure-1-as-plotted": (
+        "Figure 1, as the paper plots it",
+        "The positive part of the moving average's excess, summed in each run, then averaged over runs.",
+    ),
+    "figure-appendix": (
+        "Averages",
+        "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe policy.",
+    ),
+    "stochastic-signed": ("Slippery moves, signed", "The gridworlds with random slips; sums as in Figure 1, signed."),
+    "stochastic-as-plotted": ("Slippery moves, as the paper plots it", "The same runs, smoothed, positive part."),
+    "counterexample": (
+        "The counterexample",
+        "Two states, a limit that can just be met: what becomes of infeasible samples.",
+    ),
+    "bayesian": ("The theorem's setting", "Every run has a model drawn from the learner's prior."),
+    "bonus": ("The rivals against the scale of their bonus", "Regret and violation at the horizon."),
+    "overview": ("Regret and violation", "Signed sums of (cost − optimum) and of (cost − limit): read them together."),
+}
+"""Heading and explanation of each figure by its file name."""
+
+_MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
+_FEW = 4
+"""So many agents of an environment are shown until more are asked for."""
+
+
+def render(
+    store: Store,
+    groups: Groups,
+    figures: Mapping[str, chart_data.Rows],
+    claims: Sequence[Claim],
+    made: Mapping[str, str] | None = None,
+) -> str:
+    """The page of the runs in a store.
+
+    figures: panels by file name. claims: the paper's. made: when and with what all this was made, for people.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    worlds = explorer_data.worlds(store, groups)
+    drawn = {name: chart_data.figure(rows) for name, rows in figures.items() if rows and rows[0]}
+    data = {"figures": drawn, "worlds": [explorer_data.document(world) for world in worlds]}
+    style = _template(STYLE)
+    script = "(() => {\n'use strict';\n" + "".join(_template(name) for name in SCRIPTS) + "})();"
+    environment = Environment(
+        loader=PackageLoader("psconrl.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # The first experiment of a folder has the shortest name.
+    experiments = sorted(store.experiments().items(), key=lambda item: len(item[0]))
+    return environment.get_template(PAGE).render(
+        policy=_security_policy(script, style),
+        style=style,
+        script=script,
+        data=embedded(data),
+        made=made or {},
+        names=list(dict.fromkeys(str(document["name"]) for _, document in experiments)),
+        runs=sum(group.runs for group in groups.values()),
+        steps=sum(group.runs * group.horizon for group in groups.values()),
+        failures=len(store.failures()),
+        codes=sorted({code for group in groups.values() for code in group.codes}),
+        agents=sorted({group.agent for group in groups.values()}),
+        figures=[_figure(name, content) for name, content in drawn.items()],
+        worlds=[_world(k, world) for k, world in enumerate(worlds)],
+        claims=[_claim(claim) for claim in claims if claim.verdict != "not exercised"],
+        undecided=[_claim(claim) for claim in claims if claim.verdict == "not exercised"],
+        verdicts=[(verdict, _MARKS[verdict], counts(claims)[verdict]) for verdict in VERDICTS],
+        experiments=[_experiment(*item) for item in experiments],
+    )
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside a script element: nothing in it can end the element or open a comment."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _template(name: str) -> str:
+    return resources.files("psconrl.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _security_policy(script: str, style: str) -> str:
+    def checksum(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; script-src 'sha256-{checksum(script)}'; style-src 'sha256-{checksum(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
+    heading, text = FIGURES.get(name, (name.replace("-", " ").capitalize(), ""))
+    return {"name": name, "heading": heading, "text": text, "strips": content["strips"], "legend": content["legend"]}
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "claim": claim,
+        "mark": _MARKS[claim.verdict],
+        "kind": claim.verdict.replace(" ", "-"),
+        "scale": claim.scale.text,
+    }
+
+
+def _world(k: int, world: World) -> dict[str, Any]:
+    record = world.record
+    averages = world.solution.average_costs if world.solution else np.full(len(record.cost_names), np.nan)
+    return {
+        "id": f"world-{k}",
+        "title": world.title,
+        "states": record.states,
+        "actions": record.actions,
+        "optimum": number(record.optimum),
+        "main": record.cost_names[0],
+        "margin": number(record.margin),
+        "feasible": bool(np.isfinite(record.optimum)),
+        "shared": world.shared,
+        "seed": record.seed,
+        "known": world.cmdp is not None,
+        "boxed": world.layout is not None and world.layout.box is not None,
+        "size": _size(world),
+        "limits": [
+            {"name": name, "limit": number(tau), "use": number(use), "price": number(price)}
+            for name, tau, use, price in zip(
+                record.cost_names[1:], record.thresholds, averages[1:], record.multipliers, strict=True
+            )
+        ],
+        "key": _key(world),
+        "agents": [
+            _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
+            | {"index": j, "shown": j < _FEW}
+            for j, agent in enumerate(world.agents)
+        ],
+    }
+
+
+def _size(world: World) -> str:
+    """How much room its drawings need."""
+    if world.layout is None:
+        return "wide" if world.record.actions > 6 else ""
+    return "large" if max(len(world.layout.rows), len(world.layout.rows[0])) > 8 else ""
+
+
+def _key(world: World) -> list[tuple[str, str]]:
+    """The marks in the drawings of a world, with their meanings."""
+    if world.layout is None:
+        return [("share", "probability of an action")]
+    present = set("".join(world.layout.rows))
+    return [(name, name) for letter, name in LETTERS.items() if letter in present and letter != "."]
+
+
+def _agent(label: str, group: Group, seed: int, snapshots: int) -> dict[str, Any]:
+    ends = curves.signed(group)[..., -1]
+    infeasible = curves.infeasible_steps(group)[:, -1] / group.horizon
+    seconds = group.seconds[np.isfinite(group.seconds)]
+    return {
+        "label": label,
+        "horizon": f"{group.horizon:,}",
+        "runs": group.runs,
+        "seed": seed,
+        "snapshots": snapshots,
+        "last": max(snapshots - 1, 0),
+        "regret": _interval(ends[:, 0]),
+        "violations": [_interval(column) for column in ends[:, 1:].T],
+        "episodes": f"{np.mean([len(table) for table in group.episodes]):,.0f}",
+        "infeasible": f"{100 * infeasible.mean():.3g}%",
+        "seconds": _seconds(float(seconds.mean())) if len(seconds) else "n/a",
+        "mixture": len(group.codes) > 1,
+    }
+
+
+def _interval(values: Floats) -> tuple[str, str]:
+    """The mean and its interval; of one run, the mean alone."""
+    if not np.isfinite(values).all():
+        return "n/a", ""
+    found = mean_interval(values)
+    interval = f"[{number(found.low)}, {number(found.high)}]" if np.isfinite(found.low) else ""
+    return _minus(number(found.mean)), _minus(interval)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
+
+
+def _minus(text: str) -> str:
+    """The text with true minus signs."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _experiment(source: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": document["name"],
+        "recipes": recipes(document, source),
+        "cells": [
+            cell | {"settings": _table(cell["settings"]), "env_options": _table(cell["env_options"])}
+            for cell in document["cells"]
+        ],
+    }
+
+
+def _table(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in values.items()) or "–"

@@ -1,0 +1,129 @@
+"""Commands that run a stored experiment again: checked, in that they ask for exactly its cells."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psconrl.errors import PsconrlError
+from psconrl.experiments.presets import presets
+from psconrl.experiments.spec import Experiment, is_model_file
+
+_DEFAULT_CHECKPOINTS = 500
+_PYTHON = """\
+import json
+
+from psconrl.experiments.runner import run_experiment
+from psconrl.experiments.spec import Experiment
+
+if __name__ == "__main__":
+    with open({source!r}, encoding="utf-8") as file:
+        run_experiment(Experiment.from_json(json.load(file)), "results")
+"""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to type, and the name and the text of the file that it needs, if any."""
+
+    command: str
+    name: str = ""
+    file: str = ""
+
+
+def recipes(document: Mapping[str, Any], source: str = "experiment.json") -> list[Recipe]:
+    """The way to run an experiment again, given as the store holds it in the file `source`."""
+    name = _preset(document)
+    if name:
+        return [Recipe(f"psconrl reproduce {name}")]
+    found: list[Recipe] = []
+    for shared, cells in _alike(document["cells"]).items():
+        fields = json.loads(shared)
+        together = _grid(fields, cells)
+        alone = [together] if together else [_grid(fields, [cell]) for cell in cells]
+        if None in alone:  # settings that leave out some of the paper's can be written in Python alone
+            return [Recipe("python again.py", "again.py", _PYTHON.format(source=source))]
+        found += [recipe for recipe in alone if recipe]
+    return found
+
+
+def _preset(document: Mapping[str, Any]) -> str:
+    """The preset that asks for the same cells and seeds, as typed; nothing if there is none."""
+    ids = [(cell["id"], cell["seeds"]) for cell in document["cells"]]
+    named = presets().get(document["name"])
+    for preset in [*([named] if named else []), *presets().values()]:
+        for quick in (False, True):
+            asked = preset.experiment(quick)
+            if asked and [(cell.id, n) for cell, n in zip(asked.cells, asked.seeds, strict=True)] == ids:
+                return preset.name + (" --quick" if quick else "")
+    return ""
+
+
+_SHARED = ("horizon", "seeds", "costs", "checkpoints", "evaluate_policies", "seed_option")
+
+
+def _alike(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Cells by what one command sets for all of them."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        groups.setdefault(json.dumps({key: cell[key] for key in _SHARED}), []).append(cell)
+    return groups
+
+
+def _grid(fields: dict[str, Any], cells: Sequence[Mapping[str, Any]]) -> Recipe | None:
+    """One command for all of these cells; None if no grid of environments and agents has exactly them."""
+    envs, agents = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("env", "agent"))
+    settings = {agent: _given(agent, [cell for cell in cells if cell["agent"] == agent]) for agent in agents}
+    options = {cell["env"]: cell["env_options"] for cell in cells if cell["env_options"]}
+    settings = {agent: values for agent, values in settings.items() if values}
+    asked = {"settings": settings, "env_options": options, **fields}
+    try:
+        cells_asked = {cell.id for cell in Experiment.grid("", envs, agents, **asked).cells}
+    except (PsconrlError, OSError):  # a model file that is no longer there: then nothing can be checked
+        cells_asked = {cell["id"] for cell in cells} if any(map(is_model_file, envs)) else set()
+    if cells_asked != {cell["id"] for cell in cells}:
+        return None
+    if fields["checkpoints"] != _DEFAULT_CHECKPOINTS or fields["evaluate_policies"] or fields["seed_option"]:
+        return Recipe("psconrl run experiment.toml", "experiment.toml", _toml(envs, agents, asked))
+    return Recipe(_command(envs, agents, asked))
+
+
+def _given(agent: str, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings of an agent that are not those of the paper, which are set without being asked for."""
+    from psconrl.agents.catalogue import preset
+
+    given: dict[str, Any] = {}
+    for cell in cells:
+        usual = {} if is_model_file(cell["env"]) else preset(agent, cell["env"])
+        usual = json.loads(json.dumps(usual))
+        given |= {key: value for key, value in cell["settings"].items() if usual.get(key) != value}
+    return given
+
+
+def _command(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any]) -> str:
+    words = ["psconrl", "run"]
+    for option, values in (("--env", envs), ("--agent", agents)):
+        for value in values:
+            words += [option, value]
+    words += ["--horizon", str(asked["horizon"]), "--seeds", str(asked["seeds"])]
+    if asked["costs"] != "estimated":
+        words += ["--costs", asked["costs"]]
+    for kind in ("settings", "env_options"):
+        for name, values in asked[kind].items():
+            for key, value in values.items():
+                text = value if isinstance(value, str) else json.dumps(value)
+                words += ["--set", f"{name.lower()}.{key}={text}"]
+    return shlex.join(words)
+
+
+def _toml(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any]) -> str:
+    lines = [f"envs = {json.dumps(envs)}", f"agents = {json.dumps(agents)}"]
+    lines += [f"{key} = {json.dumps(asked[key])}" for key in _SHARED if asked[key] is not None]
+    for kind in ("settings", "env_options"):
+        for name, values in asked[kind].items():
+            lines += ["", f"[{kind}.{json.dumps(name)}]"]
+            lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""Small stores with runs of every kind of environment, made by running."""
+
+from pathlib import Path
+
+from psconrl.analysis.claims import Claim
+from psconrl.analysis.records import group
+from psconrl.experiments.run_one import execute
+from psconrl.experiments.spec import Experiment, code_identity
+from psconrl.experiments.store import Store
+from psconrl.report import panels
+from psconrl.report.html import render
+
+CLAIMS = [
+    Claim("a", "Learns", "Section 1", "regret < 1", "0.5 [0.4, 0.6]", "held"),
+    Claim("b", "Never fails", "Section 2", "violation = 0", "3 [2, 4]", "did not hold", "It failed."),
+    Claim("c", "Is the best", "Section 3", "all others are worse", "nothing", "not exercised", "No runs."),
+]
+
+
+def run(path: Path, *experiments: Experiment) -> Store:
+    """A store with all runs of the experiments, made one after the other in this process."""
+    store = Store(path, create=True)
+    for experiment in experiments:
+        store.register(experiment)
+        for cell, seed in experiment.runs:
+            done = execute(cell, seed, code_identity())
+            store.write(cell, seed, done.content)
+            store.note_time(cell, seed, done.seconds)
+    return store
+
+
+def small(path: Path) -> Store:
+    """A map, a map with a box, models without maps, two limits, and a model for each seed."""
+    return run(
+        path,
+        Experiment.grid("small", ["marsrover-4x4"], ["PSConRL", "ConRL"], horizon=400, seeds=2, checkpoints=100),
+        Experiment.grid("others", ["box", "toy", "queue"], ["PSConRL", "CMDP-PSRL"], horizon=60, seeds=1),
+        Experiment.grid(
+            "own-models",
+            ["dirichlet"],
+            ["PSConRL"],
+            horizon=60,
+            seeds=2,
+            env_options={"dirichlet": {"S": 5, "A": 3}},
+            seed_option="draw",
+        ),
+    )
+
+
+def page(store: Store) -> str:
+    """The report of a store."""
+    groups = group(store.records(), store.timings())
+    return render(store, groups, {"overview": panels.overview(groups)}, CLAIMS)

@@ -1,0 +1,262 @@
+"""The report in a real browser: Debian's Chromium, driven by playwright. `make browser` installs what is needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tests.report import stores
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make setup")
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+WORST = ("serious", "critical")
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+ROVER = ".strip:has(h4:text-is('Marsrover 4x4'))"
+
+Scheme = Literal["light", "dark"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(BROWSER is None, reason="no chromium is installed: make browser"),
+    # One browser and one store for the whole file.
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("browser")
+    (path / "report.html").write_text(stores.page(stores.small(path)), encoding="utf-8")
+    return (path / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Visit:
+    """An open page that keeps a record of complaints and of requests to anywhere but the file."""
+
+    def __init__(self, browser: Any, address: str, size: dict[str, int] = DESK, scheme: Scheme = "light") -> None:
+        self.context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=False)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.route("**/*", self._route)
+        self.page.goto(address)
+        self.page.wait_for_selector("html[data-ready]", state="attached")
+
+    def _route(self, route: Any) -> None:
+        self.requests.append(route.request.url)
+        if route.request.url.startswith("file://"):
+            route.continue_()
+        else:
+            route.abort()
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Visit]:
+    found = Visit(browser, address)
+    yield found
+    found.context.close()
+    assert found.complaints == []
+    assert found.requests == [address]
+
+
+def test_everything_is_drawn(visit: Visit) -> None:
+    page = visit.page
+    plots = page.locator(".canvas svg.plot")
+    assert plots.count() == page.locator(".canvas").count() == 10
+    assert page.locator(".canvas path.line").count() >= plots.count()
+    shown = page.locator(".card:not([hidden])")
+    assert shown.locator("svg.map .cell").count() > 0
+    assert shown.count() == shown.locator("svg.map").count() == 14
+
+
+def test_a_slider_moves_the_policy(visit: Visit) -> None:
+    card = visit.page.locator(".card[data-agent]").first
+    slider, drawing, output = card.locator("input[type=range]"), card.locator(".drawing"), card.locator("output")
+    last, words = drawing.inner_html(), output.inner_text()
+    assert slider.input_value() == slider.get_attribute("max")
+    slider.focus()
+    visit.page.keyboard.press("Home")
+    assert slider.input_value() == "0"
+    assert drawing.inner_html() != last
+    assert "Round 0" in output.inner_text() != words
+    assert (slider.get_attribute("aria-valuetext") or "").startswith("round 0, plan 1 of")
+    visit.page.keyboard.press("ArrowRight")
+    assert slider.input_value() == "1"
+    visit.page.keyboard.press("End")
+    assert drawing.inner_html() == last
+
+
+def test_sliders_move_together_or_alone(visit: Visit) -> None:
+    world = visit.page.locator("[data-world]").first
+    first, second = (world.locator("input[type=range]").nth(k) for k in range(2))
+    first.fill("0")
+    assert second.input_value() == "0"
+    first.fill(first.get_attribute("max") or "")
+    assert second.input_value() == second.get_attribute("max")
+    world.locator("[data-together]").uncheck()
+    first.fill("0")
+    assert second.input_value() == second.get_attribute("max")
+
+
+def test_the_box_can_be_moved_and_agents_hidden(visit: Visit) -> None:
+    world = visit.page.locator("[data-world]").nth(1)
+    drawing = world.locator(".card.best .drawing")
+    before = drawing.inner_html()
+    world.locator("[data-box]").select_option(index=3)
+    assert drawing.inner_html() != before
+    world.locator("[data-show='0']").click()
+    assert not world.locator(".card[data-agent='0']").is_visible()
+    world.locator("[data-show='0']").click()
+    assert world.locator(".card[data-agent='0']").is_visible()
+
+
+def test_play_runs_through_the_plans_and_stops(visit: Visit) -> None:
+    world = visit.page.locator("[data-world]").first
+    slider = world.locator("input[type=range]").first
+    world.locator("[data-play]").click()
+    assert slider.input_value() != slider.get_attribute("max")
+    assert world.locator("[data-play]").inner_text() == "Stop"
+    world.locator("[data-play]").click()
+    assert world.locator("[data-play]").inner_text() == "Play"
+
+
+def test_the_legend_hides_a_curve(visit: Visit) -> None:
+    figure = visit.page.locator("[data-figure]").first
+    button = figure.locator(".legend button[data-label='PSConRL']")
+    curves = figure.locator(".series[data-label='PSConRL']")
+    before = curves.count()
+    assert before > 0
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert curves.count() == 0
+    assert figure.locator(".series[data-label='ConRL']").count() > 0
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert curves.count() == before
+
+
+def test_hovering_reads_both_panels(visit: Visit) -> None:
+    strip = visit.page.locator(ROVER)
+    strip.scroll_into_view_if_needed()
+    strip.locator("svg.plot").first.hover()
+    tips = strip.locator(".tip:not([hidden])")
+    assert tips.count() == 2
+    for k in range(2):
+        assert "Rounds 196" in tips.nth(k).inner_text()  # about the middle of 400 rounds
+        assert "PSConRL" in tips.nth(k).inner_text()
+
+
+def test_dragging_zooms_all_panels_of_a_strip(visit: Visit) -> None:
+    strip = visit.page.locator(ROVER)
+    strip.scroll_into_view_if_needed()
+    plots = [strip.locator("svg.plot").nth(k) for k in range(2)]
+    before = [plot.inner_html() for plot in plots]
+    reset = strip.locator("[data-zoom=reset]")
+    assert reset.is_disabled()
+    box = plots[0].bounding_box()
+    visit.page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 80)
+    visit.page.mouse.down()
+    visit.page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 90, steps=4)
+    visit.page.mouse.up()
+    visit.page.mouse.move(0, 0)
+    assert all(plot.inner_html() != html for plot, html in zip(plots, before, strict=True))
+    assert "Zoomed to" in strip.locator("[role=status]").inner_text()
+    reset.click()
+    assert [plot.inner_html() for plot in plots] == before
+
+
+def test_the_keyboard_reads_and_zooms(visit: Visit) -> None:
+    strip = visit.page.locator(ROVER)
+    plot, status = strip.locator("svg.plot").first, strip.locator("[role=status]")
+    plot.focus()
+    visit.page.keyboard.press("End")
+    visit.page.keyboard.press("End")
+    assert "Rounds 400" in status.inner_text()
+    visit.page.keyboard.press("ArrowLeft")
+    assert "Rounds 396" in status.inner_text()
+    visit.page.keyboard.press("+")
+    assert not strip.locator("[data-zoom=reset]").is_disabled()
+    visit.page.keyboard.press("0")
+    assert strip.locator("[data-zoom=reset]").is_disabled()
+
+
+def test_numbers_and_policies_as_tables(visit: Visit) -> None:
+    numbers = visit.page.locator("details.numbers").first
+    numbers.locator("summary").click()
+    numbers.locator("table").first.wait_for()
+    assert numbers.locator("table").count() == 2
+    assert numbers.locator("table").first.locator("tbody tr").count() == 11
+    card = visit.page.locator(".card[data-agent]").first
+    card.locator("summary").click()
+    card.locator("tbody tr").first.wait_for()
+    assert card.locator("tbody tr").count() == 16
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_no_width_needs_sideways_scrolling(browser: Any, address: str, width: int) -> None:
+    visit = Visit(browser, address, {"width": width, "height": 844})
+    wide = visit.page.evaluate("document.documentElement.scrollWidth")
+    visit.context.close()
+    assert wide <= width
+
+
+def test_every_control_can_be_reached_by_touch_and_is_large_enough(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, PHONE)
+    small = visit.page.evaluate(
+        "[...document.querySelectorAll('button, select, summary, input[type=range]')].filter(e => e.offsetParent)"
+        ".filter(e => e.getBoundingClientRect().height < 24).map(e => e.outerHTML)"
+    )
+    visit.context.close()
+    assert small == []
+
+
+def test_the_colours_can_be_chosen(visit: Visit) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = visit.page.evaluate(ground)
+    visit.page.locator("#theme").select_option("dark")
+    assert visit.page.evaluate(ground) != light
+
+
+def test_it_prints_in_light_colours(browser: Any, address: str) -> None:
+    visit = Visit(browser, address, scheme="dark")
+    visit.page.emulate_media(media="print")
+    assert visit.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not visit.page.locator("nav").is_visible()
+    printed = visit.page.pdf()
+    visit.context.close()
+    assert printed.startswith(b"%PDF")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: make browser")
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)], ids=["light-desk", "dark-phone"])
+def test_accessibility(browser: Any, address: str, scheme: Scheme, size: dict[str, int]) -> None:
+    visit = Visit(browser, address, size, scheme)
+    visit.page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    visit.page.locator(".tables table").first.wait_for()
+    visit.page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = visit.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    visit.context.close()
+    assert not [_brief(violation) for violation in found if violation["impact"] in WORST]
+
+
+def _brief(violation: dict[str, Any]) -> str:
+    nodes = [node["html"][:120] for node in violation["nodes"][:3]]
+    return f"{violation['id']} ({violation['impact']}): {json.dumps(nodes)}"
