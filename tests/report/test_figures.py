@@ -73,6 +73,19 @@ def test_long_numbers_on_an_axis_do_not_meet() -> None:
         assert all(left.x1 < right.x0 for left, right in pairwise(inside))
 
 
+def test_a_line_that_looks_flat_is_shown_enlarged_where_no_line_is_crossed() -> None:
+    x = np.arange(1.0, 101)
+    flat, steep = (Line(label, x, k * x, k * x, k * x) for label, k in (("PSConRL", 1), ("ConRL", 100)))
+    (ax,) = figures.draw([[Panel("", "y", [flat, steep])]]).axes
+    (inset,) = ax.child_axes
+    assert [line.get_label() for line in inset.lines][:1] == ["PSConRL"]
+    assert np.ptp(inset.get_ylim()) < np.ptp(ax.get_ylim()) / 50
+    half = Line("C-UCRL", x, 50 * x, 50 * x, 50 * x)
+    assert not figures.draw([[Panel("", "y", [steep, half])]]).axes[0].child_axes
+    full = Line("C-UCRL", x, 50 * x, 0 * x, 10_000 + 0 * x)
+    assert not figures.draw([[Panel("", "y", [flat, steep, full])]]).axes[0].child_axes
+
+
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.draw([])
@@ -83,7 +96,7 @@ def test_panels_of_figure_1() -> None:
     quantities: tuple[panels.Quantity, ...] = ("signed", "plotted")
     for quantity in quantities:
         rows = panels.regret_and_violation("figure-1", groups, quantity)
-        assert [p.title for p in rows[0]] == ["Marsrover 4x4", "Marsrover 8x8", "Box"]
+        assert [p.title for p in rows[0]] == ["Marsrover 4x4 (6 runs)", "Marsrover 8x8 (6 runs)", "Box (6 runs)"]
         assert [line.label for line in rows[0][0].lines] == ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"]
         assert [len(p.lines) for p in rows[1]] == [4, 3, 3]
     signed = panels.regret_and_violation("figure-1", groups, "signed")[0][0].lines[0]
@@ -123,6 +136,23 @@ def test_panels_of_the_bonus_and_of_the_counterexample() -> None:
     (row,) = panels.counterexample(group(runs))
     assert row[2].lines[0].mean[-1] == pytest.approx(300 / 1_500)
     assert [line.label for line in row[0].lines] == ["PSConRL", "PSConRL (explore)", "CMDP-PSRL"]
+
+
+def test_panels_of_feasibility_and_of_ucrl_cmdp_beyond_the_smallest_grid() -> None:
+    cells = preset_cells("feasibility")
+    T = cells["toy", "PSConRL"].horizon
+    early, never = episodes([0, 60], T, [False, True]), episodes([0], T)
+    runs = [
+        *cell_records(cells["toy", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=early),
+        *cell_records(cells["garnet", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=never),
+    ]
+    ((toy,),) = panels.feasibility(group(runs))
+    assert toy.title == "Toy (2 runs), slope 0.00 [0.00, 0.00]"
+    assert toy.lines[0].mean[-1] == 60
+    tractable = [record(np.full((2, c.horizon), 0.5), cell=c) for c in preset_cells("tractable").values()]
+    above, below = panels.tractable(group([*figure_1({}), *tractable]))
+    assert [p.title for p in above] == ["Marsrover 8x8 (1 to 6 runs)", "Box (1 to 6 runs)"]
+    assert [line.label for line in below[0].lines] == ["PSConRL", "UCRL-CMDP"]
 
 
 def test_overview_tells_repeated_agents_apart() -> None:

@@ -168,6 +168,8 @@ def _panels(preset: str, groups: Groups) -> dict[str, Rows]:
         "figure-appendix": panels.averages,
         "counterexample": panels.counterexample,
         "bayesian": panels.bayesian,
+        "feasibility": panels.feasibility,
+        "tractable": panels.tractable,
         "bonus": panels.bonus,
     }
     return {preset: simple[preset](groups)} if preset in simple else {}

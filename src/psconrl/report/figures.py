@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psconrl.report.panels import Panel
+import numpy as np
+
+from psconrl.report.panels import Line, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +37,8 @@ _OTHERS: tuple[Style, ...] = tuple(
 _GUIDE: Style = ("#555555", (0, (1, 1.5)))
 _WIDTH, _HEIGHT = 3.3, 2.5
 """Inches of one panel."""
+_INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
+"""Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
 _DPI = 200
 _FONTS: dict[Any, Any] = {
     "font.size": 9.0,
@@ -86,21 +90,24 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     return paths
 
 
-def gallery(pictures: Sequence[tuple[str, Path]], columns: int) -> Figure:
-    """Pictures side by side under their titles."""
+def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
+    """Pictures in rows, each under its title; shorter rows have their pictures in the middle."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.image import imread
 
     with rc_context(_FONTS):
-        lines = -(-len(pictures) // columns)
-        figure = Figure(figsize=(_WIDTH * columns, _WIDTH * 1.15 * lines), layout="constrained")
-        axes = figure.subplots(lines, columns, squeeze=False).ravel()
-        for ax in axes:
-            ax.set_axis_off()
-        for ax, (caption, path) in zip(axes, pictures, strict=False):
-            ax.imshow(imread(path))
-            ax.set_title(caption)
+        columns = max(map(len, rows))
+        figure = Figure(figsize=(_WIDTH * columns, _WIDTH * 1.18 * len(rows)), layout="constrained")
+        grid = figure.add_gridspec(len(rows), 2 * columns)
+        for r, row in enumerate(rows):
+            first = columns - len(row)
+            for k, (caption, path) in enumerate(row):
+                ax = figure.add_subplot(grid[r, first + 2 * k : first + 2 * k + 2])
+                ax.set_axis_off()
+                ax.set_anchor("N")
+                ax.imshow(imread(path))
+                ax.set_title(caption)
         return figure
 
 
@@ -120,7 +127,28 @@ def _styles(labels: Iterable[str]) -> dict[str, Style]:
 
 
 def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
-    for line in panel.lines:
+    _lines(ax, panel.lines, styles)
+    _scales(ax, panel)
+    if panel.ticks:
+        ax.set_xticks([x for x, _ in panel.ticks], [label for _, label in panel.ticks])
+        ax.minorticks_off()
+    if panel.y_limits:
+        ax.set_ylim(*panel.y_limits)
+    for level in panel.levels:
+        _level(ax, level.label, level.value, level.kind)
+    ax.set_title(panel.title)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.grid(True, color="#e4e4e4", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    if panel.dwarfed:
+        _enlarge(ax, panel, styles)
+
+
+def _lines(ax: Axes, lines: Sequence[Line], styles: dict[str, Style]) -> None:
+    for line in lines:
         colour, dashes = styles[line.label]
         single = len(line.x) == 1
         ax.plot(
@@ -138,21 +166,48 @@ def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
             ax.vlines(line.x, line.low, line.high, color=colour, lw=1.2, zorder=3)
         elif (line.high > line.low).any():
             ax.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
-    _scales(ax, panel)
-    if panel.ticks:
-        ax.set_xticks([x for x, _ in panel.ticks], [label for _, label in panel.ticks])
-        ax.minorticks_off()
-    if panel.y_limits:
-        ax.set_ylim(*panel.y_limits)
-    for level in panel.levels:
-        _level(ax, level.label, level.value, level.kind)
-    ax.set_title(panel.title)
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
-    ax.grid(True, color="#e4e4e4", linewidth=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+
+
+def _enlarge(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
+    """The lines that look flat beside the others once more, over the same rounds, if the panel has room for it."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    place = _free_place(ax, panel.lines)
+    if place is None:
+        return
+    inset = ax.inset_axes(place, zorder=5)
+    _lines(inset, panel.dwarfed, styles)
+    inset.set_xlim(ax.get_xlim())
+    inset.set_xticks([])
+    inset.axhline(0.0, color="#888888", linewidth=0.6, zorder=1.5)
+    inset.yaxis.set_major_locator(MaxNLocator(3))
+    inset.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    inset.tick_params(labelsize=7, length=2, pad=1.5)
+    inset.set_title("enlarged", fontsize=7, pad=2)
+    for spine in inset.spines.values():
+        spine.set(linewidth=0.6, color="#666666")
+
+
+def _free_place(ax: Axes, lines: Sequence[Line]) -> tuple[float, float, float, float] | None:
+    """Left, bottom, width and height of a place for an inset that no line crosses, in shares of the axes."""
+    x0, x1 = ax.get_xlim()
+    y0, y1 = ax.get_ylim()
+    edges = [((line.x - x0) / (x1 - x0), (np.stack([line.low, line.high]) - y0) / (y1 - y0)) for line in lines]
+
+    def free(left: float, bottom: float, width: float, height: float) -> bool:
+        # The numbers stand to the left of the inset, its title above.
+        for x, (low, high) in edges:
+            here = (x > left - 0.16) & (x < left + width + 0.01)
+            if (here & (high > bottom - 0.02) & (low < bottom + height + 0.08)).any():
+                return False
+        return True
+
+    for width, height in _INSETS:
+        for bottom in (0.92 - height, 0.45, 0.25, 0.04):
+            for left in (0.17, 0.37, 0.97 - width):
+                if free(left, bottom, width, height):
+                    return left, bottom, width, height
+    return None
 
 
 def _scales(ax: Axes, panel: Panel) -> None:

@@ -22,6 +22,8 @@ Quantity = Literal["signed", "plotted"]
 
 TITLES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box", "toy": "Toy"}
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+DWARFED = 20
+"""How many times larger the largest line of a panel must be for another to be shown enlarged."""
 KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 
@@ -59,6 +61,14 @@ class Panel:
     ticks: Sequence[tuple[float, str]] = field(default_factory=tuple)
     y_limits: tuple[float, float] | None = None
 
+    @property
+    def dwarfed(self) -> tuple[Line, ...]:
+        """The lines that look flat beside the others, so that a part of the panel should show them enlarged."""
+        sizes = [float(max(np.abs(line.low).max(), np.abs(line.high).max())) for line in self.lines]
+        if self.logarithmic or not sizes:
+            return ()
+        return tuple(line for line, size in zip(self.lines, sizes, strict=True) if 0 < size < max(sizes) / DWARFED)
+
 
 def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
     """The mean of curves (R, n) with its interval."""
@@ -68,6 +78,13 @@ def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
 def title(env: str) -> str:
     """The environment's name in captions."""
     return TITLES.get(env, env)
+
+
+def runs_title(name: str, groups: Sequence[Group]) -> str:
+    """A caption with the number of runs behind each line."""
+    counts = sorted({group.runs for group in groups})
+    numbers = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{name} ({numbers} run{'s' if counts[-1] > 1 else ''})"
 
 
 def agent_label(group: Group) -> str:
@@ -119,7 +136,10 @@ def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Seque
         below += [line(label, times, values[:, i]) for i in range(1, group.m + 1)]
     zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
     kind = f"\n({KINDS[quantity]})"
-    return [Panel(title(env), REGRET + kind, above, zero), Panel("", VIOLATION + kind, below, zero)]
+    return [
+        Panel(runs_title(title(env), groups), REGRET + kind, above, zero),
+        Panel("", VIOLATION + kind, below, zero),
+    ]
 
 
 def averages(groups: Groups) -> list[list[Panel]]:
@@ -142,8 +162,8 @@ def averages(groups: Groups) -> list[list[Panel]]:
         limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
         columns.append(
             [
-                Panel(title(env), "Average reward", above, rewards),
-                Panel("", "Average consumption", below, limit),
+                Panel(runs_title(title(env), here), "Average reward\n(moving average)", above, rewards),
+                Panel("", "Average consumption\n(moving average)", below, limit),
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]
@@ -159,11 +179,43 @@ def counterexample(groups: Groups) -> list[list[Panel]]:
     violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
     return [
         [
-            Panel("Signed regret", REGRET, regret, zero),
+            Panel(runs_title("Signed regret", found), REGRET, regret, zero),
             Panel("Signed violation", VIOLATION, violation, zero),
             Panel("Infeasible samples", "Share of steps so far", steps, y_limits=(0.0, 1.0)),
         ]
     ]
+
+
+def feasibility(groups: Groups) -> list[list[Panel]]:
+    """How many steps of infeasible episodes there were until each round, against sqrt(T)."""
+    found = [f.group for f in select("feasibility", groups) if curves.infeasible_steps(f.group).any()]
+    return [[_infeasible(group) for group in found]]
+
+
+def _infeasible(group: Group) -> Panel:
+    steps = curves.infeasible_steps(group)
+    exponent = growth_exponent(group.grid, steps)
+    fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    lines = [line(agent_label(group), group.grid, steps), _root(group, steps)]
+    return Panel(
+        f"{runs_title(title(group.env), [group])}, {fitted}", "Infeasible steps so far", lines, logarithmic="both"
+    )
+
+
+def _root(group: Group, values: Floats) -> Line:
+    """A guide that grows like sqrt(T) over the last tenfold of time, and ends where the mean of the runs does."""
+    x = group.grid[int(np.searchsorted(group.grid, group.horizon / 10)) :].astype(np.float64)
+    y = values[:, -1].mean() * np.sqrt(x / x[-1])
+    return Line("slope 1/2", x, y, y, y)
+
+
+def tractable(groups: Groups) -> list[list[Panel]]:
+    """UCRL-CMDP beyond the smallest grid beside PSConRL: signed regret above signed violation."""
+    columns = []
+    for f in select("tractable", groups):
+        beside = [g.group for g in select("figure-1", groups) if (g.cell.env, g.cell.agent) == (f.cell.env, "PSConRL")]
+        columns.append(_column([*beside, f.group], f.cell.env, "signed"))
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def bayesian(groups: Groups) -> list[list[Panel]]:
@@ -175,15 +227,15 @@ def _growth(found: Selected) -> list[Panel]:
     group = found.group
     regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
     exponent = growth_exponent(group.grid, regret)
-    first = int(np.searchsorted(group.grid, group.horizon / 10))
-    x = group.grid[first:].astype(np.float64)
-    root = regret[:, -1].mean() * np.sqrt(x / x[-1])
     fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
-    lines = [line(agent_label(group), group.grid, regret), Line("slope 1/2", x, root, root, root)]
+    lines = [line(agent_label(group), group.grid, regret), _root(group, regret)]
     return [
         Panel(f"Pseudo-regret, {fitted}", "Cumulative pseudo-regret", lines, logarithmic="both"),
         Panel(
-            "Signed violation", VIOLATION, [line(agent_label(group), group.grid, violation)], (Level("", 0.0, "zero"),)
+            runs_title("Signed violation", [group]),
+            VIOLATION,
+            [line(agent_label(group), group.grid, violation)],
+            (Level("", 0.0, "zero"),),
         ),
     ]
 
@@ -193,23 +245,28 @@ def bonus(groups: Groups) -> list[list[Panel]]:
     found = select("bonus", groups)
     if not found:
         return []
-    return [[_bonus(found, 0, "Signed regret", "Regret at T"), _bonus(found, 1, "Signed violation", "Violation at T")]]
+    where = f"{title(found[0].cell.env)}, T = {found[0].group.horizon:,}"
+    return [
+        [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
+    ]
 
 
 def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Panel:
     scaled = [f for f in found if f.cell.settings.get("bonus") == "simple"]
     scales = sorted({float(f.cell.settings["scale"]) for f in scaled})
-    published = scales[-1] * 4  # where on the axis the bonus stands that has no such scale
+    published = scales[-1] * 5  # where on the axis the bonus stands that has no such scale
     lines = [
-        _ends(agent_label(f.group), [(x, f) for x in (scales[0], scales[-1])], cost)
+        _ends(agent_label(f.group), [(x, f) for x in (scales[0], published)], cost)
         for f in found
         if "scale" not in f.cell.settings
     ]
-    for agent in dict.fromkeys(f.cell.agent for f in scaled):
+    for k, agent in enumerate(dict.fromkeys(f.cell.agent for f in scaled)):
+        # Side by side, so that equal values do not hide each other.
+        place = published * 1.15 ** (k - 1)
         here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
         lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost, "o"))
         lines += [
-            _ends(f"{agent}, published bonus", [(published, f)], cost, "D")
+            _ends(f"{agent}, published bonus", [(place, f)], cost, "D")
             for f in found
             if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
         ]

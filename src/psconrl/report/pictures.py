@@ -23,12 +23,13 @@ def draw_environments(folder: str | Path) -> list[Path]:
     """One PNG for each picture, and all of them in environments.png and environments.pdf."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    pictures: list[tuple[str, Path]] = []
+    rows: dict[bool, list[tuple[str, Path]]] = {}
     for setting in PAPER:
         cmdp = references.model(setting.env)
         levels = references.levels(setting.env)
         shown: list[tuple[str, Floats, tuple[int, int] | None]] = [("", levels.optimal_policy, None)]
-        if cmdp.layout is not None and cmdp.layout.box is not None:
+        has_box = cmdp.layout is not None and cmdp.layout.box is not None
+        if has_box:
             shown = [
                 ("main", levels.optimal_policy, None),
                 ("safe", levels.safe_policy, first_push(cmdp, levels.safe_policy)),
@@ -37,8 +38,9 @@ def draw_environments(folder: str | Path) -> list[Path]:
         for kind, policy, box in shown:
             path = folder / f"environment-{setting.env}{'-' + kind if kind else ''}.png"
             render.png(cmdp, path, policy, box=box)
-            pictures.append((f"{title(setting.env)}{f' ({kind})' if kind else ''}", path))
-    return [path for _, path in pictures] + figures.save(figures.gallery(pictures, 3), folder, "environments")
+            rows.setdefault(has_box, []).append((f"{title(setting.env)}{f' ({kind})' if kind else ''}", path))
+    drawn = [path for row in rows.values() for _, path in row]
+    return drawn + figures.save(figures.gallery(list(rows.values())), folder, "environments")
 
 
 def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
