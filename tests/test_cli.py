@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +16,8 @@ import pytest
 import psconrl
 from psconrl.cli import main
 from psconrl.experiments import Store
+from psconrl.experiments.presets import presets
+from psconrl.experiments.spec import read_toml
 
 
 class Result:
@@ -44,16 +51,36 @@ def test_lists(call: Call) -> None:
 def test_help_lists_the_commands(call: Call) -> None:
     result = call("--help")
     assert result.code == 0
-    for name in ("envs", "agents", "solve", "run", "export"):
-        assert name in result.out
-        assert call(name, "--help").code == 0
+    for name in ("envs", "agents", "solve", "convert", "run", "export", "reproduce", "report", "init"):
+        assert f"\n  {name} " in result.out
+        described = call(name, "--help")
+        assert described.code == 0
+        assert "Examples:" in described.out
+        assert f"    psconrl {name}" in described.out
+    assert "..." not in result.out.split("Commands:")[1].split("Examples:")[0]  # no summary is cut
+    for code in ("0 ", "1 ", "2 ", "130 "):
+        assert f"    {code}" in result.out.split("Exit codes:")[1]
+    assert "--install-completion" in result.out
+
+
+def test_version(call: Call) -> None:
+    assert call("--version").out == f"psconrl {psconrl.__version__}\n"
+
+
+def test_the_help_lists_all_presets(call: Call) -> None:
+    listed = call("reproduce", "--help").out.split("Presets:")[1].split("Examples:")[0].split("\n")
+    assert [line.split()[0] for line in listed if line.strip()] == list(presets())
 
 
 def test_solve(call: Call, tmp_path: Path) -> None:
     result = call("solve", "marsrover-4x4")
     assert result.code == 0
-    assert "0.775" in result.out
+    assert "16 states, 4 actions, 1 limit\n" in result.out
+    assert "least time: 0.775 per step" in result.out
     assert "↑" in result.out
+    assert "\x1b" not in result.out
+    assert result.out.splitlines()[3].split() == ["limit", "on", "use", "limit", "slack", "shadow", "price"]
+    assert result.out.splitlines()[5].split() == ["risk", "0.2", "0.2", "0", "0.5"]
     psconrl.make("queue").save(tmp_path / "queue.json")
     document = json.loads(call("solve", tmp_path / "queue.json", "--json").out)
     assert document["value"] == pytest.approx(0.1052523, abs=1e-7)
@@ -68,7 +95,110 @@ def test_solve_an_infeasible_model(call: Call, tmp_path: Path) -> None:
     assert "infeasible" in result.out
     assert "cannot hold" in result.out
     document = json.loads(call("solve", tmp_path / "toy.json", "--json").out)
-    assert (document["status"], document["value"], len(document["conflict"])) == ("infeasible", None, 1)
+    assert (document["status"], document["value"], document["conflict"]) == ("infeasible", None, ["left"])
+    assert document["constraints"][0]["nearest"] == document["constraints"][0]["alone"] == 0.526316
+
+
+def test_an_infeasible_model_says_what_would_do(call: Call) -> None:
+    result = call("solve", "queue", "--limit", "service=0.1", "--limit", "rejection=0")
+    assert result.code == 0
+    assert "infeasible: service <= 0.1 cannot hold\n" in result.out
+    assert "\n  service <= 0.2 and rejection <= 0.09\n" in result.out
+    result = call("solve", "queue", "--limit", "service=0.2", "--limit", "rejection=0.09")
+    assert "least length: " in result.out
+
+
+def test_solve_with_options(call: Call) -> None:
+    assert "least right: 0.3 per" in call("solve", "toy", "--set", "tau=0.6", "--limit", "left=0.7").out
+    assert "in state" in call("solve", "queue").out
+    assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
+
+
+def test_convert(call: Call, tmp_path: Path) -> None:
+    for file in ("box.drn", "box.json", "box.npz"):
+        assert call("convert", "box", tmp_path / file, "--set", "slip=0.1").out == f"{tmp_path / file}\n"
+        assert psconrl.CMDP.load(tmp_path / file) == psconrl.make("box", slip=0.1)
+    both = [call("solve", tmp_path / f"box.{ending}").out.split("\n", 1)[1] for ending in ("drn", "json")]
+    assert both[0] == both[1]
+    assert "box (drawn where it starts)" in both[0]
+
+
+def test_init(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "steps"
+    result = call("init", folder)
+    assert result.code == 0
+    assert "worn" in call("solve", folder / "model.json").out
+    experiment = read_toml(folder / "experiment.toml")
+    assert {cell.env_name for cell in experiment.cells} == {"model", "marsrover-4x4"}
+    words = ("run", folder / "experiment.toml", "--out", folder / "results", "--workers", "1")
+    assert str(folder / "experiment.toml") in result.out
+    (folder / "experiment.toml").write_text(
+        re.sub("horizon = .*", "horizon = 50", (folder / "experiment.toml").read_text())
+    )
+    done = call(*words)
+    assert done.code == 0
+    assert "psconrl report" in done.out
+    assert len([line for line in done.out.splitlines() if line.startswith(("PSConRL ", "Optimal "))]) == 4
+    again = call("init", folder)
+    assert again.code == 1
+    assert "is there already; --force overwrites it" in again.err
+    assert "horizon = 50" in (folder / "experiment.toml").read_text()
+    assert call("init", folder, "--force").code == 0
+    assert "horizon = 50" not in (folder / "experiment.toml").read_text()
+
+
+def test_report_as_json(call: Call, tmp_path: Path) -> None:
+    assert call(*RUN, "--seeds", "1", "--out", tmp_path).code == 0
+    document = json.loads(call("report", tmp_path, "--json").out)
+    assert {"key", "verdict", "text"} <= set(document["claims"][0])
+    assert all(Path(file).exists() for file in document["files"])
+    text = call("report", tmp_path).out
+    assert f"  {tmp_path / 'claims.md'}\n" in text
+    assert "cannot be decided by these runs" in text
+
+
+COMMAND = [sys.executable, "-c", "import sys; sys.argv[0] = 'psconrl'; from psconrl.cli import main; main()"]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("psconrl solve mars", "marsrover-4x4\nmarsrover-8x8"), ("psconrl run --agent PS", "PSConRL")],
+)
+def test_names_are_completed(line: str, completed: str) -> None:
+    words = {"_PSCONRL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **words}, timeout=120)
+    assert done.stdout.strip() == completed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_colours_on_a_terminal_only() -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    words = [*COMMAND, "solve", "marsrover-4x4"]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(words, stdout=theirs, stderr=subprocess.STDOUT, env=environment)
+    os.close(theirs)
+    seen = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while part := os.read(ours, 4096):
+            seen += part
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    assert b"\x1b[48;5;" in seen
+    assert b"\x1b[1m" in seen
+    piped = subprocess.run(words, capture_output=True, env=environment, timeout=120)
+    assert b"\x1b" not in piped.stdout
+
+
+def test_whoever_stops_reading_gets_no_complaint() -> None:
+    process = subprocess.Popen([*COMMAND, "envs", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(timeout=120)
 
 
 RUN = ("run", "--env", "toy", "--agent", "ps-conrl", "--agent", "uniform", "--horizon", "100", "--workers", "1")
@@ -141,7 +271,18 @@ def test_a_bad_setting_fails_its_runs_only(call: Call, tmp_path: Path) -> None:
         (("run", "no.toml"), "no.toml: there is no such file"),
         (("run", "no.toml", "--seeds", "3"), "--seeds cannot be combined"),
         (("export", "nowhere", "x.csv"), "there are no results here"),
-        (("fly",), "fly"),
+        (("solve", "toy", "--set", "teta=0.5"), "toy has no option 'teta'; did you mean 'theta'?"),
+        (("solve", "toy", "--set", "theta"), "write KEY=VALUE"),
+        (("solve", "toy", "--limit", "left=low"), "write COST=VALUE"),
+        (("solve", "toy", "--limit", "lefd=1"), "unknown limit 'lefd'; did you mean 'left'?"),
+        (("solve", "model.txt"), "a model file must end in .npz, .json or .drn"),
+        (("convert", "toy", "toy.txt"), "a model file must end in .npz, .json or .drn"),
+        (("convert", "toy", "nowhere/toy.drn"), "nowhere/toy.drn: No such file or directory"),
+        (("report", "nowhere"), "there are no results here"),
+        (("reproduce", "figure-2"), "did you mean 'figure-1'"),
+        (("slove", "toy"), "Did you mean 'solve'?"),
+        (("solve", "toy", "--jsn"), "--json"),
+        (("solve",), "MODEL"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from psconrl.environments.gymnasium_env import CMDPEnv as CMDPEnv
     from psconrl.errors import InvalidArgumentError as InvalidArgumentError
     from psconrl.errors import InvalidModelError as InvalidModelError
+    from psconrl.errors import InvalidTypeError as InvalidTypeError
     from psconrl.errors import MapError as MapError
     from psconrl.errors import ModelFileError as ModelFileError
     from psconrl.errors import PsconrlError as PsconrlError
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
     from psconrl.gymnasium_ids import register_envs as register_envs
+    from psconrl.limits import nearest_limits as nearest_limits
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
     from psconrl.planning import evaluate as evaluate
@@ -45,6 +47,7 @@ _HOME = {
     "AddCosts": "environments.gymnasium_env",
     "CMDPEnv": "environments.gymnasium_env",
     "register_envs": "gymnasium_ids",
+    "nearest_limits": "limits",
     "evaluate": "planning",
     "solve": "planning",
     "threshold_sweep": "planning",
@@ -52,6 +55,7 @@ _HOME = {
     "Solution": "planning",
     "InvalidArgumentError": "errors",
     "InvalidModelError": "errors",
+    "InvalidTypeError": "errors",
     "MapError": "errors",
     "ModelFileError": "errors",
     "PsconrlError": "errors",

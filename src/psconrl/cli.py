@@ -1,13 +1,14 @@
-"""The command line: parsing and printing only.
+"""The command line: parsing only; `cli_output` prints.
 
 Heavy modules are imported inside the commands, so that `psconrl --help` answers at once.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,32 +20,57 @@ from psconrl.errors import PsconrlError
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP
-    from psconrl.experiments.reproduce import Reproduction
-    from psconrl.experiments.runner import Outcome
     from psconrl.experiments.spec import Experiment
-    from psconrl.planning.solution import Solution
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
+HELP = """\b
+Examples:
+  psconrl solve marsrover-4x4
+  psconrl run --env toy --agent psconrl --horizon 1000 --seeds 5
+  psconrl init first-steps
+
+\b
+Exit codes:
+  0    done; also if a model is solved and found infeasible
+  1    a name, a file or a setting is wrong, or runs failed
+  2    the command line itself is wrong
+  130  interrupted
+Errors are one line on the error stream."""
+
 app = typer.Typer(
     name="psconrl",
-    help="Planning and learning under long-run constraints.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog=HELP,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+class WrongCommandError(PsconrlError):
+    """A command line that cannot be understood."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error is one line on the error stream and a non-zero exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING)
     try:
         code = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; what is left goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except WrongCommandError as error:
+        _stop(str(error), USAGE)
     except PsconrlError as error:
         _stop(str(error), FAILED)
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+    except ValueError as error:
         _stop(str(error) or type(error).__name__, FAILED)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", INTERRUPTED)
@@ -61,80 +87,230 @@ def _stop(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-@app.command()
-def envs(as_json: AsJson = False) -> None:
-    """List the environments and their options."""
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from psconrl import __version__
+
+        print(f"psconrl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Planning and learning under long-run constraints."""
+
+
+def _env_names() -> list[str]:
     from psconrl.environments import registry
 
+    return list(registry())
+
+
+def _agent_names() -> list[str]:
+    from psconrl.agents.catalogue import registry
+
+    return list(registry())
+
+
+def _preset_names() -> list[str]:
+    from psconrl.experiments.presets import presets
+
+    return list(presets())
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="An environment's name, or a .npz, .json or .drn file.", autocompletion=_env_names
+    ),
+]
+Assignments = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the environment; may be repeated.")
+]
+Results = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", help="Processes; all cores by default.")]
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+@app.command(epilog=_examples("psconrl envs", "psconrl envs --json"))
+def envs(as_json: AsJson = False) -> None:
+    """List the environments and their options, with defaults."""
+    from psconrl.cli_output import jsonable, print_entries, print_json
+    from psconrl.environments import registry
+    from psconrl.gymnasium_ids import IDS
+
+    identifiers = {name: identifier for identifier, name in IDS.items()}
     if as_json:
-        _print_json(
-            {e.name: {"description": e.description, "options": _jsonable(e.options)} for e in registry().values()}
-        )
-        return
-    for environment in registry().values():
-        print(f"{environment.name:14} {environment.description}")
-        options = ", ".join(f"{name}={_default(value)}" for name, value in environment.options.items())
-        print(f"{'':14}   {options}")
-
-
-@app.command()
-def agents(as_json: AsJson = False) -> None:
-    """List the agents and their settings."""
-    from psconrl.agents.catalogue import parameters, registry
-
-    if as_json:
-        _print_json(
+        print_json(
             {
-                name: {"description": _first_line(agent), "settings": _jsonable(_settings(parameters(agent)))}
-                for name, agent in registry().items()
+                e.name: {
+                    "description": e.description,
+                    "options": jsonable(e.options),
+                    "gymnasium": identifiers[e.name],
+                }
+                for e in registry().values()
             }
         )
-        return
-    for name, agent in registry().items():
-        print(f"{name:14} {_first_line(agent)}")
-        settings = ", ".join(f"{key}={_default(value)}" for key, value in _settings(parameters(agent)).items())
-        if settings:
-            print(f"{'':14}   {settings}")
+    else:
+        print_entries({e.name: (e.description, e.options) for e in registry().values()})
 
 
-@app.command()
+@app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))
+def agents(as_json: AsJson = False) -> None:
+    """List the agents and their settings, with defaults."""
+    from psconrl.agents.catalogue import parameters, registry
+    from psconrl.cli_output import jsonable, print_entries, print_json
+
+    found = {
+        name: ((agent.__doc__ or "").strip().splitlines()[0], _without_model(parameters(agent)))
+        for name, agent in registry().items()
+    }
+    if as_json:
+        print_json({name: {"description": about, "settings": jsonable(s)} for name, (about, s) in found.items()})
+    else:
+        print_entries(found)
+
+
+def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if name != "model"}
+
+
+@app.command(
+    epilog=_examples(
+        "psconrl solve marsrover-4x4",
+        "psconrl solve box --set slip=0.1 --limit corner=0.5",
+        "psconrl solve model.json --json",
+    )
+)
 def solve(
-    model: Annotated[str, typer.Argument(help="Name of an environment, or a .npz or .json file.")],
+    model: Model,
+    set_: Assignments = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a known model exactly: the least long-run cost within the limits."""
-    import psconrl
-    from psconrl.experiments.spec import is_model_file
+    """Solve a known model: the least cost within the limits.
 
-    cmdp = psconrl.CMDP.load(model) if is_model_file(model) or Path(model).is_file() else psconrl.make(model)
+    Prints the optimum, each limit with its use, slack and shadow price, and the best policy, drawn on the map if there
+    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met.
+    """
+    import psconrl
+    from psconrl.cli_output import print_json, print_solution, solution_json
+
+    cmdp = _found(model, set_, limit)
     solution = psconrl.solve(cmdp)
     if as_json:
-        _print_json(_solution_json(cmdp, solution))
+        print_json(solution_json(cmdp, solution))
     else:
-        _print_solution(model, cmdp, solution)
+        print_solution(model, cmdp, solution)
 
 
-@app.command()
+@app.command(epilog=_examples("psconrl convert box box.drn", "psconrl convert model.json model.npz"))
+def convert(
+    model: Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .npz, .json or .drn (for Storm).")],
+    set_: Assignments = None,
+) -> None:
+    """Write a model in another format."""
+    cmdp = _found(model, set_, None)
+    cmdp.save(file)
+    print(file)
+
+
+def _found(model: str, assignments: list[str] | None, limits: list[str] | None) -> CMDP:
+    """The model of a name or file, with options and limits as given."""
+    from psconrl import CMDP
+    from psconrl.environments import find_model
+    from psconrl.files import is_model_file
+
+    options = dict(_pair(text, "--set", "KEY=VALUE, for instance slip=0.1") for text in assignments or [])
+    changed = dict(_limit(text) for text in limits or [])
+    if Path(model).is_file() and not options:
+        return CMDP.load(model, thresholds=changed)
+    if not is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+        return CMDP.load(model)  # which says what a model file must end in
+    cmdp = find_model(model, **options)
+    return cmdp.with_limits(changed) if changed else cmdp
+
+
+def _is_name(model: str) -> bool:
+    from psconrl.environments import find
+    from psconrl.errors import UnknownNameError
+
+    try:
+        return bool(find(model))
+    except UnknownNameError:
+        return False
+
+
+def _pair(assignment: str, option: str, form: str) -> tuple[str, Any]:
+    """Key and value of KEY=VALUE; the value as JSON, or else as text."""
+    key, equals, text = assignment.partition("=")
+    if not (key and equals):
+        raise WrongCommandError(f"{option} {assignment}: write {form}")
+    try:
+        return key, json.loads(text)
+    except ValueError:
+        return key, text
+
+
+def _limit(assignment: str) -> tuple[str, float]:
+    form = "COST=VALUE, for instance risk=0.1"
+    name, value = _pair(assignment, "--limit", form)
+    if not isinstance(value, (int, float)):
+        raise WrongCommandError(f"--limit {assignment}: write {form}")
+    return name, value
+
+
+@app.command(
+    epilog=_examples(
+        "psconrl run --env toy --agent psconrl --agent conrl --horizon 1000 --seeds 10",
+        "psconrl run --env model.json --agent psconrl --set psconrl.prior=0.3 --horizon 5000 --seeds 20 --out mine",
+        "psconrl run experiment.toml --out mine",
+    )
+)
 def run(
-    file: Annotated[Path | None, typer.Argument(help="A TOML file that says what to run, instead of options.")] = None,
-    env: Annotated[list[str] | None, typer.Option(help="Environment or model file; may be repeated.")] = None,
-    agent: Annotated[list[str] | None, typer.Option(help="Agent; may be repeated.")] = None,
-    horizon: Annotated[int | None, typer.Option(help="Steps of each run.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each agent in each environment.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results; work in it is taken up again.")] = Path("results"),
-    costs: Annotated[str | None, typer.Option(help="known or estimated (default): whether agents know them.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME.KEY=VALUE", help="Setting of an agent or environment.")
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A TOML file that says what to run; `psconrl init` writes one."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Environment or model file; may be repeated.", autocompletion=_env_names),
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Agent; may be repeated.", autocompletion=_agent_names)
+    ] = None,
+    horizon: Annotated[int | None, typer.Option(metavar="T", help="Steps of each run.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each agent in each environment.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path("results"),
+    costs: Annotated[
+        str | None, typer.Option(metavar="known|estimated", help="Whether agents know the costs; estimated by default.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="Setting of an agent or environment; may be repeated."),
+    ] = None,
+    workers: Workers = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run agents in environments, many seeds each, and store the results.
+    """Run agents in environments and store the results.
 
-    A run that is already in the folder is not done again: after an interruption, give the same command.
+    What to run is said by a FILE or by options. A run that is already in the folder is not done again: after an
+    interruption, give the same command.
     """
     from psconrl.analysis.summary import summary
+    from psconrl.cli_output import print_failures, print_json, print_results
     from psconrl.experiments.progress import for_terminal
     from psconrl.experiments.runner import run_experiment
     from psconrl.experiments.spec import read_toml
@@ -144,30 +320,37 @@ def run(
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
-            raise ValueError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
+            raise WrongCommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
         experiment = read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     try:
         outcome = run_experiment(experiment, out, workers=workers, dask=dask, progress=for_terminal())
     except KeyboardInterrupt:
-        _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", INTERRUPTED)
+        _stop_interrupted(out)
     results = summary(experiment, Store(out))
     if as_json:
-        _print_json(results)
+        print_json(results)
     else:
-        _print_results(results, out)
+        print_results(results, out)
     if not outcome.ok:
-        _print_failures(outcome)
+        print_failures(outcome)
         raise typer.Exit(FAILED)
 
 
-@app.command()
+def _stop_interrupted(out: Path) -> NoReturn:
+    _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", INTERRUPTED)
+
+
+@app.command(epilog=_examples("psconrl export results curves.csv", "psconrl export results curves.parquet"))
 def export(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")],
-    file: Annotated[Path, typer.Argument(help="Table to write, .csv or .parquet.")],
+    directory: Results,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
 ) -> None:
-    """Write the curves of all runs as a tidy table: one row per run, checkpoint and cost."""
+    """Write the curves of all runs as one tidy table.
+
+    One row per run, checkpoint and cost, sorted, without timings.
+    """
     from psconrl.experiments.store import Store
 
     codes = Store(directory).export(file)
@@ -176,50 +359,93 @@ def export(
             f"psconrl: the runs were made by {len(codes)} versions of the code; the column `code` tells them apart",
             file=sys.stderr,
         )
+    print(file)
 
 
-@app.command()
+@app.command(
+    epilog="""\b
+Presets:
+  figure-1         cumulative regret and violation in the three gridworlds
+  figure-appendix  the same runs: average reward and consumption
+  environments     pictures of the maps with the optimal policies
+  stochastic       the gridworlds with slippery moves
+  counterexample   infeasible samples in the toy of two states
+  bayesian         models drawn from the learner's prior, as the theorem asks
+  feasibility      how long sampled models stay infeasible
+  bonus            the rivals against the scale of their bonus
+  table-1          the algorithms of the paper's table of bounds
+  tractable        UCRL-CMDP beyond the smallest grid
+
+"""
+    + _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
+)
 def reproduce(
-    preset: Annotated[list[str] | None, typer.Argument(help="Presets; all of them by default.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, in about a minute.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for runs, figures and tables.")] = Path("results"),
-    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
+    preset: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PRESET", help="Presets; all of them by default.", autocompletion=_preset_names),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, in minutes.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for runs, figures and tables.")] = Path("results"),
+    workers: Workers = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Run the paper's experiments, at its own scale unless --quick, and write figures, claims and tables.
+    """Run the paper's experiments; write figures and claims.
 
-    Presets: figure-1, figure-appendix, environments, stochastic, counterexample, bayesian, bonus, table-1.
+    At the paper's scale unless --quick. Runs that are already in the folder are not done again.
     """
+    from psconrl.cli_output import print_failures, print_json, print_written, written_json
     from psconrl.experiments.progress import for_terminal
     from psconrl.experiments.reproduce import reproduce as run_presets
 
     try:
         result = run_presets(preset or [], out, quick, workers, progress=for_terminal())
     except KeyboardInterrupt:
-        _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", INTERRUPTED)
-    _print_written(result)
+        _stop_interrupted(out)
+    if as_json:
+        print_json(written_json(result))
+    else:
+        print_written(result)
     for outcome in result.outcomes.values():
         if not outcome.ok:
-            _print_failures(outcome)
+            print_failures(outcome)
     if not result.ok:
         raise typer.Exit(FAILED)
 
 
-@app.command()
-def report(directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")]) -> None:
-    """Write the figures, claims and tables of the runs in a folder."""
+@app.command(epilog=_examples("psconrl report results", "psconrl report results --json"))
+def report(directory: Results, as_json: AsJson = False) -> None:
+    """Write the figures, claims and tables of stored runs."""
+    from psconrl.cli_output import print_json, print_written, written_json
     from psconrl.experiments.reproduce import write_results
 
-    _print_written(write_results(directory))
+    result = write_results(directory)
+    if as_json:
+        print_json(written_json(result))
+    else:
+        print_written(result)
 
 
-def _print_written(result: Reproduction) -> None:
-    from shutil import get_terminal_size
+@app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+) -> None:
+    """Write an experiment file and a model to start from.
 
-    from psconrl.analysis.claims import as_text
+    Both are commented, run in seconds, and are meant to be changed.
+    """
+    from importlib import resources
 
-    print(as_text(result.claims, min(get_terminal_size().columns, 140)))
-    for path in result.paths:
-        print(path)
+    templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
+    there = [directory / template.name for template in templates if (directory / template.name).exists()]
+    if there and not force:
+        raise PsconrlError(f"{there[0]} is there already; --force overwrites it")
+    directory.mkdir(parents=True, exist_ok=True)
+    for template in templates:
+        (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    model, experiment = (directory / template.name for template in templates)
+    print(f"{model}        a machine to keep in repair: psconrl solve {model}")
+    print(f"{experiment}   agents that learn to: psconrl run {experiment} --out {directory / 'results'}")
 
 
 def _experiment(
@@ -234,7 +460,7 @@ def _experiment(
 
     for name, value in (("env", envs), ("agent", agents), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
-            raise ValueError(f"--{name} is missing (or give a TOML file)")
+            raise WrongCommandError(f"--{name} is missing; give --env, --agent, --horizon and --seeds, or a TOML file")
     assert envs is not None
     assert agents is not None
     assert horizon is not None
@@ -253,134 +479,18 @@ def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[s
 
     settings: dict[str, dict[str, Any]] = {}
     options: dict[str, dict[str, Any]] = {}
+    form = "NAME.KEY=VALUE, for instance psconrl.prior=0.1"
     for assignment in assignments:
-        target, equals, text = assignment.partition("=")
+        target, value = _pair(assignment, "--set", form)
         name, dot, key = target.partition(".")
-        if not (equals and dot and name and key):
-            raise ValueError(f"--set {assignment}: write NAME.KEY=VALUE, for instance psconrl.prior=0.1")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
+        if not (dot and name and key):
+            raise WrongCommandError(f"--set {assignment}: write {form}")
         try:
             settings.setdefault(canonical(name), {})[key] = value
         except UnknownNameError:
             try:
                 options.setdefault(environments.find(name).name, {})[key] = value
             except UnknownNameError:
-                known = [*environments.registry(), *_lower_agents()]
+                known = [*environments.registry(), *(agent.lower() for agent in _agent_names())]
                 raise UnknownNameError("agent or environment", name, known) from None
     return settings, options
-
-
-def _lower_agents() -> list[str]:
-    from psconrl.agents.catalogue import registry
-
-    return [name.lower() for name in registry()]
-
-
-def _print_results(results: dict[str, Any], out: Path) -> None:
-    print(f"at the horizon, mean over seeds [95% bootstrap interval]; all runs are in {out}")
-    for cell in results["cells"]:
-        optimum = "-" if cell["optimum"] is None else f"{cell['optimum']:.6g}"
-        print(f"{cell['env']} / {cell['agent']}: T={cell['horizon']}, {cell['seeds']} seeds, optimum {optimum}")
-        print(f"  regret     {_interval(cell['regret'])}")
-        for i, violation in enumerate(cell["violation"], start=1):
-            print(f"  violation {i:<1} {_interval(violation)}")
-        if cell["seeds"]:
-            print(
-                f"  episodes   {cell['episodes']['mean']:.1f}, of them infeasible "
-                f"{cell['infeasible_episodes']['mean']:.1f}; {cell['seconds']:.2f} s"
-            )
-
-
-def _interval(values: dict[str, float | None]) -> str:
-    if values["mean"] is None:
-        return "-"
-    return f"{values['mean']:.5g} [{values['low']:.5g}, {values['high']:.5g}]"
-
-
-def _print_failures(outcome: Outcome) -> None:
-    first = outcome.failures[0]
-    runs = "1 run" if len(outcome.failures) == 1 else f"{len(outcome.failures)} runs"
-    error = " ".join(first.error.split())
-    print(
-        f"psconrl: {runs} of {outcome.total} failed, the first ({first.cell.label}, seed {first.seed}) with "
-        f"{error}; see {first.path.parent}; the same command tries them again",
-        file=sys.stderr,
-    )
-
-
-def _solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
-    constraints = [
-        {
-            "name": cmdp.cost_names[i],
-            "limit": float(tau),
-            "use": float(solution.average_costs[i]),
-            "slack": float(tau - solution.average_costs[i]),
-            "price": _number(solution.multipliers[i - 1]),
-        }
-        for i, tau in enumerate(cmdp.thresholds, start=1)
-    ]
-    return {
-        "status": solution.status,
-        "value": _number(solution.value),
-        "average_costs": [float(cost) for cost in solution.average_costs],
-        "constraints": constraints,
-        "margin": _number(solution.margin),
-        "conflict": [cmdp.cost_names[i] for i in solution.conflict],
-        "policy": solution.policy.tolist(),
-    }
-
-
-def _print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
-    print(f"{name}: {cmdp.S} states, {cmdp.A} actions, {cmdp.m} limits")
-    if solution.feasible:
-        print(f"least {cmdp.cost_names[0]} {solution.value:.9g}")
-    else:
-        names = ", ".join(f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict)
-        together = "cannot hold" if len(solution.conflict) == 1 else "cannot hold together"
-        print(f"infeasible: {names} {together}; some limit is exceeded by at least {-solution.margin:.6g}")
-        print("the policy below keeps the largest excess least")
-    if cmdp.m:
-        print(f"\n{'limit on':16} {'limit':>10} {'use':>12} {'slack':>12} {'shadow price':>13}")
-        for i, tau in enumerate(cmdp.thresholds, start=1):
-            use = solution.average_costs[i]
-            price = solution.multipliers[i - 1]
-            shown = "-" if math.isnan(price) else f"{price:.6g}"
-            slack = tau - use
-            slack = 0.0 if abs(slack) < 1e-12 else slack
-            print(f"{cmdp.cost_names[i]:16} {tau:10.6g} {use:12.6g} {slack:12.4g} {shown:>13}")
-        if solution.feasible:
-            print(f"all limits could be lowered together by {solution.margin:.6g} and still be met")
-    if cmdp.layout is not None:
-        from psconrl.environments import render
-
-        print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
-
-
-def _print_json(document: Any) -> None:
-    print(json.dumps(document, indent=2, allow_nan=False))
-
-
-def _jsonable(values: dict[str, Any]) -> dict[str, Any]:
-    """Values for JSON; what it cannot say, such as a default that must be given, is written as text."""
-    return {key: json.loads(json.dumps(value, default=_default)) for key, value in values.items()}
-
-
-def _default(value: Any) -> str:
-    import inspect
-
-    return "?" if value is inspect.Parameter.empty else str(value)
-
-
-def _settings(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name != "model"}
-
-
-def _first_line(item: type) -> str:
-    return (item.__doc__ or "").strip().splitlines()[0]
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) or math.isinf(value) else float(value)

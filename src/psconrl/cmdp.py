@@ -22,7 +22,7 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
-from psconrl.errors import InvalidModelError, UnknownNameError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, UnknownNameError
 from psconrl.problem import Problem
 
 DENSE_STATES = 400
@@ -219,13 +219,13 @@ class CMDP:
         }
         unknown = changes.keys() - arguments.keys()
         if unknown:
-            raise TypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
+            raise InvalidTypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
 
     def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
         """What a learner may know of this model; its costs must lie in [0, 1]."""
         if costs not in ("known", "estimated"):
-            raise ValueError(f'costs is {costs!r}; it must be "known" or "estimated"')
+            raise InvalidArgumentError(f'costs is {costs!r}; it must be "known" or "estimated"')
         _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
         return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
 
@@ -378,7 +378,7 @@ class CMDP:
 def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
-        raise TypeError(f"{value!r} is no CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one")
+        raise InvalidTypeError(f"{value!r} is no CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one")
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

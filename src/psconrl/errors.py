@@ -16,6 +16,10 @@ class InvalidArgumentError(PsconrlError, ValueError):
     """An argument that makes no sense; the message says what is allowed."""
 
 
+class InvalidTypeError(InvalidArgumentError, TypeError):
+    """An argument of the wrong kind, or one that does not exist."""
+
+
 class ModelFileError(PsconrlError, ValueError):
     """A model file that cannot be read."""
 
@@ -28,12 +32,17 @@ class UnknownNameError(PsconrlError, LookupError):
     """A name that is not in a registry; the message suggests the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        by_lower = {candidate.lower(): candidate for candidate in known}
-        near = get_close_matches(name.lower(), by_lower, n=1)
-        hint = f"; did you mean {by_lower[near[0]]!r}?" if near else ""
-        names = ", ".join(sorted(by_lower.values(), key=str.lower))
-        super().__init__(f"unknown {kind} {name!r}{hint} (known: {names})")
+        known = list(known)
+        names = ", ".join(sorted(known, key=str.lower))
+        super().__init__(f"unknown {kind} {name!r}{did_you_mean(name, known)} (known: {names})")
 
 
 class SolverError(PsconrlError, RuntimeError):
     """A linear program that failed numerically, after the fallback was tried too."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names as a question, if one is near."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(str(name).lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[near[0]]!r}?" if near else ""

@@ -17,7 +17,7 @@ from psconrl.environments import grid, random, render, small
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
-from psconrl.errors import InvalidArgumentError, UnknownNameError
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError, did_you_mean
 
 __all__ = [
     "DirichletDraws",
@@ -49,12 +49,13 @@ class Environment:
         return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
 
     def __call__(self, **options: Any) -> CMDP:
-        """Build the model; TypeError names the accepted options."""
+        """Build the model; InvalidTypeError names the accepted options."""
         unknown = options.keys() - self.options.keys()
         if unknown:
-            raise TypeError(
-                f"{self.name} has no option {', '.join(map(repr, sorted(unknown)))}; "
-                f"its options are {', '.join(self.options)}"
+            first = min(unknown)
+            raise InvalidTypeError(
+                f"{self.name} has no option {first!r}{did_you_mean(first, self.options)} "
+                f"(its options are {', '.join(self.options)})"
             )
         return self.build(**options)
 
@@ -79,6 +80,8 @@ def registry() -> Mapping[str, Environment]:
 
 def find(name: str) -> Environment:
     """The environment of that name; case, hyphens and underscores do not matter."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"{name!r} is no name of an environment; the names are {', '.join(registry())}")
     for environment in _ENVIRONMENTS:
         if _plain(environment.name) == _plain(name):
             return environment

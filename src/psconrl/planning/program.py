@@ -186,7 +186,7 @@ def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
 
 def feasible_vertex(program: OccupancyProgram, basis: Basis | None, shortfall: float = 0.0) -> Vertex:
     """The optimum of a program whose limits can be met, or miss it by the shortfall and rounding only."""
-    size = np.maximum(1.0, np.abs(program.thresholds))
+    size = np.where(np.isinf(program.thresholds), 1.0, np.maximum(1.0, np.abs(program.thresholds)))
     for slack in (0.0, 1e-12, FEASIBLE):
         relaxed = (
             program

@@ -1,0 +1,305 @@
+"""What the commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from psconrl.cmdp import CMDP
+    from psconrl.experiments.reproduce import Reproduction
+    from psconrl.experiments.runner import Outcome
+    from psconrl.planning.solution import Solution
+
+PIPED_WIDTH = 160
+"""Columns of a table that does not go to a terminal."""
+
+LISTED_STATES = 30
+"""The policy is listed for models with at most this many states that are not maps."""
+
+
+def console() -> Console:
+    """Standard output: in colours and of the terminal's width if it is one, plain and wide if not."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    return Console(
+        file=sys.stdout, highlight=False, markup=False, soft_wrap=False, width=None if terminal else PIPED_WIDTH
+    )
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+    """A table; the columns in `numbers` are aligned to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in header:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def _print(item: Any) -> None:
+    from rich.text import Text
+
+    terminal = console()
+    with terminal.capture() as drawn:
+        terminal.print(Text(item) if isinstance(item, str) else item)
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def print_json(document: Any) -> None:
+    """JSON that every parser takes: no NaN, no infinity."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def plural(count: int, word: str) -> str:
+    """1 limit, 2 limits."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def print_entries(entries: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    """Names with what they are and their options or settings."""
+    rows = []
+    for name, (about, options) in entries.items():
+        settings = ", ".join(f"{key}={_default(value)}" for key, value in options.items())
+        rows.append((name, f"{about}\n{settings}" if settings else about))
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def jsonable(values: dict[str, Any]) -> dict[str, Any]:
+    """Values for JSON; what it cannot say, such as a default that must be given, is written as text."""
+    return {key: json.loads(json.dumps(value, default=_default)) for key, value in values.items()}
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "?" if value is inspect.Parameter.empty else str(value)
+
+
+# psconrl solve
+
+
+def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
+    """The answer of `psconrl solve --json`."""
+    constraints: list[dict[str, Any]] = [
+        {
+            "name": cmdp.cost_names[i],
+            "limit": float(tau),
+            "use": float(solution.average_costs[i]),
+            "slack": float(tau - solution.average_costs[i]),
+            "price": _number(solution.multipliers[i - 1]),
+        }
+        for i, tau in enumerate(cmdp.thresholds, start=1)
+    ]
+    if not solution.feasible:
+        from psconrl.limits import nearest_limits
+
+        nearest = nearest_limits(cmdp, solution)
+        for constraint, together, alone in zip(constraints, nearest.together, nearest.alone, strict=True):
+            constraint |= {"nearest": float(together), "alone": _number(alone)}
+    return {
+        "status": solution.status,
+        "value": _number(solution.value),
+        "average_costs": [float(cost) for cost in solution.average_costs],
+        "constraints": constraints,
+        "margin": _number(solution.margin),
+        "conflict": [cmdp.cost_names[i] for i in solution.conflict],
+        "states": list(cmdp.state_names),
+        "actions": list(cmdp.action_names),
+        "policy": solution.policy.tolist(),
+    }
+
+
+def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
+    """The optimum, the limits, and the policy."""
+    sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action"), plural(cmdp.m, "limit"))
+    print(f"{name}: {', '.join(sizes)}")
+    if solution.feasible:
+        print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} per step in the long run")
+    else:
+        _print_conflict(cmdp, solution)
+    if cmdp.m:
+        print()
+        _print_limits(cmdp, solution)
+    if solution.feasible and cmdp.m:
+        _print_prices(cmdp, solution)
+    _print_policy(cmdp, solution)
+
+
+def _print_limits(cmdp: CMDP, solution: Solution) -> None:
+    rows = []
+    for i, tau in enumerate(cmdp.thresholds, start=1):
+        slack = tau - solution.average_costs[i]
+        row = (
+            cmdp.cost_names[i],
+            f"{solution.average_costs[i]:.6g}",
+            f"{tau:.6g}",
+            f"{0.0 if abs(slack) < 1e-7 else slack:.4g}",
+        )
+        price = solution.multipliers[i - 1]
+        rows.append((*row, f"{0.0 if abs(price) < 1e-9 else price:.6g}") if solution.feasible else row)
+    header = ("limit on", "use", "limit", "slack", "shadow price")[: 5 if solution.feasible else 4]
+    print_table(header, rows, numbers=header[1:])
+
+
+def _print_prices(cmdp: CMDP, solution: Solution) -> None:
+    all_limits = "The limit" if cmdp.m == 1 else "All limits together"
+    lowered = 0.0 if abs(solution.margin) < 1e-12 else solution.margin
+    print(f"\nShadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
+    print(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
+    if solution.classes > 1:
+        print(
+            f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely."
+        )
+    if solution.loss > 1e-6:
+        print(f"One stationary policy cannot reach the optimum: the one below has {solution.average_costs[0]:.9g}.")
+
+
+def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
+    from psconrl.limits import nearest_limits
+
+    broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
+    print(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
+    print(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
+    nearest = nearest_limits(cmdp, solution)
+    moved = [
+        f"{cmdp.cost_names[i + 1]} <= {nearest.together[i]:.6g}"
+        for i in range(cmdp.m)
+        if nearest.together[i] > cmdp.thresholds[i]
+    ]
+    print(f"  {' and '.join(moved)}")
+    if len(moved) > 1:
+        for i in solution.conflict:
+            if not math.isnan(nearest.alone[i - 1]):
+                print(f"  or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are")
+    print("the policy below keeps the largest excess least")
+
+
+def _print_policy(cmdp: CMDP, solution: Solution) -> None:
+    if cmdp.layout is not None:
+        from psconrl.environments import render
+
+        print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
+        letters = {letter for row in cmdp.layout.rows for letter in row}
+        legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
+        known = ", ".join(f"{letter} {text}" for letter, text in legend.items() if letter in letters)
+        print(f"{known}; * the policy randomises there")
+    elif cmdp.S <= LISTED_STATES:
+        print()
+        print_table(
+            ("in state", "do"), [(cmdp.state_names[s], _action(cmdp, row)) for s, row in enumerate(solution.policy)]
+        )
+    else:
+        print(f"\nThe policy has {cmdp.S} states; --json prints it.")
+
+
+def _action(cmdp: CMDP, shares: Any) -> str:
+    """The actions that a policy takes in a state, likeliest first."""
+    order = [int(a) for a in np.argsort(-shares, kind="stable") if shares[a] >= 0.0005]
+    if len(order) == 1:
+        return cmdp.action_names[order[0]]
+    return ", ".join(f"{cmdp.action_names[a]} ({shares[a]:.3f})" for a in order)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) or math.isinf(value) else float(value)
+
+
+# psconrl run, reproduce, report
+
+
+def print_results(results: dict[str, Any], out: Path) -> None:
+    """What `psconrl run` found: for each environment a table of agents."""
+    for (env, horizon, optimum), grouped in groupby(results["cells"], key=itemgetter("env", "horizon", "optimum")):
+        cells = list(grouped)
+        seeds = sorted({cell["seeds"] for cell in cells})
+        known = "optimum unknown" if optimum is None else f"optimum {optimum:.6g} per step"
+        print(
+            f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
+        )
+        header = ("agent", "regret", "violation", "plans", "infeasible", "seconds")
+        print_table(header, [_result(cell) for cell in cells], numbers=header[1:])
+        print()
+    print(
+        "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
+        "run; mean over seeds [95% bootstrap interval]. Infeasible: plans made where the limits\n"
+        f"seemed out of reach. All runs are in {out}; psconrl report {out} draws them."
+    )
+
+
+def _result(cell: dict[str, Any]) -> tuple[str, ...]:
+    there = cell["seeds"] > 0
+    return (
+        cell["agent"],
+        _interval(cell["regret"]),
+        "\n".join(map(_interval, cell["violation"])) or "-",
+        f"{cell['episodes']['mean']:.4g}" if there else "-",
+        f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",
+        f"{cell['seconds']:.2f}",
+    )
+
+
+def _interval(values: dict[str, float | None]) -> str:
+    mean, low, high = (_short(values[name]) for name in ("mean", "low", "high"))
+    return "-" if values["mean"] is None else f"{mean} [{low}, {high}]"
+
+
+def _short(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def print_failures(outcome: Outcome) -> None:
+    """One line about runs that failed, on the error stream."""
+    first = outcome.failures[0]
+    error = " ".join(first.error.split())
+    print(
+        f"psconrl: {plural(len(outcome.failures), 'run')} of {outcome.total} failed, the first ({first.cell.label}, "
+        f"seed {first.seed}) with {error}; see {first.path.parent}; the same command tries them again",
+        file=sys.stderr,
+    )
+
+
+def written_json(result: Reproduction) -> dict[str, Any]:
+    """What `psconrl report` and `psconrl reproduce` found and wrote."""
+    return {"claims": [claim.as_json() for claim in result.claims], "files": [str(path) for path in result.paths]}
+
+
+def print_written(result: Reproduction) -> None:
+    """The claims that the runs decide, how many they leave open, and the files written."""
+    from psconrl.analysis.claims import as_text
+
+    decided = [claim for claim in result.claims if claim.verdict != "not exercised"]
+    if decided:
+        print(as_text(decided, min(console().width, PIPED_WIDTH)))
+    left = len(result.claims) - len(decided)
+    if left:
+        print(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.\n")
+    print("Written:")
+    for path in result.paths:
+        print(f"  {path}")
