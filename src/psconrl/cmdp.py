@@ -81,8 +81,8 @@ class CMDP:
     Attributes:
         S, A, m: numbers of states, actions and constraints.
         costs: the mean costs, (m + 1, S, A). move_costs: costs per move as given, else None.
-        thresholds (m,), initial (S,), state_names, action_names, cost_names, layout, transitions: as given,
-            read-only.
+        thresholds, initial, state_names, action_names, cost_names, layout, transitions: as given, read-only;
+            (m,) thresholds, (S,) initial.
 
     >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
     >>> coin

@@ -1,0 +1,119 @@
+"""The documentation: it builds without a warning, its code runs and prints what it says, what it names exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from docs import blocks
+
+ROOT = Path(__file__).parents[1]
+PAGES = blocks.pages()
+NAMED = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "docs", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    html = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "figure-1.png" in html
+    for page in tmp_path.rglob("*.html"):
+        assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?://', page.read_text(encoding="utf-8")), page
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if "```python" in p.read_text() or "```sh" in p.read_text()], ids=name_of
+)
+def test_the_code_of_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    differences, _ = blocks.run_page(page, tmp_path)
+    hint = f"python docs/blocks.py --write {name_of(page)} puts in what is printed now"
+    for difference in differences:
+        assert difference.printed == difference.said, f"line {difference.line}; {hint}"
+    assert not differences, hint
+
+
+def test_words_are_compared_without_numbers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    text = '```python\nprint("took", 3.25, "s")\n```\n\n<!-- numbers vary -->\n```text\ntook 1,000 s\n```\n'
+    page.write_text(text)
+    assert blocks.run_page(page, tmp_path)[0] == []
+    page.write_text(text.replace("<!-- numbers vary -->\n", ""))
+    differences, corrected = blocks.run_page(page, tmp_path)
+    assert [(d.said, d.printed) for d in differences] == [("took 1,000 s", "took 3.25 s")]
+    assert corrected == text.replace("<!-- numbers vary -->\n", "").replace("1,000", "3.25")
+
+
+def codes(path: Path) -> list[str]:
+    """What a page has in backticks within its text."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+
+
+def resolves(dotted: str) -> bool:
+    """Whether psconrl.a.b.c is a module, or an attribute of one."""
+    parts = dotted.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ImportError:
+            continue
+        for part in parts[k:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@cache
+def functions(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("page", NAMED, ids=name_of)
+def test_what_is_named_exists(page: Path) -> None:
+    for code in codes(page):
+        dotted = re.fullmatch(r"(psconrl(\.\w+)+)(\(.*\))?", code)
+        if dotted and dotted[2] not in (".json", ".toml"):
+            assert resolves(dotted[1]), f"{code} is not there"
+        test = re.fullmatch(r"(tests/\S+\.py)::(\w+)", code)
+        if test:
+            assert test[2] in functions(ROOT / test[1]), f"{code} is not there"
+        elif re.fullmatch(r"(src|tests|docs|examples|benchmarks)/[\w./-]+", code) and "_build" not in code:
+            assert (ROOT / code).exists(), f"{code} is not there"
+
+
+def test_every_agent_has_a_page_and_a_measured_table() -> None:
+    from psconrl import agents
+
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "algorithms").glob("*.md"))
+    for name in agents.registry():
+        assert f"```{{measured}} {name}\n" in text
+
+
+@pytest.mark.parametrize(
+    "module", ["psconrl", "psconrl.planning", "psconrl.agents", "psconrl.environments", "psconrl.experiments"]
+)
+def test_every_public_name_is_in_the_reference(module: str) -> None:
+    reference = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    entries = {entry.rsplit(".", 1)[1] for entry in re.findall(r"auto\w+:: (\S+)", reference)}
+    public = importlib.import_module(module).__all__
+    modules = {"agents", "environments", "planning", "structure", "render"}
+    assert set(public) - modules <= entries
