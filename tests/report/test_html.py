@@ -303,6 +303,9 @@ def test_what_no_command_can_say_is_said_in_python() -> None:
     assert recipe.command == f"python {recipe.name}"
     compile(recipe.file, recipe.name, "exec")
     assert "'experiment-odd.json'" in recipe.file
+    gone = odd.as_json()
+    gone["cells"][0] |= {"agent": "Retired", "id": "gone"}
+    assert recipes(gone) == recipes(odd.as_json())
 
 
 def _again(command: str, file: str, folder: Path) -> Experiment:

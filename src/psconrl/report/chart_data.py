@@ -7,6 +7,7 @@ environment: they stand side by side, and are zoomed and read off at the same ti
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -35,20 +36,22 @@ _LOOKS = {
 _COLOURS = 7
 _GUIDE = (7, "1 3")
 _DASHES = ("12 3", "1.5 4", "6 2 1.5 2")
+_VARIANT = "4 2"
 
 
 def looks(labels: Iterable[str]) -> dict[str, tuple[int, str]]:
     """Colour and dashes for each label: those of its agent, or the next ones not yet taken."""
     found: dict[str, tuple[int, str]] = {}
+    spare = cycle((colour, dash) for dash in _DASHES for colour in reversed(range(_COLOURS)))
     for label in dict.fromkeys(labels):
         known = _LOOKS.get(label.split(", ")[0])
+        taken = known in found.values()
         if label.startswith("slope"):
             found[label] = _GUIDE
-        elif known and known not in found.values():
-            found[label] = known
+        elif known:
+            found[label] = (known[0], _VARIANT) if taken else known
         else:
-            k = len(found)
-            found[label] = (k % _COLOURS, _DASHES[k // _COLOURS % len(_DASHES)])
+            found[label] = next(spare)
     return found
 
 

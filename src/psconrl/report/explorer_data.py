@@ -31,6 +31,7 @@ EVALUATED = 500
 ENTRIES = 40_000
 """Most states times snapshots kept of one run."""
 _SURE = 0.9995
+_LONG = 30
 _SAME = 1e-6
 """How far the optimum of a rebuilt model may lie from the stored one."""
 
@@ -77,7 +78,7 @@ def worlds(store: Store, groups: Groups) -> list[World]:
     return [_world(records, groups, specified.get(records[0].cell, {})) for records in found.values()]
 
 
-def _order(record: RunRecord) -> tuple[int, int]:
+def _order(record: RunRecord) -> tuple[Any, ...]:
     from psconrl.agents import catalogue
     from psconrl.environments import registry
 
@@ -86,7 +87,8 @@ def _order(record: RunRecord) -> tuple[int, int]:
         names.index(name) if name in names else len(names)
         for names, name in zip(known, (record.env, record.agent), strict=True)
     ]
-    return places[0], places[1]
+    options, settings = _key(record.env_options), _key(record.settings)
+    return places[0], record.env, len(options), options, places[1], settings, record.horizon
 
 
 def representatives(store: Store, groups: Groups) -> dict[str, RunRecord]:
@@ -105,14 +107,21 @@ def representatives(store: Store, groups: Groups) -> dict[str, RunRecord]:
 
 def _world(records: Sequence[RunRecord], groups: Groups, specified: Mapping[str, Any]) -> World:
     first = records[0]
-    group = groups[first.cell]
-    name = group.label.rsplit(" / ", 1)[0].removeprefix(first.env)
     agents = [
         Agent(label, groups[record.cell], record)
         for label, record in zip(distinct([groups[record.cell] for record in records]), records, strict=True)
     ]
     cmdp, solution = _rebuilt(first, specified)
-    return World(title(first.env) + name, first, agents, cmdp, solution)
+    return World(_title(groups[first.cell]), first, agents, cmdp, solution)
+
+
+def _title(group: Group) -> str:
+    """The environment with the options that all runs share, long ones cut."""
+    first = group.env_options[0]
+    shared = [key for key in sorted(first) if all(options.get(key) == first[key] for options in group.env_options)]
+    values = {key: " ".join(str(first[key]).split()) for key in shared}
+    told = [f"{key} = {text if len(text) <= _LONG else text[:_LONG] + '…'}" for key, text in values.items()]
+    return ", ".join([title(group.env), *told])
 
 
 def distinct(groups: Sequence[Group]) -> list[str]:

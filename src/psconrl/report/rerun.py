@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from psconrl.errors import PsconrlError
 from psconrl.experiments.presets import presets
-from psconrl.experiments.spec import Experiment, is_model_file
+from psconrl.experiments.spec import Cell, Experiment, is_model_file
 
-_DEFAULT_CHECKPOINTS = 500
+_USUAL = {field.name: field.default for field in fields(Cell)}
+_FILE_ONLY = ("checkpoints", "evaluate_policies", "seed_option")
+"""What can be set in a file alone."""
 _PYTHON = """\
 import json
 
@@ -40,10 +43,9 @@ def recipes(document: Mapping[str, Any], source: str = "experiment.json") -> lis
     if name:
         return [Recipe(f"psconrl reproduce {name}")]
     found: list[Recipe] = []
-    for shared, cells in _alike(document["cells"]).items():
-        fields = json.loads(shared)
-        together = _grid(fields, cells)
-        alone = [together] if together else [_grid(fields, [cell]) for cell in cells]
+    for shared, cells in _alike(document["cells"]):
+        together = _grid(shared, cells)
+        alone = [together] if together else [_grid(shared, [cell]) for cell in cells]
         if None in alone:  # settings that leave out some of the paper's can be written in Python alone
             return [Recipe("python again.py", "again.py", _PYTHON.format(source=source))]
         found += [recipe for recipe in alone if recipe]
@@ -65,42 +67,49 @@ def _preset(document: Mapping[str, Any]) -> str:
 _SHARED = ("horizon", "seeds", "costs", "checkpoints", "evaluate_policies", "seed_option")
 
 
-def _alike(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Cells by what one command sets for all of them."""
+def _alike(cells: Iterable[Mapping[str, Any]]) -> list[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
+    """Cells together with what one command sets for all of them."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
         groups.setdefault(json.dumps({key: cell[key] for key in _SHARED}), []).append(cell)
-    return groups
+    return [(json.loads(shared), found) for shared, found in groups.items()]
 
 
-def _grid(fields: dict[str, Any], cells: Sequence[Mapping[str, Any]]) -> Recipe | None:
+def _grid(shared: dict[str, Any], cells: Sequence[Mapping[str, Any]]) -> Recipe | None:
     """One command for all of these cells; None if no grid of environments and agents has exactly them."""
     envs, agents = (list(dict.fromkeys(cell[key] for cell in cells)) for key in ("env", "agent"))
-    settings = {agent: _given(agent, [cell for cell in cells if cell["agent"] == agent]) for agent in agents}
     options = {cell["env"]: cell["env_options"] for cell in cells if cell["env_options"]}
-    settings = {agent: values for agent, values in settings.items() if values}
-    asked = {"settings": settings, "env_options": options, **fields}
+    asked = {"settings": _given(cells), "env_options": options, **shared}
     try:
         cells_asked = {cell.id for cell in Experiment.grid("", envs, agents, **asked).cells}
     except (PsconrlError, OSError):  # a model file that is no longer there: then nothing can be checked
         cells_asked = {cell["id"] for cell in cells} if any(map(is_model_file, envs)) else set()
     if cells_asked != {cell["id"] for cell in cells}:
         return None
-    if fields["checkpoints"] != _DEFAULT_CHECKPOINTS or fields["evaluate_policies"] or fields["seed_option"]:
+    if any(shared[key] != _USUAL[key] for key in _FILE_ONLY):
         return Recipe("psconrl run experiment.toml", "experiment.toml", _toml(envs, agents, asked))
     return Recipe(_command(envs, agents, asked))
 
 
-def _given(agent: str, cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings of an agent that are not those of the paper, which are set without being asked for."""
+def _given(cells: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings by agent that are not those of the paper, which are set without being asked for."""
+    given: dict[str, dict[str, Any]] = {}
+    for cell in cells:
+        usual = _usual_settings(cell["agent"], cell["env"])
+        changed = {key: value for key, value in cell["settings"].items() if usual.get(key) != value}
+        if changed:
+            given.setdefault(cell["agent"], {}).update(changed)
+    return given
+
+
+def _usual_settings(agent: str, env: str) -> dict[str, Any]:
+    """The paper's settings as JSON values; none for what is no longer known."""
     from psconrl.agents.catalogue import preset
 
-    given: dict[str, Any] = {}
-    for cell in cells:
-        usual = {} if is_model_file(cell["env"]) else preset(agent, cell["env"])
-        usual = json.loads(json.dumps(usual))
-        given |= {key: value for key, value in cell["settings"].items() if usual.get(key) != value}
-    return given
+    try:
+        return {} if is_model_file(env) else dict(json.loads(json.dumps(preset(agent, env))))
+    except PsconrlError:
+        return {}
 
 
 def _command(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any]) -> str:
@@ -121,9 +130,14 @@ def _command(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any
 
 def _toml(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any]) -> str:
     lines = [f"envs = {json.dumps(envs)}", f"agents = {json.dumps(agents)}"]
-    lines += [f"{key} = {json.dumps(asked[key])}" for key in _SHARED if asked[key] is not None]
+    lines += [f"{key} = {json.dumps(asked[key])}" for key in _SHARED if asked[key] != _USUAL.get(key)]
     for kind in ("settings", "env_options"):
         for name, values in asked[kind].items():
-            lines += ["", f"[{kind}.{json.dumps(name)}]"]
-            lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in values.items() if value is not None]
+            lines += ["", f"[{kind}.{_key(name)}]"]
+            lines += [f"{_key(key)} = {json.dumps(value)}" for key, value in values.items() if value is not None]
     return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """A key of TOML, quoted where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)

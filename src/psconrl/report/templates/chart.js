@@ -19,7 +19,9 @@ class Scale {
     return this.backward(this.forward(this.low) + (pixel - this.from) / this.ratio);
   }
   ticks(most) {
-    return this.logarithmic && this.high / this.low >= 10 ? decades(this.low, this.high) : round(this.low, this.high, most);
+    return this.logarithmic && this.high / this.low >= 10
+      ? decades(this.low, this.high)
+      : round(this.low, this.high, most);
   }
 }
 
@@ -28,7 +30,8 @@ function round(low, high, most) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = power * [1, 2, 2.5, 5, 10].find((m) => m * power >= raw * (1 - 1e-9));
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++)
+    ticks.push(Number((k * step).toPrecision(12)));
   return ticks;
 }
 
@@ -84,7 +87,9 @@ class Panel {
   // Where lines lie, zoomed or not; null if all are hidden.
   ranges() {
     const { content, strip } = this;
-    const xs = content.lines.flatMap((line) => [line.x[0], line.x[line.x.length - 1]]).concat(content.ticks.map((tick) => tick[0]));
+    const xs = content.lines
+      .flatMap((line) => [line.x[0], line.x[line.x.length - 1]])
+      .concat(content.ticks.map((tick) => tick[0]));
     if (!xs.length) return null;
     let [x0, x1] = [Math.min(...xs), Math.max(...xs)];
     this.whole = [content.log ? x0 : Math.min(0, x0), x1];
@@ -127,9 +132,19 @@ class Panel {
     this.svg.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     this.marks = svg("g", { class: "marks" });
     this.svg.replaceChildren(
-      svg("clipPath", { id: this.clip }, svg("rect", { x: left, y: top - 2, width: frame.right - left + 2, height: frame.bottom - top + 4 })),
+      svg(
+        "clipPath",
+        { id: this.clip },
+        svg("rect", { x: left, y: top - 2, width: frame.right - left + 2, height: frame.bottom - top + 4 }),
+      ),
       this.axes(yTicks),
-      svg("g", { "clip-path": `url(#${this.clip})` }, ...content.levels.map((level) => this.level(level)), ...this.lines.map((line) => this.band(line)), ...this.lines.map((line) => this.line(line))),
+      svg(
+        "g",
+        { "clip-path": `url(#${this.clip})` },
+        ...content.levels.map((level) => this.level(level)),
+        ...this.lines.map((line) => this.band(line)),
+        ...this.lines.map((line) => this.line(line)),
+      ),
       this.marks,
     );
     this.point();
@@ -140,7 +155,10 @@ class Panel {
     const group = svg("g", { class: "axes" });
     for (const tick of yTicks) {
       const y = this.y.at(tick);
-      group.append(svg("line", { class: "grid", x1: frame.left, x2: frame.right, y1: y, y2: y }), svg("text", { x: frame.left - 7, y: y + 4, "text-anchor": "end" }, number(tick)));
+      group.append(
+        svg("line", { class: "grid", x1: frame.left, x2: frame.right, y1: y, y2: y }),
+        svg("text", { x: frame.left - 7, y: y + 4, "text-anchor": "end" }, number(tick)),
+      );
     }
     const room = Math.floor((frame.right - frame.left) / 75);
     const named = content.ticks.filter(([x]) => x >= this.x.low && x <= this.x.high);
@@ -152,11 +170,17 @@ class Panel {
       const half = 3.6 * text.length;
       if (at - half < free) continue;
       free = at + half + 6;
-      group.append(svg("text", { x: Math.min(at, this.width - half - 1), y: frame.bottom + 18, "text-anchor": "middle" }, text));
+      group.append(
+        svg("text", { x: Math.min(at, this.width - half - 1), y: frame.bottom + 18, "text-anchor": "middle" }, text),
+      );
     }
     group.append(
       svg("line", { class: "axis", x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom }),
-      svg("text", { class: "name", x: (frame.left + frame.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, content.x),
+      svg(
+        "text",
+        { class: "name", x: (frame.left + frame.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" },
+        content.x,
+      ),
     );
     return group;
   }
@@ -164,7 +188,11 @@ class Panel {
   level(level) {
     const y = this.y.at(level.value);
     const { frame } = this;
-    const group = svg("g", { class: `level ${level.kind}` }, svg("line", { x1: frame.left, x2: frame.right, y1: y, y2: y }));
+    const group = svg(
+      "g",
+      { class: `level ${level.kind}` },
+      svg("line", { x1: frame.left, x2: frame.right, y1: y, y2: y }),
+    );
     if (level.label) group.append(svg("text", { x: frame.left + 5, y: y - 5 }, level.label));
     return group;
   }
@@ -186,7 +214,10 @@ class Panel {
     const { colour, dash } = this.strip.figure.look(line.label);
     const places = this.places(line, line.mean);
     const group = svg("g", { class: "series", "data-label": line.label });
-    if (places.length > 1) group.append(svg("path", { class: `line c${colour}`, "stroke-dasharray": dash || null, d: `M${places.join("L")}` }));
+    if (places.length > 1)
+      group.append(
+        svg("path", { class: `line c${colour}`, "stroke-dasharray": dash || null, d: `M${places.join("L")}` }),
+      );
     if (line.marker || places.length === 1) {
       for (const place of places) {
         const [x, y] = place.split(" ").map(Number);
@@ -215,7 +246,14 @@ class Panel {
     for (const [line, k] of read) {
       const y = this.y.at(line.mean[k]);
       if (y >= this.frame.top - 3 && y <= this.frame.bottom + 3) {
-        this.marks.append(svg("circle", { class: `dot c${this.strip.figure.look(line.label).colour}`, cx: this.x.at(line.x[k]), cy: y, r: 4 }));
+        this.marks.append(
+          svg("circle", {
+            class: `dot c${this.strip.figure.look(line.label).colour}`,
+            cx: this.x.at(line.x[k]),
+            cy: y,
+            r: 4,
+          }),
+        );
       }
     }
     read.sort((a, b) => b[0].mean[b[1]] - a[0].mean[a[1]]);
@@ -223,7 +261,15 @@ class Panel {
     const where = `${this.content.x} ${name ? name[1] : number(x)}`;
     this.tip.replaceChildren(
       html("div", { class: "where" }, where),
-      ...read.map(([line, k]) => html("div", { class: "value" }, this.strip.figure.swatch(line.label), html("span", {}, line.name), html("b", {}, withInterval(line, k)))),
+      ...read.map(([line, k]) =>
+        html(
+          "div",
+          { class: "value" },
+          this.strip.figure.swatch(line.label),
+          html("span", {}, line.name),
+          html("b", {}, withInterval(line, k)),
+        ),
+      ),
     );
     const half = (this.frame.left + this.frame.right) / 2;
     const scale = this.place.clientWidth / this.width;
@@ -252,7 +298,15 @@ class Panel {
       if (from !== null && Math.abs(to - from) > DRAG) moved = true;
       if (!moved) return strip.point(this.x.value(to));
       strip.point(null);
-      this.marks.replaceChildren(svg("rect", { class: "selection", x: Math.min(from, to), width: Math.abs(to - from), y: this.frame.top, height: this.frame.bottom - this.frame.top }));
+      this.marks.replaceChildren(
+        svg("rect", {
+          class: "selection",
+          x: Math.min(from, to),
+          width: Math.abs(to - from),
+          y: this.frame.top,
+          height: this.frame.bottom - this.frame.top,
+        }),
+      );
     });
     area.addEventListener("pointerup", (event) => {
       const to = this.pixel(event);
@@ -300,7 +354,8 @@ class Strip {
       (place, k) => new Panel(place.querySelector(".canvas"), content.panels[k], this, `${name}-${k}`),
     );
     const clicks = { in: () => this.magnify(0.5), out: () => this.magnify(2), reset: () => this.show(null) };
-    for (const button of element.querySelectorAll("[data-zoom]")) button.addEventListener("click", clicks[button.dataset.zoom]);
+    for (const button of element.querySelectorAll("[data-zoom]"))
+      button.addEventListener("click", clicks[button.dataset.zoom]);
     const details = element.querySelector("details.numbers");
     details.addEventListener("toggle", () => details.open && this.tabulate(details.querySelector(".tables")));
     this.draw();
@@ -316,7 +371,9 @@ class Strip {
   }
 
   say() {
-    this.status.textContent = this.panels.map((panel, k) => (this.read[k] ? `${panel.content.title}, ${this.read[k]}` : "")).join(" ");
+    this.status.textContent = this.panels
+      .map((panel, k) => (this.read[k] ? `${panel.content.title}, ${this.read[k]}` : ""))
+      .join(" ");
   }
 
   show(range) {
@@ -345,8 +402,16 @@ class Strip {
       const { content } = panel;
       const longest = content.lines.reduce((most, line) => (line.x.length > most.length ? line.x : most), []);
       const rows = Math.min(TABLE_ROWS, longest.length);
-      const xs = Array.from({ length: rows }, (_, k) => longest[Math.round((k * (longest.length - 1)) / Math.max(rows - 1, 1))]);
-      const head = html("tr", {}, html("th", { scope: "col" }, content.x), ...content.lines.map((line) => html("th", { scope: "col" }, line.name)));
+      const xs = Array.from(
+        { length: rows },
+        (_, k) => longest[Math.round((k * (longest.length - 1)) / Math.max(rows - 1, 1))],
+      );
+      const head = html(
+        "tr",
+        {},
+        html("th", { scope: "col" }, content.x),
+        ...content.lines.map((line) => html("th", { scope: "col" }, line.name)),
+      );
       const body = xs.map((x) => {
         const cells = content.lines.map((line) => {
           const k = nearest(line.x, x);
@@ -354,8 +419,16 @@ class Strip {
         });
         return html("tr", {}, html("th", { scope: "row" }, number(x)), ...cells);
       });
-      const table = html("table", {}, html("caption", {}, `${content.title}: mean [95% interval]`), html("thead", {}, head), html("tbody", {}, ...body));
-      place.append(html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${content.title}, table` }, table));
+      const table = html(
+        "table",
+        {},
+        html("caption", {}, `${content.title}: mean [95% interval]`),
+        html("thead", {}, head),
+        html("tbody", {}, ...body),
+      );
+      place.append(
+        html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${content.title}, table` }, table),
+      );
     }
   }
 }
@@ -369,7 +442,9 @@ class Figure {
       button.prepend(this.swatch(label));
       button.addEventListener("click", () => this.toggle(button, label));
     }
-    this.strips = [...element.querySelectorAll(".strip")].map((strip, k) => new Strip(strip, content.strips[k], this, `${name}-${k}`));
+    this.strips = [...element.querySelectorAll(".strip")].map(
+      (strip, k) => new Strip(strip, content.strips[k], this, `${name}-${k}`),
+    );
   }
 
   look(label) {
@@ -378,7 +453,11 @@ class Figure {
 
   swatch(label) {
     const { colour, dash } = this.look(label);
-    return svg("svg", { class: "swatch", viewBox: "0 0 30 10", "aria-hidden": "true" }, svg("path", { class: `line c${colour}`, "stroke-dasharray": dash || null, d: "M1 5H29" }));
+    return svg(
+      "svg",
+      { class: "swatch", viewBox: "0 0 30 10", "aria-hidden": "true" },
+      svg("path", { class: `line c${colour}`, "stroke-dasharray": dash || null, d: "M1 5H29" }),
+    );
   }
 
   toggle(button, label) {

@@ -1,13 +1,20 @@
 // Maps with policies: arrows as long and dark as the action is likely, cells as warm as they were often visited.
 
 const CELL = 60;
-const MOVES = [[0, -1], [0, 1], [-1, 0], [1, 0]]; // up, down, left, right: right and down
+const MOVES = [
+  [0, -1],
+  [0, 1],
+  [-1, 0],
+  [1, 0],
+]; // up, down, left, right: right and down
 const SHOWN = 5; // thousandths: actions less likely are not drawn
-const PRINTED = 45; // thousandths: probabilities below are not printed
+const PRINTED = [45, 955]; // thousandths: only probabilities between these are printed
+const LEGIBLE = 34; // pixels of a cell that leave room for them
 const LISTED = 60; // rows of a policy shown as a table
 const LETTERS = { S: "start", G: "goal", P: "risky", W: "wall", X: "box" };
 
-const probabilities = (entry, actions) => (Array.isArray(entry) ? entry : Array.from({ length: actions }, (_, a) => (a === entry ? 1000 : 0)));
+const probabilities = (entry, actions) =>
+  Array.isArray(entry) ? entry : Array.from({ length: actions }, (_, a) => (a === entry ? 1000 : 0));
 const decimal = (thousandths) => (thousandths >= 995 ? "1" : (thousandths / 1000).toFixed(2).replace(/^0/, ""));
 
 // What one drawing shows: a policy, and how warm each state is, with words for it.
@@ -17,7 +24,10 @@ class Scene {
     this.policy = policy.map((entry) => probabilities(entry, world.actions.length));
   }
   describe(s) {
-    const likely = this.policy[s].map((p, a) => [p, a]).filter(([p]) => p >= SHOWN).sort((a, b) => b[0] - a[0]);
+    const likely = this.policy[s]
+      .map((p, a) => [p, a])
+      .filter(([p]) => p >= SHOWN)
+      .sort((a, b) => b[0] - a[0]);
     return likely.map(([p, a]) => `${this.world.actions[a]} ${decimal(p)}`).join(", ");
   }
   title(s) {
@@ -25,8 +35,8 @@ class Scene {
   }
 }
 
-function drawScene(scene, label, place) {
-  return scene.world.map ? drawMap(scene, label, place) : drawMatrix(scene, label);
+function drawScene(scene, label, place, room) {
+  return scene.world.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label);
 }
 
 // The states on the map: all of them, or those with the box at its chosen place.
@@ -37,17 +47,22 @@ function statesOnMap(map, place) {
   return states.filter((s) => same(map.box[s], place) && !same(map.box[s], map.agent[s]));
 }
 
-function drawMap(scene, label, place) {
+function drawMap(scene, label, place, room) {
   const { map } = scene.world;
   const rows = map.rows.map((row) => [...row].map((letter) => (letter === "X" ? "." : letter)));
   // A border of walls is drawn as a frame.
-  const walled = rows.length > 2 && rows[0].length > 2 && [rows[0], rows[rows.length - 1], rows.map((row) => row[0]), rows.map((row) => row[row.length - 1])].every((side) => side.every((letter) => letter === "W"));
+  const walled =
+    rows.length > 2 &&
+    rows[0].length > 2 &&
+    [rows[0], rows[rows.length - 1], rows.map((row) => row[0]), rows.map((row) => row[row.length - 1])].every((side) =>
+      side.every((letter) => letter === "W"),
+    );
   const rim = walled ? 1 : 0;
   const [high, wide] = [rows.length - 2 * rim, rows[0].length - 2 * rim];
   const cells = svg("g", {});
   const arrows = svg("g", { class: "arrows" });
   const states = new Map(statesOnMap(map, place).map((s) => [map.agent[s].join(), s]));
-  const legible = Math.max(high, wide) <= 12;
+  const legible = room / wide >= LEGIBLE;
   for (let r = 0; r < high; r++) {
     for (let c = 0; c < wide; c++) {
       const letter = rows[r + rim][c + rim];
@@ -56,21 +71,42 @@ function drawMap(scene, label, place) {
       const boxed = map.box && place[0] === r + rim && place[1] === c + rim;
       const group = svg("g", { class: "cell", transform: `translate(${x} ${y})`, "data-state": s });
       group.append(svg("rect", { class: letter === "W" ? "wall" : "floor", width: CELL, height: CELL }));
-      if (s !== undefined) group.append(svg("rect", { class: "heat", width: CELL, height: CELL, "fill-opacity": scene.heat(s).toFixed(3) }));
-      if (letter === "P") group.append(svg("path", { class: "risk", d: hatching(CELL) }), svg("rect", { class: "risk", x: 2, y: 2, width: CELL - 4, height: CELL - 4 }));
+      if (s !== undefined)
+        group.append(
+          svg("rect", { class: "heat", width: CELL, height: CELL, "fill-opacity": scene.heat(s).toFixed(3) }),
+        );
+      if (letter === "P")
+        group.append(
+          svg("path", { class: "risk", d: hatching(CELL) }),
+          svg("rect", { class: "risk", x: 2, y: 2, width: CELL - 4, height: CELL - 4 }),
+        );
       if (boxed) group.append(svg("rect", { class: "box", x: 9, y: 9, width: CELL - 18, height: CELL - 18, rx: 6 }));
-      if (letter === "S") group.append(svg("rect", { class: "start", x: 3.5, y: 3.5, width: CELL - 7, height: CELL - 7, rx: 5 }), svg("text", { class: "letter", x: 8, y: 18 }, "S"));
-      if (letter === "G") group.append(svg("rect", { class: "goal", x: 9, y: 9, width: CELL - 18, height: CELL - 18, rx: CELL }), svg("text", { class: "letter", x: CELL / 2, y: CELL / 2 + 5.5, "text-anchor": "middle" }, "G"));
+      if (letter === "S")
+        group.append(
+          svg("rect", { class: "start", x: 3.5, y: 3.5, width: CELL - 7, height: CELL - 7, rx: 5 }),
+          svg("text", { class: "letter", x: 7, y: 15 }, "S"),
+        );
+      if (letter === "G")
+        group.append(
+          svg("rect", { class: "goal", x: 9, y: 9, width: CELL - 18, height: CELL - 18, rx: CELL }),
+          svg("text", { class: "letter", x: CELL / 2, y: CELL / 2 + 5.5, "text-anchor": "middle" }, "G"),
+        );
       if (s !== undefined) group.append(svg("title", {}, scene.title(s)));
       cells.append(group);
       // At a goal all actions are alike.
-      if (s !== undefined && letter !== "G") arrows.append(...arrowsOf(scene.policy[s], x + CELL / 2, y + CELL / 2, legible));
+      if (s !== undefined && letter !== "G")
+        arrows.append(...arrowsOf(scene.policy[s], x + CELL / 2, y + CELL / 2, legible));
     }
   }
   const edge = 5;
   return svg(
     "svg",
-    { class: "map", role: "img", "aria-label": label, viewBox: `${-edge} ${-edge} ${wide * CELL + 2 * edge} ${high * CELL + 2 * edge}` },
+    {
+      class: "map",
+      role: "img",
+      "aria-label": label,
+      viewBox: `${-edge} ${-edge} ${wide * CELL + 2 * edge} ${high * CELL + 2 * edge}`,
+    },
     cells,
     arrows,
     svg("rect", { class: "frame", x: -2.5, y: -2.5, width: wide * CELL + 5, height: high * CELL + 5, rx: 4 }),
@@ -95,13 +131,30 @@ function arrowsOf(shares, x, y, legible) {
     const alone = drawn.length === 1;
     const start = alone ? -0.26 : 0.04;
     const end = alone ? 0.26 : 0.22 + (0.2 * p) / 1000;
-    const place = (along, aside) => `${(x + CELL * (along * dx - aside * dy)).toFixed(1)},${(y + CELL * (along * dy + aside * dx)).toFixed(1)}`;
+    const place = (along, aside) =>
+      `${(x + CELL * (along * dx - aside * dy)).toFixed(1)},${(y + CELL * (along * dy + aside * dx)).toFixed(1)}`;
     const head = end - 0.15;
-    const points = [[start, 0.022], [head, 0.022], [head, 0.085], [end, 0], [head, -0.085], [head, -0.022], [start, -0.022]];
-    const group = svg("g", { opacity: (0.4 + (0.6 * p) / 1000).toFixed(2) }, svg("polygon", { points: points.map(([u, v]) => place(u, v)).join(" ") }));
-    if (alone || uniform || !legible || p < PRINTED) return group;
+    const points = [
+      [start, 0.022],
+      [head, 0.022],
+      [head, 0.085],
+      [end, 0],
+      [head, -0.085],
+      [head, -0.022],
+      [start, -0.022],
+    ];
+    const group = svg(
+      "g",
+      { opacity: (0.4 + (0.6 * p) / 1000).toFixed(2) },
+      svg("polygon", { points: points.map(([u, v]) => place(u, v)).join(" ") }),
+    );
+    if (alone || uniform || !legible || p < PRINTED[0] || p > PRINTED[1]) return group;
     // Each beside its shaft in a quadrant of its own, clockwise from it.
-    const text = svg("text", { x: x + CELL * (0.3 * dx - 0.22 * dy), y: y + CELL * (0.31 * dy + 0.16 * dx) + 4, "text-anchor": "middle" }, decimal(p));
+    const text = svg(
+      "text",
+      { x: x + CELL * (0.29 * dx - 0.23 * dy), y: y + CELL * (0.3 * dy + 0.17 * dx) + 3.6, "text-anchor": "middle" },
+      decimal(p),
+    );
     return svg("g", {}, group, text);
   });
 }
@@ -124,24 +177,53 @@ function drawMatrix(scene, label) {
   });
   for (let s = 0; s < shown; s++) {
     const y = top + s * high;
-    const group = svg("g", { class: "cell", "data-state": s }, svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, cut(states[s])));
+    const group = svg(
+      "g",
+      { class: "cell", "data-state": s },
+      svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, cut(states[s])),
+    );
     scene.policy[s].forEach((p, a) => {
       const x = left + a * wide;
-      group.append(svg("rect", { class: "floor", x, y, width: wide, height: high }), svg("rect", { class: "share", x, y: y + high * (1 - p / 1000), width: wide, height: (high * p) / 1000 }));
-      if (p >= SHOWN) group.append(svg("text", { class: "digits", x: x + wide / 2, y: y + 16, "text-anchor": "middle" }, decimal(p)));
+      group.append(
+        svg("rect", { class: "floor", x, y, width: wide, height: high }),
+        svg("rect", { class: "share", x, y: y + high * (1 - p / 1000), width: wide, height: (high * p) / 1000 }),
+      );
+      if (p >= SHOWN)
+        group.append(svg("text", { class: "digits", x: x + wide / 2, y: y + 16, "text-anchor": "middle" }, decimal(p)));
     });
     const x = left + actions.length * wide + 6;
-    group.append(svg("rect", { class: "floor", x, y, width: wide, height: high }), svg("rect", { class: "heat", x, y, width: wide, height: high, "fill-opacity": scene.heat(s).toFixed(3) }), svg("title", {}, scene.title(s)));
+    group.append(
+      svg("rect", { class: "floor", x, y, width: wide, height: high }),
+      svg("rect", { class: "heat", x, y, width: wide, height: high, "fill-opacity": scene.heat(s).toFixed(3) }),
+      svg("title", {}, scene.title(s)),
+    );
     parts.push(group);
   }
   const more = states.length > shown ? 22 : 0;
-  if (more) parts.push(svg("text", { x: left, y: top + shown * high + 16 }, `and ${states.length - shown} more states`));
-  return svg("svg", { class: "map matrix", role: "img", "aria-label": label, viewBox: `0 0 ${width} ${top + shown * high + more + 4}` }, ...parts);
+  if (more)
+    parts.push(svg("text", { x: left, y: top + shown * high + 16 }, `and ${states.length - shown} more states`));
+  return svg(
+    "svg",
+    { class: "map matrix", role: "img", "aria-label": label, viewBox: `0 0 ${width} ${top + shown * high + more + 4}` },
+    ...parts,
+  );
 }
 
 // The drawing as a table, for those who cannot see it.
 function policyTable(scene, states, label) {
   const head = html("tr", {}, ...["State", "Actions", "How often"].map((text) => html("th", { scope: "col" }, text)));
-  const rows = states.map((s) => html("tr", {}, html("th", { scope: "row" }, scene.world.states[s]), html("td", {}, scene.describe(s)), html("td", {}, scene.words(s))));
-  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, html("table", {}, html("caption", {}, label), html("thead", {}, head), html("tbody", {}, ...rows)));
+  const rows = states.map((s) =>
+    html(
+      "tr",
+      {},
+      html("th", { scope: "row" }, scene.world.states[s]),
+      html("td", {}, scene.describe(s)),
+      html("td", {}, scene.words(s)),
+    ),
+  );
+  return html(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    html("table", {}, html("caption", {}, label), html("thead", {}, head), html("tbody", {}, ...rows)),
+  );
 }

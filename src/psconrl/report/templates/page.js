@@ -25,7 +25,12 @@ class Card {
     if (!this.agent) {
       const { policy, share } = this.world.optimal;
       const most = Math.max(...share);
-      return new Scene(this.world, policy, (s) => Math.sqrt(share[s] / most), (s) => `${number(100 * share[s])}% of the time`);
+      return new Scene(
+        this.world,
+        policy,
+        (s) => Math.sqrt(share[s] / most),
+        (s) => `${number(100 * share[s])}% of the time`,
+      );
     }
     const { policy, visits } = this.snapshot;
     const heat = (s) => (Math.log1p(visits[s]) / Math.log1p(this.most)) ** 2;
@@ -36,12 +41,20 @@ class Card {
     if (this.element.hidden) return;
     const scene = this.scene();
     const { place } = this.explorer;
-    const label = this.agent ? `${this.name}, policy from round ${this.snapshot.start.toLocaleString("en")} on` : `${this.name}`;
-    this.canvas.replaceChildren(drawScene(scene, label, place));
+    const label = this.agent
+      ? `${this.name}, policy from round ${this.snapshot.start.toLocaleString("en")} on`
+      : `${this.name}`;
+    this.canvas.replaceChildren(drawScene(scene, label, place, this.canvas.clientWidth));
     if (this.agent) this.describe();
-    else this.output.replaceChildren(html("span", {}, "Warm: where it spends its time."), this.judge(this.world.optimal.averages));
+    else
+      this.output.replaceChildren(
+        html("span", {}, "Warm: where it spends its time."),
+        this.judge(this.world.optimal.averages),
+      );
     if (this.open()) {
-      const states = this.world.map ? statesOnMap(this.world.map, place) : this.world.states.map((_, s) => s).slice(0, LISTED);
+      const states = this.world.map
+        ? statesOnMap(this.world.map, place)
+        : this.world.states.map((_, s) => s).slice(0, LISTED);
       this.table.replaceChildren(policyTable(scene, states, label));
     }
   }
@@ -52,13 +65,21 @@ class Card {
     const seen = visits.filter((n) => n > 0).length;
     const rounds = length === 1 ? "1 round" : `${length.toLocaleString("en")} rounds`;
     const lines = [
-      html("span", { class: "when" }, html("b", {}, `Round ${start.toLocaleString("en")}`), ` · plan ${plan.toLocaleString("en")} of ${this.agent.plans.toLocaleString("en")}, kept for ${rounds}`),
+      html(
+        "span",
+        { class: "when" },
+        html("b", {}, `Round ${start.toLocaleString("en")}`),
+        ` · plan ${plan.toLocaleString("en")} of ${this.agent.plans.toLocaleString("en")}, kept for ${rounds}`,
+      ),
       html("span", {}, `${phase ? `Phase ${phase} · ` : ""}${seen} of ${visits.length} states visited${kind}`),
     ];
     if (layers) lines.push(html("span", {}, `Step 1 of the ${layers} that the plan is made of`));
     if (averages) lines.push(this.judge(averages));
     this.output.replaceChildren(...lines);
-    this.slider.setAttribute("aria-valuetext", `round ${start}, plan ${plan} of ${this.agent.plans}${feasible ? "" : ", infeasible"}`);
+    this.slider.setAttribute(
+      "aria-valuetext",
+      `round ${start}, plan ${plan} of ${this.agent.plans}${feasible ? "" : ", infeasible"}`,
+    );
   }
 
   // The executed policy, kept up for ever in the true model.
@@ -69,7 +90,11 @@ class Card {
       const over = value - level > 1e-6;
       const against = level === null ? "" : i ? ` (limit ${number(level)})` : ` (optimum ${number(level)})`;
       const mark = i ? (over ? " ✗" : " ✓") : "";
-      return html("span", { class: i && over ? "over" : "" }, `${costs[i]} ${number(Number(value.toFixed(4)))}${mark}${against}`);
+      return html(
+        "span",
+        { class: i && over ? "over" : "" },
+        `${costs[i]} ${number(Number(value.toFixed(4)))}${mark}${against}`,
+      );
     });
     return html("span", { class: "judged" }, "For ever: ", ...parts);
   }
@@ -94,7 +119,9 @@ class Explorer {
     }
     const boxes = element.querySelector("[data-box]");
     if (boxes) {
-      world.map.places.forEach((place, k) => boxes.append(html("option", { value: k }, `row ${place[0]}, column ${place[1]}${k ? "" : " (start)"}`)));
+      world.map.places.forEach((place, k) =>
+        boxes.append(html("option", { value: k }, `row ${place[0]}, column ${place[1]}${k ? "" : " (start)"}`)),
+      );
       boxes.addEventListener("change", () => {
         this.place = world.map.places[Number(boxes.value)];
         this.draw();
@@ -131,7 +158,9 @@ class Explorer {
   }
 
   start() {
-    const rounds = [...new Set(this.moving.flatMap((card) => card.agent.snapshots.map((snapshot) => snapshot.start)))].sort((a, b) => a - b);
+    const rounds = [
+      ...new Set(this.moving.flatMap((card) => card.agent.snapshots.map((snapshot) => snapshot.start))),
+    ].sort((a, b) => a - b);
     const most = 60;
     const steps = rounds.filter((_, k) => k % Math.ceil(rounds.length / most) === 0 || k === rounds.length - 1);
     this.play.textContent = "Stop";
