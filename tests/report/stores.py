@@ -35,6 +35,7 @@ def small(path: Path) -> Store:
         path,
         Experiment.grid("small", ["marsrover-4x4"], ["PSConRL", "ConRL"], horizon=400, seeds=2, checkpoints=100),
         Experiment.grid("others", ["box", "toy", "queue"], ["PSConRL", "CMDP-PSRL"], horizon=60, seeds=1),
+        Experiment.grid("infeasible", ["toy"], ["PSConRL"], horizon=60, seeds=1, env_options={"toy": {"tau": 0.2}}),
         Experiment.grid(
             "own-models",
             ["dirichlet"],

@@ -100,7 +100,7 @@ def test_the_security_policy_names_the_scripts_and_styles(page: Page) -> None:
 
 def test_structure(page: Page) -> None:
     assert page.all("html")[0]["lang"] == "en"
-    assert page.texts["title"][0].startswith("small, others, own-models")
+    assert page.texts["title"][0].startswith("small, others, infeasible and 1 more")
     ids = [a["id"] for _, a in page.elements if "id" in a]
     assert len(ids) == len(set(ids))
     for link in page.all("a"):
@@ -111,7 +111,7 @@ def test_structure(page: Page) -> None:
     assert all(after <= before + 1 for before, after in pairwise(levels))
     labelled = {a["for"] for a in page.all("label") if "for" in a}
     sliders = page.all("input", type="range")
-    assert len(sliders) == 9
+    assert len(sliders) == 10
     assert {a["id"] for a in sliders} <= labelled
 
 
@@ -160,8 +160,8 @@ def test_a_model_file_that_changed_or_went_is_not_drawn(tmp_path: Path) -> None:
 def test_policies_on_the_page_are_those_of_the_store(store: Store, page: Page) -> None:
     records = {r.cell: r for r in store.records() if r.seed == 0}
     worlds = explorer_data.worlds(store, group(store.records()))
-    assert [world.record.env for world in worlds] == ["marsrover-4x4", "box", "toy", "queue", "dirichlet"]
-    assert [world.shared for world in worlds] == [True, True, True, True, False]
+    assert [world.record.env for world in worlds] == ["marsrover-4x4", "box", "toy", "toy", "queue", "dirichlet"]
+    assert [world.shared for world in worlds] == [True, True, True, True, True, False]
     for world, content in zip(worlds, page.data["worlds"], strict=True):
         for agent, shown in zip(world.agents, content["agents"], strict=True):
             record = records[agent.group.cell]

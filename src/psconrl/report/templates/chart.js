@@ -119,7 +119,11 @@ class Panel {
   draw() {
     this.width = Math.max(this.place.clientWidth, 240);
     const range = this.ranges();
-    if (!range) return;
+    if (!range) {
+      this.svg.setAttribute("viewBox", `0 0 ${this.width} 60`);
+      this.svg.replaceChildren(svg("text", { x: 0, y: 30 }, "There is no such quantity in these runs."));
+      return;
+    }
     const { content } = this;
     const logY = content.log === "both";
     const yTicks = new Scale(range.y0, range.y1, 0, 1, logY).ticks(5);
@@ -288,12 +292,14 @@ class Panel {
     let from = null;
     let moved = false;
     area.addEventListener("pointerdown", (event) => {
-      if (event.button) return;
+      if (event.button || !this.frame) return;
       from = this.pixel(event);
       moved = false;
       area.setPointerCapture(event.pointerId);
+      strip.point(this.x.value(from));
     });
     area.addEventListener("pointermove", (event) => {
+      if (!this.frame) return;
       const to = this.pixel(event);
       if (from !== null && Math.abs(to - from) > DRAG) moved = true;
       if (!moved) return strip.point(this.x.value(to));
@@ -309,8 +315,9 @@ class Panel {
       );
     });
     area.addEventListener("pointerup", (event) => {
+      if (from === null) return;
       const to = this.pixel(event);
-      if (from !== null && moved) strip.show([this.x.value(Math.min(from, to)), this.x.value(Math.max(from, to))]);
+      if (moved) strip.show([this.x.value(Math.min(from, to)), this.x.value(Math.max(from, to))]);
       from = null;
       moved = false;
     });
@@ -319,7 +326,10 @@ class Panel {
       moved = false;
       strip.point(null);
     });
-    area.addEventListener("pointerleave", () => from === null && strip.point(null));
+    // What a finger has tapped stays until something else is.
+    area.addEventListener("pointerleave", (event) => {
+      if (from === null && event.pointerType !== "touch") strip.point(null);
+    });
     area.addEventListener("blur", () => strip.point(null));
     area.addEventListener("keydown", (event) => this.key(event));
   }
@@ -385,8 +395,9 @@ class Strip {
   }
 
   magnify(factor) {
-    const { x, whole } = this.panels[0];
-    if (!x) return;
+    const drawn = this.panels.find((panel) => panel.frame);
+    if (!drawn) return;
+    const { x, whole } = drawn;
     const t = x.forward;
     const middle = t(this.cursor !== null ? this.cursor : x.backward((t(x.low) + t(x.high)) / 2));
     const half = ((t(x.high) - t(x.low)) * factor) / 2;

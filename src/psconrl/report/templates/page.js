@@ -14,7 +14,6 @@ class Card {
     details.addEventListener("toggle", () => this.draw());
     this.open = () => details.open;
     if (this.slider) this.slider.addEventListener("input", () => explorer.moved(this));
-    if (agent) this.most = Math.max(...agent.snapshots.map((snapshot) => Math.max(...snapshot.visits)), 1);
   }
 
   get snapshot() {
@@ -33,7 +32,8 @@ class Card {
       );
     }
     const { policy, visits } = this.snapshot;
-    const heat = (s) => (Math.log1p(visits[s]) / Math.log1p(this.most)) ** 2;
+    const most = Math.max(...visits, 1);
+    const heat = (s) => (Math.log1p(visits[s]) / Math.log1p(most)) ** 2;
     return new Scene(this.world, policy, heat, (s) => `${visits[s].toLocaleString("en")} visits`);
   }
 
