@@ -19,14 +19,14 @@ $(STAMP): pyproject.toml
 	touch $@
 
 browser:  ## install what the tests of the report need: Debian's Chromium, and axe-core by npm
-	command -v chromium || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium)
-	npm install --no-save --no-package-lock --no-audit --no-fund axe-core
+	(command -v chromium && command -v npm) || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium npm)
+	test -d node_modules/axe-core || npm install --no-save --no-package-lock --no-audit --no-fund axe-core
 
 reproduce: setup  ## solve the paper's environments and print optima and policies
 	$(BIN)/python -m psconrl
 
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
 test-long: setup  ## the long statistical checks
 	$(BIN)/python -m pytest -m long
@@ -40,4 +40,4 @@ docs: setup  ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build node_modules
