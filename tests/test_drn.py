@@ -253,9 +253,9 @@ def test_limits_are_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, FOREIGN)
     with pytest.raises(ModelFileError, match=r'no limit for energy, .* // thresholds: \{"energy": 0.5\} above @model'):
         CMDP.load(path)
-    with pytest.raises(ModelFileError, match="has no cost or reward model 'money'"):
+    with pytest.raises(ModelFileError, match=r"unknown limit 'money' \(known: energy, time\)"):
         CMDP.load(path, thresholds={"money": 1})
-    with pytest.raises(ModelFileError, match="has no reward models"):
+    with pytest.raises(ModelFileError, match="there are no reward models"):
         read_drn(path, costs=[])
     with pytest.raises(ModelFileError, match="there is no such file"):
         read_drn(tmp_path / "none.drn")

@@ -1,14 +1,15 @@
 """Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, UnknownNameError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -205,13 +206,44 @@ def names(given: Sequence[str] | None, count: int, what: str, prefix: str) -> tu
     """Distinct names, `count` of them."""
     if given is None:
         return tuple(f"{prefix}{i}" for i in range(count))
-    found = tuple(str(name) for name in given)
+    found = tuple(str(name) for name in texts(given, what))
     if len(found) != count:
         raise InvalidModelError(f"there are {len(found)} {what}; there must be {count}")
     if len(set(found)) < count:
         again = next(name for name in found if found.count(name) > 1)
         raise InvalidModelError(f"{what} has {again!r} twice; names must be distinct")
     return found
+
+
+def texts(given: Any, what: str) -> list[Any]:
+    """The items of a list of names; numbers are names, too."""
+    ordered = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, Set))
+    if not ordered or sparse.issparse(given) or (isinstance(given, np.ndarray) and given.ndim != 1):
+        raise InvalidModelError(f"{what} must be a list of names")
+    found = list(given)
+    for name in found:
+        if not isinstance(name, (str, int, float, np.number)):
+            raise InvalidModelError(f"{what} must be a list of names; {name!r} is none")
+    return found
+
+
+def limits(given: Any, known: Iterable[str]) -> dict[str, float]:
+    """Limits by name of the cost, all of them known."""
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"thresholds is {given!r}; it must be a table of limits by name of the cost")
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise UnknownNameError("limit", str(name), known)
+    return dict(given)
+
+
+def path(given: Any) -> Path:
+    """The path of a file."""
+    try:
+        return Path(given)
+    except TypeError:
+        raise InvalidTypeError(f"{given!r} is no path of a file") from None
 
 
 def csr_parts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:

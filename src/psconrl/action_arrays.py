@@ -111,6 +111,6 @@ def _sparse_matrices(given: Any) -> bool:
 
 
 def _listed(costs: Any) -> list[Any]:
-    if isinstance(costs, str) or not hasattr(costs, "__iter__") or sparse.issparse(costs):
+    if isinstance(costs, str) or not np.iterable(costs) or sparse.issparse(costs):
         raise InvalidModelError("costs must be a list of arrays, one per cost")
     return list(costs)

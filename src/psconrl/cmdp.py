@@ -22,7 +22,7 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
-from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, UnknownNameError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from psconrl.problem import Problem
 
 DENSE_STATES = 400
@@ -42,9 +42,10 @@ class Layout:
     box: Ints | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(_checks.texts(self.rows, "layout.rows")))
         for name in ("agent", "box"):
             given = getattr(self, name)
-            if given is not None:
+            if given is not None or name == "agent":
                 array = _checks.whole_numbers(given, f"layout.{name}")
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
@@ -141,6 +142,8 @@ class CMDP:
             "layout": layout,
         }
         if layout is not None:
+            if not isinstance(layout, Layout):
+                raise InvalidTypeError(f"layout is {layout!r}; it must be a psconrl.cmdp.Layout")
             _checks.layout(layout.agent, "layout.agent", S)
             _checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
@@ -224,7 +227,7 @@ class CMDP:
 
     def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
         """What a learner may know of this model; its costs must lie in [0, 1]."""
-        if costs not in ("known", "estimated"):
+        if not isinstance(costs, str) or costs not in ("known", "estimated"):
             raise InvalidArgumentError(f'costs is {costs!r}; it must be "known" or "estimated"')
         _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
         return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
@@ -243,9 +246,9 @@ class CMDP:
             thresholds=(self.thresholds - least[1:]) / width[1:],
         )
 
-    def policy_matrix(self, policy: Floats) -> sparse.csr_array:
+    def policy_matrix(self, policy: ArrayLike) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""
-        return policy_chain(self.matrix, policy)
+        return policy_chain(self.matrix, self.check_policy(policy))
 
     def check_policy(self, policy: ArrayLike) -> Floats:
         """The policy as an (S, A) array of floats; InvalidModelError where a row is not a distribution."""
@@ -273,6 +276,11 @@ class CMDP:
     @classmethod
     def from_stored(cls, arrays: dict[str, NDArray[Any]]) -> Self:
         """The inverse of `to_arrays`; thresholds, initial and names may be missing."""
+        sparse_parts = {"data", "indices", "indptr", "costs"}
+        if not isinstance(arrays, Mapping) or not (
+            {"transitions", "costs"} <= set(arrays) or sparse_parts <= set(arrays)
+        ):
+            raise InvalidModelError("there must be arrays of the names that to_arrays gives")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
@@ -369,10 +377,7 @@ class CMDP:
     def with_limits(self, thresholds: Mapping[str, float]) -> CMDP:
         """The same model with some limits changed, by name of the cost."""
         limits = dict(zip(self.cost_names[1:], self.thresholds.tolist(), strict=True))
-        for name in thresholds:
-            if name not in limits:
-                raise UnknownNameError("limit", name, limits)
-        return self.replace(thresholds=list((limits | dict(thresholds)).values()))
+        return self.replace(thresholds=list((limits | _checks.limits(thresholds, limits)).values()))
 
 
 def require_model(value: object) -> None:

@@ -30,7 +30,7 @@ from scipy import sparse
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES, Layout
-from psconrl.errors import InvalidModelError, ModelFileError, PsconrlError
+from psconrl.errors import InvalidModelError, ModelFileError, PsconrlError, UnknownNameError
 
 COMMENTS = ("states", "actions", "costs", "thresholds", "initial", "start", "sparse", "layout")
 """What comments say about a model, each as `// name: JSON`."""
@@ -41,7 +41,7 @@ _UNLABELLED = "__NOLABEL__"
 
 def write_drn(cmdp: CMDP, path: str | Path) -> None:
     """Write a model to a .drn file."""
-    path = Path(path)
+    path = _checks.path(path)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{line}\n" for line in _lines(cmdp, path.name))
 
@@ -115,7 +115,7 @@ def read_drn(
         costs: the reward models to take as costs, main cost first; all of them by default.
         thresholds: limits by name of the cost; they add to those in the file's comments, and go before them.
     """
-    path = Path(path)
+    path = _checks.path(path)
     if not path.is_file():
         raise ModelFileError(f"{path}: there is no such file")
     try:
@@ -125,8 +125,11 @@ def read_drn(
     found = _File(path)
     found.read(text)
     try:
-        return _model(found, costs, dict(thresholds or {}))
-    except InvalidModelError as error:
+        names = _cost_names(found)
+        taken = names if costs is None else _checks.texts(costs, "costs")
+        limits = {} if thresholds is None else _checks.limits(thresholds, names)
+        return _model(found, names, taken, limits)
+    except (InvalidModelError, UnknownNameError) as error:
         raise ModelFileError(f"{path}: {error}") from error
 
 
@@ -316,16 +319,14 @@ class _File:
                 self.error(f"the probabilities of this action sum to {total:.10g}; they must sum to 1", choice.line)
 
 
-def _model(found: _File, costs: Sequence[str] | None, thresholds: dict[str, float]) -> CMDP:
+def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[str, float]) -> CMDP:
     _drop_start(found)
     S, said = found.states, found.said
-    names = _cost_names(found)
-    taken = names if costs is None else list(costs)
-    for name in [*taken, *thresholds]:
+    for name in taken:
         if name not in names:
-            raise ModelFileError(f"{found.path}: has no cost or reward model {name!r} (there are: {', '.join(names)})")
+            raise UnknownNameError("cost", name, names)
     if not taken:
-        raise ModelFileError(f"{found.path}: has no reward models; at least one is needed, to be minimised")
+        raise InvalidModelError("there are no reward models; at least one is needed, to be minimised")
     limits = _limits(found, taken, thresholds)
     labels, by_pair = _choices_by_pair(found)
     A = len(labels)

@@ -41,7 +41,7 @@ def is_model_file(name: str) -> bool:
 
 def save(cmdp: CMDP, path: str | Path) -> None:
     """Write a model; the file's ending chooses the format."""
-    path = Path(path)
+    path = _checks.path(path)
     match path.suffix.lower():
         case ".npz":
             with path.open("wb") as file:
@@ -56,7 +56,7 @@ def save(cmdp: CMDP, path: str | Path) -> None:
 
 def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
     """Read a model; the file's ending tells the format."""
-    path = Path(path)
+    path = _checks.path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
@@ -68,7 +68,7 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
         cmdp = _read_npz(path) if ending == ".npz" else _read_json(path)
     except InvalidModelError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    return cmdp.with_limits(thresholds) if thresholds else cmdp
+    return cmdp if thresholds is None else cmdp.with_limits(thresholds)
 
 
 def _ending(path: Path) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from psconrl import _checks
 from psconrl._checks import Floats
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 
@@ -36,22 +37,32 @@ def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | N
         return charge_given
     if reward_range is None:
         return _costs_in_info(m)
-    low, high = (float(bound) for bound in reward_range)
-    if not low < high:
-        raise ValueError(f"reward_range is {reward_range}; its first number must be below its second")
+    low, high = _range(reward_range)
 
     def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
         if not low <= reward <= high:
-            raise ValueError(f"the reward {reward} lies outside reward_range {reward_range}")
+            raise InvalidArgumentError(f"the reward {reward} lies outside reward_range {reward_range}")
         return _with_auxiliary((high - reward) / (high - low), info, m)
 
     return charge
 
 
+def _range(given: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in given)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"reward_range is {given!r}; it must be two numbers, (low, high)") from None
+    if not low < high:
+        raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
+    return low, high
+
+
 def _costs_in_info(m: int | None) -> MoveCosts:
     def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
         if "main_cost" not in info:
-            raise ValueError("give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]")
+            raise InvalidArgumentError(
+                "give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]"
+            )
         return _with_auxiliary(float(info["main_cost"]), info, m)
 
     return charge
@@ -75,11 +86,11 @@ def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., A
 
 def _checked(costs: Floats, m: int | None, what: str) -> Floats:
     if m is not None and costs.shape != (m + 1,):
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{what} gives {costs.size} costs in all, main cost included; with {m} thresholds there must be {m + 1}"
         )
     if m is not None and not ((costs >= 0) & (costs <= 1)).all():
-        raise ValueError(f"{what} gives {costs}; learners need costs in [0, 1]")
+        raise InvalidArgumentError(f"{what} gives {costs}; learners need costs in [0, 1]")
     return costs
 
 
@@ -93,10 +104,11 @@ def from_table(
     from psconrl.cmdp import CMDP
 
     inner = getattr(env, "unwrapped", env)
+    tau = _checks.thresholds(thresholds)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
     if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
-        return model if np.size(thresholds) == 0 else model.replace(thresholds=thresholds)
+        return model if len(tau) == 0 else model.replace(thresholds=tau)
     table = _table(inner, env)
     S, A = len(table), len(table[0])
     law = _start_law(inner, env, S)
@@ -120,9 +132,9 @@ def from_table(
     assert spent is not None
     # Outcomes that end in the same state but cost differently are charged their mean.
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
-    if np.size(thresholds) == 0 and added is not None:
-        thresholds = env.get_wrapper_attr("thresholds")
-    return CMDP(p, per_move, thresholds, initial=law)
+    if len(tau) == 0 and added is not None:
+        tau = env.get_wrapper_attr("thresholds")
+    return CMDP(p, per_move, tau, initial=law)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:

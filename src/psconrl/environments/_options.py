@@ -24,6 +24,13 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
     raise InvalidModelError(f"{what} is {value!r}; it must be a whole number {limits}")
 
 
+def flag(value: object, what: str) -> bool:
+    """True or False."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise InvalidModelError(f"{what} is {value!r}; it must be True or False")
+
+
 def seed_sequence(seed: object) -> np.random.SeedSequence:
     """The randomness of a seed 0, 1, ..."""
     return np.random.SeedSequence(count(seed, "seed", 0))

@@ -98,6 +98,8 @@ def random_grid(
 
 def _build(map: TextMap, tau: float, slip: float, full: bool, as_sparse: bool | None) -> CMDP:
     slip = _options.fraction(slip, "slip")
+    full = _options.flag(full, "full")
+    as_sparse = None if as_sparse is None else _options.flag(as_sparse, "sparse")
     free = map.letters != "W"
     cells, letter, to = np.argwhere(free), map.letters[free], neighbours(free)
     agent, cage, after, home = _all_states(letter, to)

@@ -16,8 +16,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
-from psconrl.cmdp import CMDP
+from psconrl._checks import Floats, whole_numbers
+from psconrl.cmdp import CMDP, require_model
 from psconrl.environments.grid import ACTIONS
 from psconrl.environments.text_map import LETTERS, MOVES
 from psconrl.errors import InvalidModelError
@@ -325,6 +325,7 @@ class _Scene:
 
 
 def _scene(cmdp: CMDP, policy: ArrayLike | None, box: tuple[int, int] | None) -> _Scene:
+    require_model(cmdp)
     layout = cmdp.layout
     if layout is None:
         raise InvalidModelError(
@@ -334,7 +335,9 @@ def _scene(cmdp: CMDP, policy: ArrayLike | None, box: tuple[int, int] | None) ->
     shown = np.ones(cmdp.S, dtype=np.bool_)
     heading = "Map"
     if layout.box is not None:
-        place = layout.box[int(np.argmax(cmdp.initial))] if box is None else np.array(box)
+        place = layout.box[int(np.argmax(cmdp.initial))] if box is None else whole_numbers(box, "box")
+        if place.shape != (2,):
+            raise InvalidModelError(f"box is {box}; it must be a row and a column")
         shown = (layout.box == place).all(axis=1)
         if not shown.any():
             raise InvalidModelError(f"the box never stands at {box}; choose a row and column it can reach")
