@@ -20,7 +20,13 @@ from psconrl.experiments import presets
 
 Quantity = Literal["signed", "plotted"]
 
-TITLES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box", "toy": "Toy"}
+TITLES = {
+    "marsrover-4x4": "Marsrover 4x4",
+    "marsrover-8x8": "Marsrover 8x8",
+    "box": "Box",
+    "toy": "Toy",
+    "garnet": "Garnet",
+}
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
 DWARFED = 20
 """How many times larger the largest line of a panel must be for another to be shown enlarged."""
@@ -189,10 +195,11 @@ def counterexample(groups: Groups) -> list[list[Panel]]:
 def feasibility(groups: Groups) -> list[list[Panel]]:
     """How many steps of infeasible episodes there were until each round, against sqrt(T)."""
     found = [f.group for f in select("feasibility", groups) if curves.infeasible_steps(f.group).any()]
-    return [[_infeasible(group) for group in found]]
+    most = max((curves.infeasible_steps(group).mean(axis=0)[-1] for group in found), default=1.0)
+    return [[_infeasible(group, (1.0, 10.0 * most)) for group in found]]
 
 
-def _infeasible(group: Group) -> Panel:
+def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
     steps = curves.infeasible_steps(group)
     exponent = growth_exponent(group.grid, steps)
     fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
