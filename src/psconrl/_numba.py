@@ -1,7 +1,9 @@
 """The one way in which psconrl compiles: typed, without the interpreter lock, cached on disk."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
@@ -11,4 +13,23 @@ Result = TypeVar("Result")
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
     """Compile a kernel; the plain twin stays reachable as `kernel.py_func`."""
-    return cast(Callable[Args, Result], numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    _depend_on_all_kernels(dispatcher)
+    return cast(Callable[Args, Result], dispatcher)
+
+
+def _depend_on_all_kernels(dispatcher: Any) -> None:
+    """Let a change of any kernel's file make the compiled code stale.
+
+    Numba looks only at the file of the function itself, and would go on using old code of those that it calls.
+    """
+    file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = (file._source_stamp, _kernel_files())
+
+
+@cache
+def _kernel_files() -> tuple[tuple[str, int, int], ...]:
+    root = Path(__file__).parent
+    files = [Path(__file__), *sorted(root.rglob("_*kernels.py"))]
+    return tuple((str(f.relative_to(root)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Problem, agents, make
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats
 from psconrl.agents import posterior
+from psconrl.agents.counts import Counts
+from psconrl.agents.posterior import Prior
 from psconrl.agents.shared import to_least_visited
+from psconrl.planning.rows import Rows
 from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording
 
@@ -19,9 +22,9 @@ def record_draws(patch: pytest.MonkeyPatch) -> list[Floats]:
     drawn: list[Floats] = []
     draw = posterior.draw
 
-    def recording(alpha: Floats, counts: Ints, rng: np.random.Generator) -> Floats:
-        p = draw(alpha, counts, rng)
-        drawn.append(p)
+    def recording(prior: Prior, counts: Counts, rng: np.random.Generator) -> Rows:
+        p = draw(prior, counts, rng)
+        drawn.append(p.dense())
         return p
 
     patch.setattr(posterior, "draw", recording)
@@ -104,7 +107,7 @@ def test_explore_is_uniform_where_there_is_no_way() -> None:
     p[1, 0, 2], p[1, 1, 0] = 1.0, 1.0
     p[2, :, 1] = 1.0
     visits = np.array([[5, 5], [3, 4], [1, 0]])
-    policy, connected = to_least_visited(p, visits)
+    policy, connected = to_least_visited(Rows.from_dense(p), visits)
     assert not connected
     np.testing.assert_array_equal(policy, [[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
 

@@ -9,6 +9,7 @@ import pytest
 from psconrl import CMDP, Problem, agents, make
 from psconrl._checks import Ints
 from psconrl.agents import Agent, Memory, schedules
+from psconrl.agents.counts import Counts
 from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Walk, walk
 
@@ -74,7 +75,7 @@ def check_endings(way: Walk) -> None:
         if pair not in pairs[: t - 1]:
             assert t in ends or t == len(pairs)
     before = 1
-    for start, length, _, _, _, reason, _ in way.learner.rows:
+    for start, length, _, _, _, reason, *_ in way.learner.rows:
         last = pairs[start + length - 1]
         more_than_doubled = way.visits_before(start + length)[last] > 2 * way.visits_before(start)[last]
         if reason == "length":
@@ -146,7 +147,7 @@ def test_c_ucrl_goes_on_with_the_baseline_if_infeasible() -> None:
 
 def memory(horizon: int, S: int = 2, A: int = 2) -> Memory:
     counts = np.zeros((S, A, S), dtype=np.int64)
-    return Memory(0, horizon, 0, 0, 1, counts, counts.sum(axis=2), np.zeros((2, S, A)), {})
+    return Memory(0, horizon, 0, 0, 1, Counts.from_dense(counts), counts.sum(axis=2), np.zeros((2, S, A)), {})
 
 
 @pytest.mark.parametrize(

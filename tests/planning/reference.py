@@ -10,7 +10,8 @@ from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.graph import is_communicating
 from psconrl.planning import BestPolicy, best_policy
-from psconrl.planning.highs import Basis, run
+from psconrl.planning.highs import run
+from psconrl.planning.inner import Method, Start
 from psconrl.planning.program import occupancy_program
 
 
@@ -103,10 +104,10 @@ def certified_margin(cmdp: CMDP) -> float:
     return -certified_value(excess, weights / weights.sum())
 
 
-def fast_plan(cmdp: CMDP, join: float, basis: Basis | None = None) -> BestPolicy:
+def fast_plan(cmdp: CMDP, join: float, start: Start | None = None, method: Method = "compiled") -> BestPolicy:
     """The fast planner's answer for a model."""
     transitions = cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S)
-    return best_policy(transitions, cmdp.costs, cmdp.thresholds, join=join, basis=basis)
+    return best_policy(transitions, cmdp.costs, cmdp.thresholds, join=join, start=start, method=method)
 
 
 def cut_rows(p: Floats) -> Floats:

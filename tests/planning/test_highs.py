@@ -11,6 +11,7 @@ import psconrl
 from psconrl.errors import SolverError
 from psconrl.planning import highs
 from psconrl.planning.highs import LinearProgram, Vertex, run
+from psconrl.planning.inner import Method
 from psconrl.planning.program import cut, occupancy_program
 from tests.planning.reference import fast_plan, random_cmdps
 
@@ -78,13 +79,14 @@ def test_the_same_bits_whatever_ran_before_and_in_any_thread() -> None:
         assert list(pool.map(lambda case: bits(run(*case)), cases)) == first
 
 
-def test_best_policy_is_pure() -> None:
+@pytest.mark.parametrize("method", ["compiled", "highs"])
+def test_best_policy_is_pure(method: Method) -> None:
     cmdps = [cmdp for cmdp in random_cmdps(30, entropy=6) if cmdp.S > 3]
 
     def plan(cmdp: psconrl.CMDP) -> tuple[bytes, ...]:
-        cold = fast_plan(cmdp, join=1e-3)
-        warm = fast_plan(cmdp, join=1e-3, basis=cold.basis)
-        return tuple(x.tobytes() for plan in (cold, warm) for x in (plan.policy, plan.basis) if x is not None)
+        cold = fast_plan(cmdp, join=1e-3, method=method)
+        warm = fast_plan(cmdp, join=1e-3, start=cold.start, method=method)
+        return tuple(x.tobytes() for plan in (cold, warm) for x in (plan.policy, *plan.start.values()) if x is not None)
 
     first = [plan(cmdp) for cmdp in cmdps]
     assert [plan(cmdp) for cmdp in reversed(cmdps)][::-1] == first
@@ -112,7 +114,7 @@ def test_numerical_failure_is_not_infeasibility(monkeypatch: pytest.MonkeyPatch)
         psconrl.solve(cmdp)
     assert len(seen) == 4
     with pytest.raises(SolverError):
-        fast_plan(cmdp, join=1e-3)
+        fast_plan(cmdp, join=1e-3, method="highs")
 
 
 def test_one_failure_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

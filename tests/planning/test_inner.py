@@ -10,7 +10,8 @@ import psconrl
 from psconrl import SolverError, planning, structure
 from psconrl.cmdp import CMDP
 from psconrl.graph import closed_classes
-from psconrl.planning import _kernels, evaluate, solve
+from psconrl.planning import _rows_kernels, evaluate, solve
+from psconrl.planning.rows import Rows
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
 
 
@@ -25,7 +26,7 @@ def test_the_same_answer_as_solve(name: str) -> None:
     averages = evaluate(cmdp, fast.policy).average_costs.max(axis=1)
     assert averages[0] <= careful.value + 2e-7
     assert (averages[1:] <= cmdp.thresholds + 2e-7).all()
-    warm = fast_plan(cmdp, join=1e-7, basis=fast.basis)
+    warm = fast_plan(cmdp, join=1e-7, start=fast.start)
     assert warm.value == pytest.approx(fast.value, abs=1e-10)
 
 
@@ -38,12 +39,11 @@ def test_random_models() -> None:
         found = fast_plan(cmdp, join=1e-7)
         near = cut_rows(0.9 * cmdp.to_dense().transitions + 0.1 / cmdp.S)
         other = CMDP(near, cmdp.costs, cmdp.thresholds)
-        start = fast_plan(other, join=1e-7).basis
-        for plan in (found, fast_plan(cmdp, join=1e-7, basis=start)):
+        start = fast_plan(other, join=1e-7).start
+        for plan in (found, fast_plan(cmdp, join=1e-7, start=start)):
             assert plan.feasible == wanted.feasible
             if plan.policy is None:
                 assert np.isnan(plan.value)
-                assert plan.basis is None
                 continue
             assert plan.value == pytest.approx(wanted.value, abs=1e-7)
             averages = evaluate(cmdp, plan.policy).average_costs.max(axis=1)
@@ -57,12 +57,13 @@ def test_one_class_is_what_the_graph_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     S, A = int(rng.integers(2, 9)), 2
     P = cut_rows(rng.dirichlet(np.full(S, 0.05), size=S * A))
+    rows = Rows.from_dense(P.reshape(S, A, S))[:3]
     mu = rng.dirichlet(np.full(S * A, 0.3)).reshape(S, A)
-    kernel: Any = _kernels.one_class
+    kernel: Any = _rows_kernels.one_class
     mass = mu.sum(axis=1) > 0
     flow = np.einsum("sa,sax->sx", mu, P.reshape(S, A, S))[np.ix_(mass, mass)]
     wanted = len(closed_classes(sparse.csr_array(flow > 1e-14, dtype=np.float64))) == 1
-    assert kernel(mu, P, 1e-14) == kernel.py_func(mu, P, 1e-14) == wanted
+    assert kernel(mu, *rows, 1e-14) == kernel.py_func(mu, *rows, 1e-14) == wanted
 
 
 def test_limits_that_can_just_be_met_are_feasible() -> None:

@@ -148,7 +148,7 @@ def test_grid_rows_and_state() -> None:
     assert np.isnan(run.cumulative_excess[0]).all()
     assert run.episodes["length"].sum() == 100
     np.testing.assert_array_equal(run.episodes["start"], np.cumsum(run.episodes["length"]) - run.episodes["length"])
-    assert run.state["learner"]["counts"].sum() == 100
+    assert run.state["learner"]["visits"].sum() == 100
     with pytest.raises(ValueError, match="horizon is 0"):
         learn(agent, Corridor(), 0, 0, reward_range=(-1, 0))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.agents import Agent, Memory, Plan
+from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.simulation import Learner
 
@@ -86,7 +87,8 @@ class Recording(Agent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         plan: Plan = self.__dict__["agent"].plan(memory, rng)
         kept: dict[str, Any] = {
-            name: value.copy() if isinstance(value, np.ndarray) else value for name, value in vars(memory).items()
+            name: value.copy() if isinstance(value, np.ndarray | Counts) else value
+            for name, value in vars(memory).items()
         }
         self.__dict__["plans"].append((Memory(**kept), plan))
         return plan

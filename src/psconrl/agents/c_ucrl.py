@@ -19,7 +19,7 @@ the baseline goes on, as the original's text says. Pairs never visited lead unif
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from psconrl._checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
-from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
+from psconrl.agents.shared import empirical_transitions, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class CUCRL(Agent):
         k, t_k, exploring = (int(i) for i in memory.carry.get("position", np.array([0, 0, 0])))
         if not exploring or k == 1:
             position = np.array([k + 1, memory.t + 1, 1])
-            return self.uniform_plan(**fixed(self.h), carry=keep_basis(memory) | {"position": position})
+            return self.uniform_plan(**fixed(self.h), carry={**memory.carry, "position": position})
         S, A, m = self.problem.S, self.problem.A, self.problem.m
         factor = math.log(S * A * (m + 1) * math.pi**2 * t_k**3 / (3 * self.delta)) / 2
         b = bonus(self.bonus, self.scale, factor, memory.visits)
@@ -65,6 +65,6 @@ class CUCRL(Agent):
         best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
         done = {"position": np.array([k, t_k, 0])}
         if not best.feasible:
-            return self.uniform_plan(**stop, feasible=False, carry=keep_basis(memory) | done)
+            return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **done})
         plan = exploit(best, stop)
-        return Plan(plan.policy, **stop, value=plan.value, connected=plan.connected, carry={**plan.carry, **done})
+        return replace(plan, carry={**plan.carry, **done})

@@ -14,7 +14,7 @@ Deviations. With several constraints the paper does not say which ones are dropp
 occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import exploit, keep_basis, plan_in
+from psconrl.agents.shared import exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +46,4 @@ class CMDPPSRL(PosteriorAgent):
         if best.feasible:
             return exploit(best, stop)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop)
-        return Plan(
-            free.policy,
-            **stop,
-            feasible=False,
-            value=free.value,
-            connected=free.connected,
-            carry=keep_basis(memory),
-        )
+        return replace(free, feasible=False, carry=memory.carry)

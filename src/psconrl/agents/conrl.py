@@ -29,7 +29,7 @@ import numpy as np
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import empirical_transitions, exploit, keep_basis, plan_in
+from psconrl.agents.shared import empirical_transitions, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,4 +58,4 @@ class ConRL(Agent):
         best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)
-        return self.uniform_plan(**stop, feasible=False, carry=keep_basis(memory))
+        return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
+from psconrl.agents.counts import Counts
 from psconrl.problem import Problem
 
 FOREVER = 2**62
@@ -34,7 +35,8 @@ class Memory:
         state: where the agent is now.
         episode: number of plans made before.
         last_length: steps of the plan before, T_{k-1}; T_0 = 1 before the first.
-        counts: N(s, a, s'), (S, A, S). visits: N(s, a), (S, A). cost_sums: (m + 1, S, A).
+        observed: N(s, a, s') as chains of what was seen; `counts` is the same as an array. visits: N(s, a), (S, A).
+        cost_sums: (m + 1, S, A).
         carry: what the plan before left for this one; empty at the start of a run.
     """
 
@@ -43,10 +45,15 @@ class Memory:
     state: int
     episode: int
     last_length: int
-    counts: Ints
+    observed: Counts
     visits: Ints
     cost_sums: Floats
     carry: Carry
+
+    @property
+    def counts(self) -> Ints:
+        """N(s, a, s') as an array (S, A, S), made anew at each call."""
+        return self.observed.dense()
 
     def mean_costs(self) -> Floats:
         """Empirical means (m + 1, S, A), 0 for pairs never visited."""
@@ -68,6 +75,7 @@ class Plan:
         feasible: whether the constraints could be met in the model planned with.
         value: the optimum of the model planned with; nan if there is none.
         connected: False if in some state no way into the optimal states was known, and it acts uniformly.
+        solver: what found the policy, "compiled" or "highs"; "" for none of them.
         carry: plain arrays that the next plan may start from.
     """
 
@@ -78,6 +86,7 @@ class Plan:
     feasible: bool = True
     value: float = np.nan
     connected: bool = True
+    solver: str = ""
     carry: Carry = field(default_factory=dict)
 
 

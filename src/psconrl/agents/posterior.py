@@ -1,8 +1,10 @@
 """The Dirichlet posterior of the transitions: Dirichlet(prior + counts) for each pair.
 
-A Gamma(a) variable for a < 1 is drawn in logarithms, log G(a) = log G(1 + a) + log(U) / a, so that parameters
-of 0.001 neither underflow to a row of zeros nor give NaN.
+Models are drawn by rows, at the cost of what was observed plus the few prior entries that matter; `_posterior_kernels`
+has the method and how near it is to an exact draw.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,70 +16,90 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.agents.contract import Agent, Memory
+from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
+from psconrl.planning.rows import Rows
 from psconrl.problem import Problem
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
+
+CUT = 5e-10
+"""Entries, and ends of a row, below this are not drawn: each changes the row by at most 1e-9 in L1."""
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorAgent(Agent):
     """An agent that samples models from the Dirichlet posterior.
 
-    prior: see `prior_parameters`.
+    prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a boolean
+    (S, A, S) mask of the possible moves, each with the parameter 0.01.
     """
 
     prior: ArrayLike = DEFAULT
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.alpha  # noqa: B018  the prior is checked at once
+        self.parameters  # noqa: B018  the prior is checked at once
 
     @cached_property
-    def alpha(self) -> Floats:
-        """The prior's parameters (S, A, S)."""
-        return prior_parameters(self.prior, self.problem)
+    def parameters(self) -> Prior:
+        """The prior, checked."""
+        return Prior.of(self.prior, self.problem)
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Floats:
-        """p_k (S, A, S) from the posterior."""
-        return draw(self.alpha, memory.counts, rng)
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows:
+        """p_k from the posterior."""
+        return draw(self.parameters, memory.observed, rng)
 
 
-def prior_parameters(prior: ArrayLike, problem: Problem) -> Floats:
-    """The prior as an array (S, A, S).
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """The parameters of a Dirichlet prior, compact.
 
-    prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a
-    boolean (S, A, S) mask of the possible moves, each with the parameter 0.01.
+    level (rows,): the parameter of every possible next state of a row, nan if they differ. Where some next states are
+    impossible or parameters differ, allowed[support[row] : support[row + 1]] are the possible ones of each row, and
+    `own` their parameters; otherwise the three are empty.
     """
-    S, A = problem.S, problem.A
-    given: Any = np.asarray(prior)
-    if given.dtype == np.bool_ and given.ndim == 3:
-        given = DEFAULT * given
-    alpha = _checks.numbers(given, "prior")
-    if alpha.shape == (S, A):
-        alpha = alpha[:, :, np.newaxis]
-    if alpha.shape not in ((), (S, A, 1), (S, A, S)):
-        raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
-    if not ((alpha >= 0) & np.isfinite(alpha)).all():
-        raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
-    alpha = np.broadcast_to(alpha, (S, A, S))
-    empty = ~(alpha > 0).any(axis=2)
-    if empty.any():
-        s, a = (int(i) for i in np.argwhere(empty)[0])
-        raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
-    return np.ascontiguousarray(alpha)
+
+    level: Floats
+    support: Ints
+    allowed: Ints
+    own: Floats
+
+    @staticmethod
+    def of(prior: ArrayLike, problem: Problem) -> Prior:
+        """The prior that a user gave, see `PosteriorAgent`."""
+        S, A = problem.S, problem.A
+        given: Any = np.asarray(prior)
+        if given.dtype == np.bool_ and given.ndim == 3:
+            given = DEFAULT * given
+        alpha = _checks.numbers(given, "prior")
+        if alpha.shape not in ((), (S, A), (S, A, S)):
+            raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
+        if not ((alpha >= 0) & np.isfinite(alpha)).all():
+            raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
+        empty = ~((alpha > 0).any(axis=2) if alpha.ndim == 3 else np.broadcast_to(alpha > 0, (S, A)))
+        if empty.any():
+            s, a = (int(i) for i in np.argwhere(empty)[0])
+            raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
+        if alpha.ndim == 3:
+            return Prior.by_rows(alpha.reshape(S * A, S))
+        nothing = np.zeros(0, dtype=np.int64)
+        return Prior(np.broadcast_to(alpha, (S, A)).ravel().astype(np.float64), nothing, nothing, np.zeros(0))
+
+    @staticmethod
+    def by_rows(alpha: Floats) -> Prior:
+        """The prior with the parameters (rows, S)."""
+        row, allowed = np.nonzero(alpha)
+        own = alpha[row, allowed]
+        support = np.searchsorted(row, np.arange(len(alpha) + 1))
+        least, largest = np.where(alpha > 0, alpha, np.inf).min(axis=1), alpha.max(axis=1)
+        return Prior(np.where(least == largest, largest, np.nan), support, allowed, own)
 
 
-def draw(alpha: Floats, counts: Ints, rng: np.random.Generator) -> Floats:
-    """One model (S, A, S) from the posterior Dirichlet(alpha + counts)."""
-    shape = alpha + counts
-    possible = shape > 0
-    safe = np.where(possible, shape, 1.0)
-    small = safe < 1.0
-    logs = np.log(rng.standard_gamma(np.where(small, safe + 1.0, safe)))
-    # 1 - U lies in (0, 1], so its logarithm is finite.
-    logs += np.where(small, np.log1p(-rng.random(safe.shape)) / safe, 0.0)
-    logs[~possible] = -np.inf
-    weights = np.exp(logs - logs.max(axis=2, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
+def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
+    """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
+    from psconrl.agents._posterior_kernels import draw_rows
+
+    drawn = draw_rows(prior.level, prior.support, prior.allowed, prior.own, *counts.chains, counts.S, rng, cut)
+    return Rows(*drawn, counts.S)

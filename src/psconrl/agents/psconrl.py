@@ -29,7 +29,7 @@ import numpy as np
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
-from psconrl.agents.shared import exploit, keep_basis, plan_in, to_least_visited
+from psconrl.agents.shared import exploit, plan_in, to_least_visited
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class PSConRL(PosteriorAgent):
         best = plan_in(p_k, self.costs(memory), self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)
-        carry = keep_basis(memory)
+        carry = memory.carry
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         policy, connected = to_least_visited(p_k, memory.visits)

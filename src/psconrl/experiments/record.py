@@ -28,6 +28,7 @@ _EPISODE: dict[str, pa.DataType] = {
     "connected": pa.bool_(),
     "reason": pa.string(),
     "value": pa.float64(),
+    "solver": pa.string(),
     "average_costs": pa.list_(pa.float64()),
 }
 _SNAPSHOT: dict[str, pa.DataType] = {

@@ -1,52 +1,122 @@
-"""The fast way to a policy, for callers that plan often: no margin, no diagnosis, a basis in and out."""
+"""The fast way to a policy, for callers that plan often: no margin, no diagnosis, a start in and out."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
-from psconrl.planning.highs import Basis, run
-from psconrl.planning.policy import SUPPORT, complete, executable, joint_occupancy
-from psconrl.planning.program import CUT, best_vertex, dense_program, largest_margin
+from psconrl.planning.highs import run
+from psconrl.planning.policy import SUPPORT, Execution, executable, joint_occupancy
+from psconrl.planning.program import (
+    CUT,
+    OccupancyProgram,
+    best_vertex,
+    cut,
+    dense_program,
+    largest_margin,
+    occupancy_program,
+)
+from psconrl.planning.rows import Rows
+
+Method = Literal["compiled", "highs"]
+Start = Mapping[str, NDArray[Any]]
+
+_DENSE = 300
+"""Programs of models up to this size are assembled faster from arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class BestPolicy:
     """A policy (S, A) for the stateless program of a model, or the news that it is infeasible.
 
-    policy: None if infeasible; multipliers (m,); basis: for the next call; classes: how many recurrent classes
-    the optimum has; connected: whether every state is led into its support.
+    policy: None if infeasible; multipliers (m,); classes: how many recurrent classes the optimum has; connected:
+    whether every state is led into its support; gap: between the certified bounds of the value; method: what solved
+    it in the end; start: plain arrays for the next call.
     """
 
     feasible: bool
     policy: Floats | None
     value: float
     multipliers: Floats
-    basis: Basis | None
     classes: int
     connected: bool
+    gap: float
+    method: Method
+    start: Start = field(default_factory=dict)
 
 
 def best_policy(
-    transitions: Floats, costs: Floats, thresholds: Floats, *, join: float, basis: Basis | None = None
+    transitions: Floats | Rows,
+    costs: Floats,
+    thresholds: Floats,
+    *,
+    join: float,
+    start: Start | None = None,
+    method: Method = "compiled",
 ) -> BestPolicy:
-    """Plan in a model (S, A, S) with costs (m + 1, S, A): a pure function of its arguments.
+    """Plan in a model, (S, A, S) or by rows, with costs (m + 1, S, A): a pure function of its arguments.
 
-    basis: what an earlier answer for a model of the same size gave; a good one saves most of the work and
-    changes the answer only where several are optimal.
+    start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes the
+    answer only where several are optimal. method: "compiled" is column generation over policies with a certificate;
+    where that fails, and with "highs", the linear program is solved by HiGHS.
     """
-    from psconrl.planning._kernels import one_class
+    if not np.isfinite(costs).all():
+        raise SolverError("the costs are not finite")
+    rows = transitions if isinstance(transitions, Rows) else Rows.from_dense(transitions, CUT)
+    uncut = rows if isinstance(transitions, Rows) else transitions
+    start = start or {}
+    if method == "compiled" and np.isfinite(thresholds).all():
+        best = _compiled(rows, uncut, costs, thresholds, join, start)
+        if best is not None:
+            return best
+    return _by_highs(rows, uncut, costs, thresholds, join, start)
 
-    S, A, _ = transitions.shape
-    m = len(thresholds)
-    P = transitions.reshape(S * A, S)
-    model = np.where(P > CUT, P, 0.0)
-    model /= model.sum(axis=1, keepdims=True)
-    program = dense_program(model, costs, thresholds)
+
+def _compiled(
+    rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, start: Start
+) -> BestPolicy | None:
+    """The answer of the compiled planner; None if it has no certificate."""
+    from psconrl.planning import _plan_kernels as kernels
+
+    S, A, m = rows.S, rows.A, len(thresholds)
+    if "policies" in start:
+        policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
+    else:
+        policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
+    status, mu, value, gap, multipliers, policies, r, _ = kernels.plan(
+        rows.indptr,
+        rows.indices,
+        rows.data,
+        costs.reshape(m + 1, S * A),
+        thresholds,
+        policies,
+        guess,
+        int(reference[0]),
+    )
+    if status == kernels.FAILED:
+        return None
+    if status == kernels.INFEASIBLE:
+        return _infeasible(m, "compiled", start)
+    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way)
+    following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "way": way}
+    return _feasible(execution, value, multipliers, gap, "compiled", following)
+
+
+def _by_highs(
+    rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, start: Start
+) -> BestPolicy:
+    """The linear program, from the basis in `start` if there is one; whatever else is there is handed on."""
+    S, A, m = rows.S, rows.A, len(thresholds)
+    program = _program(rows, costs, thresholds)
     try:
-        vertex = run(program.value, basis)
+        vertex = run(program.value, start.get("basis"))
         doubtful = vertex.status == "infeasible"
     except SolverError:
         doubtful = True
@@ -54,29 +124,48 @@ def best_policy(
         # Never on the word of a solver's tolerance: the margin decides.
         margin, safest = largest_margin(program)
         if margin < 0:
-            return BestPolicy(False, None, np.nan, np.full(m, np.nan), None, 0, True)
+            return _infeasible(m, "highs", start)
         vertex = best_vertex(program, safest)
     mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
-    classes = 1
-    if one_class(mu, model, SUPPORT):
-        clean = np.where(mu > SUPPORT, mu, 0.0)
-        policy, connected = complete(clean, model, P)
-    else:
+    execution, _ = _execution(mu, rows, uncut, costs, thresholds, join, np.full(S, -1))
+    multipliers = (-vertex.row_duals[program.constraint_rows]).clip(0.0)
+    following = {**start, "basis": vertex.basis}
+    return _feasible(execution, vertex.objective, multipliers, np.nan, "highs", following)
 
-        def joint() -> Floats | None:
-            margin, safest = largest_margin(program, vertex.basis)
-            strict = None if safest is None else (safest.x[: S * A].reshape(S, A).clip(0.0), margin)
-            return joint_occupancy(uncut, cut_model, costs, thresholds, strict)
 
-        uncut, cut_model = sparse.csr_array(P), sparse.csr_array(model)
-        execution = executable(mu, cut_model, uncut, joint=joint, join=join)
-        policy, connected, classes = execution.policy, execution.connected, execution.classes
-    return BestPolicy(
-        True,
-        policy,
-        vertex.objective,
-        (-vertex.row_duals[program.constraint_rows]).clip(0.0),
-        vertex.basis,
-        classes,
-        connected,
-    )
+def _feasible(
+    execution: Execution, value: float, multipliers: Floats, gap: float, method: Method, following: Start
+) -> BestPolicy:
+    policy, classes, connected = execution.policy, execution.classes, execution.connected
+    return BestPolicy(True, policy, value, multipliers, classes, connected, gap, method, following)
+
+
+def _program(rows: Rows, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+    matrix = cut(rows.matrix())
+    if rows.S > _DENSE:
+        return occupancy_program(matrix, costs, thresholds)
+    return dense_program(matrix.toarray(), costs, thresholds)
+
+
+def _infeasible(m: int, method: Method, start: Start) -> BestPolicy:
+    return BestPolicy(False, None, np.nan, np.full(m, np.nan), 0, True, np.nan, method, start)
+
+
+def _execution(
+    mu: Floats, rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, way: Ints
+) -> tuple[Execution, Ints]:
+    """The executable policy of an occupancy (S, A), and the way into its support, looked for from `way`."""
+    from psconrl.planning._plan_kernels import execute
+
+    single, connected, policy, way = execute(mu, rows.indptr, rows.indices, rows.data, way, SUPPORT)
+    if single and (connected or uncut is rows):
+        return Execution(policy, mu, 1, connected), way
+    matrix = cut(rows.matrix())
+    whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
+
+    def joint() -> Floats | None:
+        margin, safest = largest_margin(occupancy_program(matrix, costs, thresholds))
+        strict = None if safest is None else (safest.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
+        return joint_occupancy(whole, matrix, costs, thresholds, strict)
+
+    return executable(mu, matrix, whole, joint=joint, join=join), way

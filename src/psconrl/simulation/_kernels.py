@@ -8,9 +8,11 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
+from psconrl.agents._counts_kernels import count
 
-LENGTH, COUNT, HORIZON = 0, 1, 2
-"""Why a plan ended: its length, a count, or the end of the run (it is then not over)."""
+LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
+"""Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
+numbers or room for counts ran out."""
 
 T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
 """What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
@@ -38,6 +40,30 @@ def cumulate(data: Floats, indptr: Ints) -> None:
 
 
 @njit
+def cumulate_policy(policy: Floats) -> tuple[bool, Floats]:
+    """Whether the rows of a policy (L, S, A) are distributions, and their sums over the actions so far, (L, S * A).
+
+    From the last possible action on, the sums exceed every number drawn.
+    """
+    L, S, A = policy.shape
+    cumulative = np.empty((L, S * A))
+    sound = True
+    for k in range(L):
+        for s in range(S):
+            total, last = 0.0, 0
+            for a in range(A):
+                p = policy[k, s, a]
+                sound = sound and p >= 0.0
+                if p > 0.0:
+                    last = a
+                total += p
+                cumulative[k, s * A + a] = total
+            cumulative[k, s * A + last : s * A + A] = 2.0
+            sound = sound and abs(total - 1.0) < 1e-9
+    return sound, cumulative
+
+
+@njit
 def run_plan(
     policy: Floats,
     max_length: int,
@@ -47,11 +73,16 @@ def run_plan(
     cumulative: Floats,
     costs: Floats,
     per_move: bool,
-    environment: np.random.Generator,
-    actions: np.random.Generator,
+    environment: Floats,
+    actions: Floats,
+    positions: tuple[Ints, Ints],
     until: int,
     clock: Ints,
-    counts: Ints,
+    head: Ints,
+    link: Ints,
+    target: Ints,
+    number: Ints,
+    used: Ints,
     visits: Ints,
     cost_sums: Floats,
     totals: Floats,
@@ -62,19 +93,26 @@ def run_plan(
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
     policy (L, S * A): cumulative over the actions of each state. count_limit (S, A). The model by rows s * A + a:
-    indptr, indices, cumulative; costs (m + 1, rows) or, per move, (m + 1, entries). Updated in place: clock,
-    counts (S, A, S), visits (S, A), cost_sums (m + 1, S, A), totals (2, m + 1): costs and their excesses over
-    levels (m + 1,), curves (2, m + 1, G): the totals at the times of the grid (G,).
+    indptr, indices, cumulative; costs (m + 1, rows) or, per move, (m + 1, entries). Random numbers: buffers
+    of the environment and the actions, and where to read on in each (1,). Updated in place: those positions, clock, the
+    counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A), totals (2, m + 1): costs and their excesses
+    over levels (m + 1,), curves (2, m + 1, G): the totals at the times of the grid (G,).
     """
     A = visits.shape[1]
     n = costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
+    i_env, i_act = positions[0][0], positions[1][0]
     reason = HORIZON
     while t < until:
+        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions):
+            reason = SUPPLY
+            break
         row = policy[length % policy.shape[0]]
-        a = draw(row, s * A, s * A + A, actions.random()) - s * A
+        a = draw(row, s * A, s * A + A, actions[i_act]) - s * A
         pair = s * A + a
-        entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment.random())
+        entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment[i_env])
+        i_env += 1
+        i_act += 1
         x = indices[entry]
         where = entry if per_move else pair
         for i in range(n):
@@ -83,7 +121,7 @@ def run_plan(
             totals[0, i] += c
             if c > levels[i]:
                 totals[1, i] += c - levels[i]
-        counts[s, a, x] += 1
+        count(pair, x, head, link, target, number, used)
         visits[s, a] += 1
         t += 1
         length += 1
@@ -101,4 +139,5 @@ def run_plan(
             reason = COUNT
             break
     clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT] = t, length, s, checkpoint
+    positions[0][0], positions[1][0] = i_env, i_act
     return reason

@@ -57,7 +57,7 @@ def learn(
     grid = time_grid(horizon, checkpoints)
     curves, totals = np.full((2, problem.m + 1, len(grid)), np.nan), np.zeros((2, problem.m + 1))
     checkpoint = 0
-    observation, _ = env.reset(seed=int(learner.environment.integers(2**31)))
+    observation, _ = env.reset(seed=int(learner.environment.generator.integers(2**31)))
     s = int(observation) - offsets[0]
     # Two threads change the order of sums in linear algebra, and so the bits of the results.
     with one_thread():
@@ -91,7 +91,7 @@ def learn(
         cumulative=curves[0],
         cumulative_excess=curves[1],
         episodes=np.array(rows, episode_columns()),
-        counts=learner.counts.copy(),
+        counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state={"learner": learner.state(), "totals": totals, "curves": curves},
     )

@@ -13,18 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
+from psconrl.agents.counts import Counts
 from psconrl.simulation.run import Snapshot
+from psconrl.simulation.streams import streams
 
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
 
 Rows = list[tuple[Any, ...]]
-
-
-def streams(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
-    """The three streams of a run: environment, actions, planning."""
-    environment, actions, planning = np.random.SeedSequence(seed).spawn(3)
-    return np.random.default_rng(environment), np.random.default_rng(actions), np.random.default_rng(planning)
 
 
 class Learner:
@@ -39,7 +35,7 @@ class Learner:
         problem = agent.problem
         self.agent, self.horizon, self.seed = agent, whole(horizon, "horizon"), whole(seed, "seed", 0)
         self.environment, self.actions, self.planning = streams(seed)
-        self.counts: Ints = np.zeros((problem.S, problem.A, problem.S), dtype=np.int64)
+        self.observed = Counts(problem.S, problem.A)
         self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((problem.m + 1, problem.S, problem.A))
         self.clock: Ints = np.zeros(4, dtype=np.int64)
@@ -51,6 +47,11 @@ class Learner:
         self.carry: dict[str, NDArray[Any]] = {}
         self.rows: Rows = []
         self.snapshots: list[Snapshot] = []
+
+    @property
+    def counts(self) -> Ints:
+        """N(s, a, s') as an array (S, A, S), made anew at each call."""
+        return self.observed.dense()
 
     @property
     def t(self) -> int:
@@ -65,7 +66,7 @@ class Learner:
             state=s,
             episode=len(self.rows),
             last_length=self.last_length,
-            counts=self.counts,
+            observed=self.observed,
             visits=self.visits,
             cost_sums=self.cost_sums,
             carry=self.carry,
@@ -79,19 +80,27 @@ class Learner:
         self.snapshots.append(Snapshot(self.t, plan.policy.copy(), self.visits.copy()))
         return plan
 
+    def supply(self) -> None:
+        """Have random numbers and room for counts at hand, for at least one step."""
+        self.observed.room()
+        self.environment.ready()
+        self.actions.ready()
+
     def _next_snapshot(self, last: Snapshot) -> float:
         """The step from which on the snapshot after `last` stays: evenly spaced in the logarithm of time."""
         return (last.start + 1) * float(self.horizon + 1) ** (1.0 / SNAPSHOTS)
 
     def _adopt(self, plan: Plan) -> None:
+        from psconrl.simulation._kernels import cumulate_policy
+
         S, A = self.visits.shape
         if plan.policy.ndim != 3 or plan.policy.shape[1:] != (S, A):
             raise ValueError(f"Plan.policy has shape {plan.policy.shape}; it must be (L, S, A) with (S, A) = {(S, A)}")
-        if not (np.abs(plan.policy.sum(axis=2) - 1) < 1e-9).all() or not (plan.policy >= 0).all():
+        sound, self.cumulative_policy = cumulate_policy(plan.policy)
+        if not sound:
             raise ValueError("Plan.policy has a row that is no distribution over the actions")
         whole(plan.max_length, "Plan.max_length")
         self.current = plan
-        self.cumulative_policy = cumulated(plan.policy).reshape(len(plan.policy), -1)
         self.count_limit = np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
 
     def end(self, reason: int, averages: Floats | None = None) -> None:
@@ -114,6 +123,7 @@ class Learner:
             plan.connected,
             REASONS[reason],
             plan.value,
+            plan.solver,
         )
         return row if averages is None else (*row, averages)
 
@@ -136,7 +146,7 @@ class Learner:
         c = np.asarray(costs, dtype=np.float64)
         if c.shape != (len(self.cost_sums),):
             raise ValueError(f"costs have shape {c.shape}; a step has m + 1 = {len(self.cost_sums)} of them")
-        self.counts[s, a, s_next] += 1
+        self.observed.add(s, a, s_next)
         self.visits[s, a] += 1
         self.cost_sums[:, s, a] += c
         self.clock[0] += 1
@@ -153,8 +163,8 @@ class Learner:
         return {
             "horizon": self.horizon,
             "seed": self.seed,
-            "streams": [g.bit_generator.state for g in (self.environment, self.actions, self.planning)],
-            "counts": self.counts.copy(),
+            "streams": [self.environment.state(), self.actions.state(), self.planning.bit_generator.state],
+            "counts": (*(array.copy() for array in self.observed.chains), int(self.observed.used[0])),
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
             "clock": self.clock.copy(),
@@ -170,11 +180,13 @@ class Learner:
     def restore(cls, agent: Agent, state: dict[str, Any]) -> Learner:
         """A learner that goes on from a state."""
         learner = cls(agent, state["horizon"], state["seed"])
-        for generator, saved in zip(
-            (learner.environment, learner.actions, learner.planning), state["streams"], strict=True
-        ):
-            generator.bit_generator.state = saved
-        for name in ("counts", "visits", "cost_sums", "clock"):
+        environment, actions, planning = state["streams"]
+        learner.environment.restore(environment)
+        learner.actions.restore(actions)
+        learner.planning.bit_generator.state = planning
+        head, link, target, number, used = state["counts"]
+        learner.observed = Counts.of(head, link, target, number, used, agent.problem.S).copy()
+        for name in ("visits", "cost_sums", "clock"):
             setattr(learner, name, state[name].copy())
         learner.origin, learner.last_length = state["origin"], state["last_length"]
         learner.carry = dict(state["carry"])
@@ -183,11 +195,3 @@ class Learner:
         if state["plan"] is not None:
             learner._adopt(Plan(**state["plan"]))
         return learner
-
-
-def cumulated(policy: Floats) -> Floats:
-    """Cumulative probabilities along the last axis; from the last possible outcome on they exceed every number."""
-    cumulative = np.cumsum(policy, axis=-1)
-    possible = np.flip(np.maximum.accumulate(np.flip(policy > 0, axis=-1), axis=-1), axis=-1)
-    after = np.concatenate([possible[..., 1:], np.zeros_like(possible[..., :1])], axis=-1)
-    return np.where(after, cumulative, 2.0)

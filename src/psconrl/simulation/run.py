@@ -20,6 +20,7 @@ def episode_columns(costs: int | None = None) -> list[Any]:
         ("connected", np.bool_),
         ("reason", "U8"),
         ("value", np.float64),
+        ("solver", "U8"),
     ]
     return columns if costs is None else [*columns, ("average_costs", np.float64, (costs,))]
 
@@ -44,7 +45,7 @@ class Run:
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
             without an optimum.
-        episodes: structured array with start, length, phase, feasible, connected, reason, value, and
+        episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import Agent, Plan
@@ -112,6 +111,7 @@ class _Simulation:
         learner = self.learner
         while learner.t < until:
             plan = learner.current or learner.begin(int(learner.clock[2]))
+            learner.supply()
             reason = self.run_plan(
                 learner.cumulative_policy,
                 plan.max_length,
@@ -121,11 +121,13 @@ class _Simulation:
                 self.cumulative,
                 self.costs,
                 self.cmdp.move_costs is not None,
-                learner.environment,
-                learner.actions,
+                learner.environment.buffer,
+                learner.actions.buffer,
+                (learner.environment.position, learner.actions.position),
                 until,
                 learner.clock,
-                learner.counts,
+                *learner.observed.chains,
+                learner.observed.used,
                 learner.visits,
                 learner.cost_sums,
                 self.totals,
@@ -133,7 +135,7 @@ class _Simulation:
                 self.grid,
                 self.curves,
             )
-            if REASONS[reason] != "horizon":
+            if reason < len(REASONS) and REASONS[reason] != "horizon":
                 learner.end(reason, self._averages(plan))
 
     def _averages(self, plan: Plan) -> Floats | None:
@@ -144,9 +146,7 @@ class _Simulation:
         rows: Rows = list(learner.rows)
         if learner.current is not None:
             rows.append(learner.row(REASONS.index("horizon"), self._averages(learner.current)))
-        counts: Any = learner.counts.copy()
-        if self.cmdp.is_sparse:
-            counts = sparse.csr_array(counts.reshape(self.cmdp.S * self.cmdp.A, self.cmdp.S))
+        observed = learner.observed
         curves = self.curves.copy()
         if np.isnan(self.optimum):
             curves[1, 0] = np.nan
@@ -168,7 +168,7 @@ class _Simulation:
             cumulative=curves[0],
             cumulative_excess=curves[1],
             episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
-            counts=counts,
+            counts=observed.sparse() if self.cmdp.is_sparse else observed.dense(),
             snapshots=tuple(learner.snapshots),
             state=state,
         )
@@ -181,6 +181,7 @@ def one_thread() -> AbstractContextManager[object]:
 
 @cache
 def _controller() -> Any:
+    import scipy.linalg.cython_blas  # noqa: F401  the library that compiled kernels call must be there to be limited
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -1,0 +1,65 @@
+"""Counting transitions in memory proportional to those observed: each row s * A + a is a chain of entries.
+
+head (rows,) is the first entry of a row, link (capacity,) the next one of an entry, -1 the end; target and number
+(capacity,) say which next state was seen how often; used (1,) is how many entries there are.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psconrl._checks import Ints
+from psconrl._numba import njit
+
+
+@njit
+def count(row: int, x: int, head: Ints, link: Ints, target: Ints, number: Ints, used: Ints) -> None:
+    """Count a move from a row to x; there must be room for one more entry."""
+    entry = head[row]
+    last = -1
+    while entry >= 0:
+        if target[entry] == x:
+            number[entry] += 1
+            return
+        last = entry
+        entry = link[entry]
+    entry = used[0]
+    used[0] += 1
+    target[entry] = x
+    number[entry] = 1
+    link[entry] = -1
+    if last >= 0:
+        link[last] = entry
+    else:
+        head[row] = entry
+
+
+@njit
+def by_rows(head: Ints, link: Ints, target: Ints, number: Ints, used: int) -> tuple[Ints, Ints, Ints]:
+    """The counts in compressed form, next states ascending within rows: indptr, indices, numbers."""
+    indptr = np.zeros(len(head) + 1, dtype=np.int64)
+    indices = np.empty(used, dtype=np.int64)
+    numbers = np.empty(used, dtype=np.int64)
+    size = 0
+    for row in range(len(head)):
+        entry = head[row]
+        first = size
+        while entry >= 0:
+            at = size
+            while at > first and indices[at - 1] > target[entry]:
+                indices[at], numbers[at] = indices[at - 1], numbers[at - 1]
+                at -= 1
+            indices[at], numbers[at] = target[entry], number[entry]
+            size += 1
+            entry = link[entry]
+        indptr[row + 1] = size
+    return indptr, indices, numbers
+
+
+@njit
+def longer(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with twice the room."""
+    result = np.empty(2 * len(array) + 1, dtype=array.dtype)
+    result[: len(array)] = array
+    return result

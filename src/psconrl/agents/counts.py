@@ -1,0 +1,81 @@
+"""N(s, a, s'): how often each move was seen, in memory proportional to the moves that were."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Ints
+
+
+class Counts:
+    """Counts of moves in a model with S states and A actions; rows are s * A + a.
+
+    The arrays (see `_counts_kernels`) are what compiled loops read and write; `room` must be called before entries are
+    added, and a loop that adds many must stop when there is no room left.
+    """
+
+    def __init__(self, S: int, A: int) -> None:
+        self.S, self.A = S, A
+        self.head: Ints = np.full(S * A, -1, dtype=np.int64)
+        self.link, self.target, self.number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
+        self.used: Ints = np.zeros(1, dtype=np.int64)
+
+    @property
+    def chains(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """The arrays head, link, target and number."""
+        return self.head, self.link, self.target, self.number
+
+    def room(self) -> None:
+        """Make room for at least one more entry."""
+        if self.used[0] == len(self.link):
+            more = np.empty(len(self.link) + 16, dtype=np.int64)
+            self.link, self.target, self.number = (
+                np.concatenate([array, more]) for array in (self.link, self.target, self.number)
+            )
+
+    def add(self, s: int, a: int, x: int) -> None:
+        """Count one move."""
+        from psconrl.agents._counts_kernels import count
+
+        self.room()
+        count(s * self.A + a, x, *self.chains, self.used)
+
+    def sparse(self) -> sparse.csr_array:
+        """The counts as a sparse matrix (S * A, S)."""
+        from psconrl.agents._counts_kernels import by_rows
+
+        indptr, indices, numbers = by_rows(*self.chains, int(self.used[0]))
+        return sparse.csr_array((numbers, indices, indptr), shape=(self.S * self.A, self.S))
+
+    def dense(self) -> Ints:
+        """The counts as an array (S, A, S)."""
+        return np.asarray(self.sparse().toarray()).reshape(self.S, self.A, self.S)
+
+    def visited(self) -> Ints:
+        """The states that were ever moved to, ascending."""
+        return np.unique(self.target[: self.used[0]])
+
+    def copy(self) -> Counts:
+        """A copy that later counts do not change."""
+        head, link, target, number = (array.copy() for array in self.chains)
+        return Counts.of(head, link, target, number, int(self.used[0]), self.S)
+
+    @classmethod
+    def of(cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int) -> Counts:
+        """Counts made of arrays."""
+        counts = cls(S, len(head) // S)
+        counts.head, counts.link, counts.target, counts.number = head, link, target, number
+        counts.used[0] = used
+        return counts
+
+    @classmethod
+    def from_dense(cls, numbers: Ints) -> Counts:
+        """Counts of an array (S, A, S)."""
+        S = numbers.shape[-1]
+        flat = numbers.reshape(-1, S)
+        row, target = np.nonzero(flat)
+        first, end = (np.searchsorted(row, np.arange(len(flat)), side=side) for side in ("left", "right"))
+        head = np.where(first < end, first, -1)
+        link = np.where(np.append(row[1:], -1) == row, np.arange(1, len(row) + 1), -1)
+        return cls.of(head, link, target, flat[row, target].astype(np.int64), len(row), S)

@@ -1,0 +1,377 @@
+"""Planning in one model, compiled: column generation over deterministic policies.
+
+The occupancy program asks for weights w_j >= 0 of policies pi_j with one closed class and the averages J_i(pi_j):
+
+    min sum_j w_j J_0(pi_j)   s.t.   sum_j w_j (J_i(pi_j) - tau_i) <= 0,   sum_j w_j = 1.
+
+The small program over the policies found so far (`master`) gives multipliers lambda; policy iteration for the costs
+c_0 + sum_i lambda_i c_i (`price`) finds the policy that improves it most, or proves that there is none: for any h
+
+    min over all pairs of  c(s, a) + sum_x p(x | s, a) (h(x) - h(s))
+
+bounds the average of c from below, for every policy from every state. Upper and lower bound make the certificate.
+While the policies found cannot meet the limits together, `master` gives weights y of the limits that prove it, and
+policy iteration for sum_i y_i c_i finds a policy that changes that, or proves that no policy does.
+"""
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit
+from psconrl.planning._chain_kernels import bias, change, invert, law, reroute
+from psconrl.planning._rows_kernels import one_class
+from psconrl.planning._way_kernels import fastest
+
+OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
+
+_COLUMNS = 128
+_ROUNDS = 100
+_TIE = 1e-11
+"""An action is better only by more than this, and more than rounding can feign."""
+_CLOSE = 1e-10
+"""Bounds this near to each other end the search."""
+_GAP = 1e-8
+"""Bounds further apart than this are no certificate."""
+_FEASIBLE = 1e-9
+"""Limits missed by less than this are left to a second opinion."""
+_STRETCH = 16.0
+"""How far from the guess multipliers are tried before the extremes."""
+_SWEEPS = 2
+"""How often improvements are passed on before the next evaluation."""
+_HUGE = 1e13
+
+
+@njit
+def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
+    """The small program over columns J (n, m + 1), by the simplex method on a tableau.
+
+    Whether it is feasible; weights (n,), multipliers (m,), value. If infeasible: the weights of the limits in place of
+    the multipliers, and their excess with the best column.
+    """
+    n, m = J.shape[0], len(thresholds)
+    width = n + m + 2
+    artificial, right = n + m, n + m + 1
+    T = np.zeros((m + 2, width))
+    basis = np.empty(m + 1, dtype=np.int64)
+    for i in range(m):
+        for j in range(n):
+            T[i, j] = J[j, i + 1] - thresholds[i]
+        T[i, n + i] = 1.0
+        basis[i] = n + i
+    T[m, :n] = 1.0
+    T[m, artificial] = T[m, right] = 1.0
+    basis[m] = artificial
+    weights, multipliers = np.zeros(n), np.zeros(m)
+    for phase in range(2):
+        T[m + 1] = 0.0
+        if phase == 0:
+            T[m + 1, :n] = -1.0
+            T[m + 1, right] = -1.0
+        else:
+            for j in range(n):
+                T[m + 1, j] = J[j, 0]
+            for i in range(m + 1):
+                if basis[i] < n:
+                    T[m + 1] -= J[basis[i], 0] * T[i]
+        for step in range(50 * (m + 2)):
+            enter, least = -1, -1e-13
+            for j in range(n + m):
+                if T[m + 1, j] < least:
+                    enter, least = j, T[m + 1, j]
+                    if step > 20 * (m + 2):  # the first one, lest it cycles
+                        break
+            if enter < 0:
+                break
+            leave, ratio = -1, np.inf
+            for i in range(m + 1):
+                if T[i, enter] > 1e-13:
+                    step_size = T[i, right] / T[i, enter]
+                    if step_size < ratio or (step_size == ratio and basis[i] > basis[leave]):
+                        leave, ratio = i, step_size
+            if leave < 0:
+                break
+            basis[leave] = enter
+            T[leave] /= T[leave, enter]
+            for i in range(m + 2):
+                if i != leave:
+                    T[i] -= T[i, enter] * T[leave]
+        if phase == 0 and T[m + 1, right] < -0.5:  # all or nothing: the limits' right sides are zero
+            total = 0.0
+            for i in range(m):
+                multipliers[i] = max(T[m + 1, n + i], 0.0)
+                total += multipliers[i]
+            multipliers /= total
+            excess = np.inf
+            for j in range(n):
+                mixed = 0.0
+                for i in range(m):
+                    mixed += multipliers[i] * (J[j, i + 1] - thresholds[i])
+                excess = min(excess, mixed)
+            return False, weights, multipliers, excess
+    value = 0.0
+    for i in range(m + 1):
+        if basis[i] < n:
+            weights[basis[i]] = max(T[i, right], 0.0)
+    weights /= weights.sum()
+    for j in range(n):
+        value += weights[j] * J[j, 0]
+    for i in range(m):
+        multipliers[i] = max(T[m + 1, n + i], 0.0)
+    return True, weights, multipliers, value
+
+
+@njit
+def sound(inverse: Floats) -> bool:
+    """Whether an inverse has numbers in it that mean something."""
+    for row in inverse:
+        for number in row:
+            if not abs(number) < _HUGE:
+                return False
+    return True
+
+
+@njit
+def price(
+    policy: Ints, inverse: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> tuple[bool, Floats, int, float, int]:
+    """Policy iteration for the costs c (S * A), from a policy and its inverse; the policy is changed in place.
+
+    Whether it succeeded, inverse, reference state, a lower bound of the average from any state, evaluations made.
+    """
+    S = len(policy)
+    fresh = False
+    wanted = np.empty(S, dtype=np.int64)
+    for evaluations in range(1, _ROUNDS):
+        g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
+        span = h.max() - h.min()
+        tie = max(_TIE, 1e-15 * span)
+        lower, own = np.inf, 0.0
+        wanted[:] = policy
+        for sweep in range(_SWEEPS):
+            improved = 0
+            for s in range(S):
+                best = -tie
+                for a in range(A):
+                    pair = s * A + a
+                    advantage = c[pair] - g
+                    for entry in range(indptr[pair], indptr[pair + 1]):
+                        advantage += data[entry] * (h[indices[entry]] - h[s])
+                    if sweep == 0:
+                        lower = min(lower, advantage)
+                        if a == policy[s]:
+                            own = max(own, advantage) if improved else max(own, abs(advantage))
+                    if advantage < best:
+                        best = advantage
+                        wanted[s] = a
+                if best < -tie:
+                    # Lowered at once, so that what lies behind it sees the improvement in the same sweep.
+                    h[s] += best
+                    improved += 1
+            if improved == 0:
+                break
+        changes = np.count_nonzero(wanted != policy)
+        if not own <= tie:
+            # Updates have worn the inverse out.
+            if fresh or not np.isfinite(own):
+                return False, inverse, r, -np.inf, evaluations
+            inverse = invert(policy, r, A, indptr, indices, data)
+            fresh = True
+            continue
+        if changes == 0:
+            return True, inverse, r, g + lower, evaluations
+        fine = bool(4 * changes <= 3 * S)
+        for s in range(S):
+            if wanted[s] != policy[s]:
+                if fine:
+                    fine = change(inverse, policy, s, wanted[s], r, A, indptr, indices, data)
+                policy[s] = wanted[s]
+        fresh = False
+        if not fine:
+            inverse = invert(policy, r, A, indptr, indices, data)
+            fresh = True
+            if not sound(inverse):
+                r, led = reroute(policy, A, indptr, indices, data, c)
+                if not led:
+                    return False, inverse, r, -np.inf, evaluations
+                inverse = invert(policy, r, A, indptr, indices, data)
+                if not sound(inverse):
+                    return False, inverse, r, -np.inf, evaluations
+    return False, inverse, r, -np.inf, _ROUNDS
+
+
+@njit
+def plan(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    thresholds: Floats,
+    start: Ints,
+    guess: Floats,
+    r: int,
+) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
+    """The best policy of a model by rows, costs (m + 1, S * A).
+
+    It starts from policies (k, S), a guess of the multipliers (m,) and a reference state.
+
+    Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
+    reference state; what it took: rounds and evaluations.
+    """
+    m, S = len(thresholds), start.shape[1]
+    A = costs.shape[1] // S
+    J = np.zeros((_COLUMNS, m + 1))
+    laws = np.zeros((_COLUMNS, S))
+    policies = np.zeros((_COLUMNS, S), dtype=np.int64)
+    effort = np.zeros(2, dtype=np.int64)
+    mu = np.zeros((S, A))
+    nothing = np.full(m, np.nan)
+
+    policy = start[0].copy()
+    inverse = invert(policy, r, A, indptr, indices, data)
+    n = 0
+    for k in range(start.shape[0]):
+        fine = True
+        for s in range(S):
+            if fine and policy[s] != start[k, s]:
+                fine = change(inverse, policy, s, start[k, s], r, A, indptr, indices, data)
+            policy[s] = start[k, s]
+        if not fine:
+            inverse = invert(policy, r, A, indptr, indices, data)
+        if not sound(inverse):
+            r, led = reroute(policy, A, indptr, indices, data, costs[0])
+            if not led:
+                return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+            inverse = invert(policy, r, A, indptr, indices, data)
+            if not sound(inverse):
+                return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+        add(policy, inverse, r, A, indptr, indices, data, costs, J, laws, policies, n)
+        effort[1] += 1
+        n += 1
+
+    c = np.empty(S * A)
+    bound = -np.inf
+    up, down = 1.0, 1.0
+    while n < _COLUMNS:
+        feasible, weights, multipliers, value = master(J[:n], thresholds)
+        effort[0] += 1
+        # One-sided columns say little about the multipliers: look near the guess before going to extremes.
+        trial = True
+        if bound == -np.inf:
+            priced, main = guess, 1.0
+        elif not feasible and up < _STRETCH:
+            up *= 4.0
+            priced, main = up * guess, 1.0
+        elif feasible and multipliers.sum() == 0.0 and down < _STRETCH:
+            down *= 4.0
+            priced, main = guess / down, 1.0
+        else:
+            priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
+        c[:] = main * costs[0]
+        limit = 0.0
+        for i in range(m):
+            if priced[i] != 0.0:
+                c += priced[i] * costs[i + 1]
+                limit += priced[i] * thresholds[i]
+        fine, inverse, r, lower, evaluations = price(policy, inverse, r, A, indptr, indices, data, c)
+        effort[1] += evaluations
+        if not fine:
+            break
+        if main == 1.0:
+            bound = max(bound, lower - limit)
+        elif lower - limit > _FEASIBLE:
+            return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
+        if feasible and value - bound <= _CLOSE:
+            return finish(laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
+        add(policy, inverse, r, A, indptr, indices, data, costs, J, laws, policies, n)
+        known = False
+        for j in range(n):
+            known = known or np.array_equal(policies[j], policies[n])
+        if not known:
+            n += 1
+        elif not trial:
+            # Nothing new: rounding is all that separates the bounds.
+            if feasible and value - bound <= _GAP:
+                return finish(laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
+            break
+    return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+
+
+@njit
+def add(
+    policy: Ints,
+    inverse: Floats,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    J: Floats,
+    laws: Floats,
+    policies: Ints,
+    n: int,
+) -> None:
+    """Write a policy as column n: its averages, stationary law and actions."""
+    mu = law(inverse, policy, r, A, indptr, indices, data)
+    laws[n] = mu
+    policies[n] = policy
+    for i in range(costs.shape[0]):
+        total = 0.0
+        for s in range(len(policy)):
+            total += mu[s] * costs[i, s * A + policy[s]]
+        J[n, i] = total
+
+
+@njit
+def finish(
+    laws: Floats,
+    policies: Ints,
+    weights: Floats,
+    multipliers: Floats,
+    value: float,
+    gap: float,
+    r: int,
+    effort: Ints,
+    n: int,
+    A: int,
+) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
+    """The answer made of the columns that carry weight."""
+    S = laws.shape[1]
+    mu = np.zeros((S, A))
+    used = np.flatnonzero(weights[:n] > 0.0)
+    for j in used:
+        for s in range(S):
+            mu[s, policies[j, s]] += weights[j] * laws[j, s]
+    return OPTIMAL, mu, value, gap, multipliers, policies[used], r, effort
+
+
+@njit
+def execute(
+    mu: Floats, indptr: Ints, indices: Ints, data: Floats, way: Ints, support: float
+) -> tuple[bool, bool, Floats, Ints]:
+    """The policy (S, A) of an occupancy: its ratio, and the fastest way into its support from elsewhere.
+
+    Whether the support is one class (else nothing is done), whether all states lead to it (those that do not play
+    uniformly), the policy, and the actions of the way (S,), -1 on the support; it is looked for from `way`.
+    """
+    S, A = mu.shape
+    clean = np.where(mu > support, mu, 0.0)
+    policy = np.zeros((S, A))
+    if not one_class(clean, indptr, indices, data, support):
+        return False, False, policy, way
+    mass = clean.sum(axis=1)
+    inside = mass > 0.0
+    if inside.all():
+        actions = np.full(S, -1)
+    else:
+        actions, _ = fastest(indptr, indices, data, A, inside, way)
+    connected = True
+    for s in range(S):
+        if inside[s]:
+            policy[s] = clean[s] / mass[s]
+        elif actions[s] >= 0:
+            policy[s, actions[s]] = 1.0
+        else:
+            policy[s] = 1.0 / A
+            connected = False
+    return True, connected, policy, actions

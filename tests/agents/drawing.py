@@ -1,0 +1,20 @@
+"""Posterior draws of whole arrays."""
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl.agents.counts import Counts
+from psconrl.agents.posterior import CUT, Prior, draw
+
+
+def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float = CUT) -> Floats:
+    """A draw for each row of alpha + counts, all (..., S); equal parameters in all of alpha make a compact prior."""
+    S = alpha.shape[-1]
+    prior = Prior.by_rows(alpha.reshape(-1, S))
+    if (alpha == alpha.flat[0]).all():
+        nothing = np.zeros(0, dtype=np.int64)
+        prior = Prior(prior.level, nothing, nothing, np.zeros(0))
+    rows = draw(prior, Counts.from_dense(counts), rng, cut)
+    p = np.zeros((len(rows.indptr) - 1, S))
+    p[np.repeat(np.arange(len(p)), np.diff(rows.indptr)), rows.indices] = rows.data
+    return p.reshape(alpha.shape)
