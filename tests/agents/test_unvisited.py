@@ -148,7 +148,7 @@ def test_policies_of_adversarial_samples_are_distributions(alpha: float, method:
             several += best.classes > 1
             if is_communicating(matrix):
                 assert best.connected, "every state can be reached from every other one"
-    assert method == "compiled" or alpha == 0.1 or several > 0
+    assert method == "compiled" or alpha != 0.001 or several > 0
 
 
 def test_not_connected_only_if_there_is_no_way() -> None:
