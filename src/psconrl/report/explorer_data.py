@@ -22,6 +22,7 @@ from psconrl.experiments.spec import file_checksum
 from psconrl.experiments.store import Store
 from psconrl.planning.solution import Solution
 from psconrl.report.panels import agent_label, title
+from psconrl.report.rerun import usual_settings
 from psconrl.simulation.run import Snapshot
 
 DRAWN = 2500
@@ -88,7 +89,8 @@ def _order(record: RunRecord) -> tuple[Any, ...]:
         for names, name in zip(known, (record.env, record.agent), strict=True)
     ]
     options, settings = _key(record.env_options), _key(record.settings)
-    return places[0], record.env, len(options), options, places[1], settings, record.horizon
+    usual = settings == _key(usual_settings(record.agent, record.env))
+    return places[0], record.env, len(options), options, places[1], not usual, settings, record.horizon
 
 
 def representatives(store: Store, groups: Groups) -> dict[str, RunRecord]:

@@ -25,6 +25,7 @@ from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.store import Store
 from psconrl.report import chart_data, explorer_data
 from psconrl.report.explorer_data import World
+from psconrl.report.panels import agent_label
 from psconrl.report.rerun import recipes
 
 SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
@@ -58,8 +59,8 @@ FIGURES = {
 """Heading and explanation of each figure by its file name."""
 
 _MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
-_FEW = 4
-"""So many agents of an environment are shown until more are asked for."""
+_FEW = 5
+"""So many agents of an environment, of each kind one, are shown until more are asked for."""
 
 
 def render(
@@ -148,6 +149,8 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 def _world(k: int, world: World) -> dict[str, Any]:
     record = world.record
+    names = [agent_label(agent.group) for agent in world.agents]
+    shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
     averages = world.solution.average_costs if world.solution else np.full(len(record.cost_names), np.nan)
     return {
         "id": f"world-{k}",
@@ -172,7 +175,7 @@ def _world(k: int, world: World) -> dict[str, Any]:
         "key": _key(world),
         "agents": [
             _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
-            | {"index": j, "shown": j < _FEW}
+            | {"index": j, "shown": j in shown}
             for j, agent in enumerate(world.agents)
         ],
     }

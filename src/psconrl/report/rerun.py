@@ -95,14 +95,14 @@ def _given(cells: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The settings by agent that are not those of the paper, which are set without being asked for."""
     given: dict[str, dict[str, Any]] = {}
     for cell in cells:
-        usual = _usual_settings(cell["agent"], cell["env"])
+        usual = usual_settings(cell["agent"], cell["env"])
         changed = {key: value for key, value in cell["settings"].items() if usual.get(key) != value}
         if changed:
             given.setdefault(cell["agent"], {}).update(changed)
     return given
 
 
-def _usual_settings(agent: str, env: str) -> dict[str, Any]:
+def usual_settings(agent: str, env: str) -> dict[str, Any]:
     """The paper's settings as JSON values; none for what is no longer known."""
     from psconrl.agents.catalogue import preset
 
