@@ -53,6 +53,11 @@ FIGURES = {
         "Two states, a limit that can just be met: what becomes of infeasible samples.",
     ),
     "bayesian": ("The theorem's setting", "Every run has a model drawn from the learner's prior."),
+    "feasibility": ("Infeasible samples", "Steps in episodes whose sampled model admits no policy, against sqrt(T)."),
+    "tractable": (
+        "Beyond the smallest grid",
+        "UCRL-CMDP where the paper calls it intractable, beside PSConRL; signed.",
+    ),
     "bonus": ("The rivals against the scale of their bonus", "Regret and violation at the horizon."),
     "overview": ("Regret and violation", "Signed sums of (cost − optimum) and of (cost − limit): read them together."),
 }
