@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,35 @@ from psconrl.experiments.store import StoreError
 from tests.experiments.sweeps import exported, parts, sweep, times_done
 
 
-def test_damaged_files_are_done_again_and_no_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    experiment, out = sweep(), tmp_path / "out"
-    run_experiment(experiment, out, workers=1)
-    before, undisturbed = parts(out), exported(out)
-    rng = random.Random(3)
-    harmed = rng.sample(sorted(before), 4)
-    for k, path in enumerate(harmed):
+def harm(rng: random.Random, paths: Sequence[Path]) -> None:
+    """Cut every other file short at a random place, and change a byte of the others."""
+    for k, path in enumerate(paths):
         content = bytearray(path.read_bytes())
         if k % 2:
             del content[rng.randrange(len(content)) :]
         else:
             content[rng.randrange(len(content))] ^= 1 + rng.randrange(255)
         path.write_bytes(content)
+
+
+@pytest.mark.long
+def test_damaged_twenty_times(tmp_path: Path) -> None:
+    experiment, out, rng = sweep(), tmp_path / "out", random.Random(4)
+    run_experiment(experiment, out, workers=1)
+    before, undisturbed = parts(out), exported(out)
+    for _ in range(20):
+        harmed = rng.sample(sorted(before), rng.randrange(1, len(before) + 1))
+        harm(rng, harmed)
+        assert run_experiment(experiment, out, workers=rng.choice((1, 2))).executed == len(harmed)
+        assert parts(out) == before
+        assert exported(out) == undisturbed
+
+
+def test_damaged_files_are_done_again_and_no_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    experiment, out = sweep(), tmp_path / "out"
+    run_experiment(experiment, out, workers=1)
+    before, undisturbed = parts(out), exported(out)
+    harm(rng := random.Random(3), rng.sample(sorted(before), 4))
     assert len(Store(out).load()) == len(before) - 4
     outcome = run_experiment(experiment, out, workers=1)
     assert (outcome.before, outcome.executed) == (len(before) - 4, 4)

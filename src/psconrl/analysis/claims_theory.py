@@ -233,7 +233,7 @@ def _signed(selected: Selected) -> Claim:
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
         measured=f"{measured}; signed regret: {totals['regret']}",
         brief=_largest(exponents),
-        note=f"Some exponent exceeds {SQUARE_ROOT:g}.",
+        note="; ".join(f"{n} grows with exponent {e}" for n, e in exponents.items() if e.mean > SQUARE_ROOT) + ".",
         scale=scale_of_one(selected),
         numbers={"exponents": intervals_json(exponents), "totals": intervals_json(totals)},
     )
