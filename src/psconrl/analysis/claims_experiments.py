@@ -231,35 +231,37 @@ def _convergence(found: Found) -> list[Claim]:
     for env, agent in _cells():
         if env == presets.PAPER[-1].env and agent != HERO:
             continue  # the paper says that they do not converge there
-        rows += [_converges(found, env, agent), _feasible(found, env, agent)]
+        rows += [_late(found, env, agent, cost) for cost in range(len(_LATE))]
     rows.append(_quickly(found, presets.PAPER[-1]))
     return rows
 
 
-def _converges(found: Found, env: str, agent: str) -> Claim:
-    statement = Statement(
-        f"converges/{env}/{agent}",
-        f"{env}: {agent} converges to the optimal solution",
-        "Appendix B",
+_LATE = (
+    (
+        "converges",
+        "{agent} converges to the optimal solution",
         f"mean c_0 of the last fifth within {NEAR:g} of J*",
-    )
-    return _late(statement, found.get((env, agent)), 0, "c_0 - J*", "the optimum")
-
-
-def _feasible(found: Found, env: str, agent: str) -> Claim:
-    statement = Statement(
-        f"feasible/{env}/{agent}",
-        f"{env}: the average consumption of {agent} satisfies the constraint in the long run",
-        "Appendix B",
+        "c_0 - J*",
+        "the optimum",
+    ),
+    (
+        "feasible",
+        "the average consumption of {agent} satisfies the constraint in the long run",
         f"mean c_1 of the last fifth at most tau + {NEAR:g}",
-    )
-    return _late(statement, found.get((env, agent)), 1, "c_1 - tau", "the threshold")
+        "c_1 - tau",
+        "the threshold",
+    ),
+)
+"""By cost: key, text, test, what is measured, and the level it is held against."""
 
 
-def _late(statement: Statement, selected: Selected | None, cost: int, name: str, level: str) -> Claim:
+def _late(found: Found, env: str, agent: str, cost: int) -> Claim:
     """Whether a cost comes near to its level in the last fifth; constraints may be below it."""
-    if selected is None:
+    key, text, test, name, level = _LATE[cost]
+    statement = Statement(f"{key}/{env}/{agent}", f"{env}: {text.format(agent=agent)}", "Appendix B", test)
+    if (env, agent) not in found:
         return statement.undecided()
+    selected = found[env, agent]
     group = selected.group
     gap = mean_interval(curves.late_average(group)[:, cost] - curves.levels(group)[:, cost])
     side = "above" if gap.mean > 0 else "below"

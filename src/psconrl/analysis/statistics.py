@@ -46,6 +46,8 @@ class Interval:
         return {name: _finite(getattr(self, name)) for name in ("mean", "low", "high")}
 
     def __str__(self) -> str:
+        if np.isinf(self.low) and np.isinf(self.high) and np.isfinite(self.mean):
+            return f"{number(self.mean)} (one run)"
         return f"{number(self.mean)} [{number(self.low)}, {number(self.high)}]"
 
 

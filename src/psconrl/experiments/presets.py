@@ -54,9 +54,6 @@ SMALLEST = "marsrover-4x4"
 SLIP = 0.1
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
-_FEWER = {False: 30, True: 1}
-"""Runs of the slow rivals where the paper does not say how many."""
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -110,8 +107,7 @@ def _gridworlds(quick: bool, **fields: Any) -> list[tuple[Cell, int]]:
     for setting in settings_of(quick):
         agents = ["PSConRL", *RIVALS, *([OPTIMISTIC] if setting.env == SMALLEST else [])]
         for agent in agents:
-            runs = 1 if quick and agent == OPTIMISTIC else setting.runs
-            cells.append((_cell(setting.env, agent, setting.horizon, **fields), runs))
+            cells.append((_cell(setting.env, agent, setting.horizon, **fields), setting.runs))
     return cells
 
 
@@ -160,26 +156,25 @@ def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
 def _bonus(quick: bool) -> list[tuple[Cell, int]]:
     setting = settings_of(quick)[0]
     cells = [(_cell(setting.env, "PSConRL", setting.horizon), setting.runs)]
+    variants = [{"bonus": "simple", "scale": scale} for scale in (SCALES[::2] if quick else SCALES)]
+    variants.append({"bonus": "published", "scale": 1.0})
     for agent in (*RIVALS, OPTIMISTIC):
-        runs = _FEWER[quick] if agent == OPTIMISTIC else min(setting.runs, 30)
-        scales = SCALES if not quick else SCALES[::2] if agent != OPTIMISTIC else SCALES[2:3]
-        variants = [{"bonus": "simple", "scale": scale} for scale in scales]
-        if not quick or agent != OPTIMISTIC:
-            variants.append({"bonus": "published", "scale": 1.0})
+        runs = min(setting.runs, 30)
         cells += [(_cell(setting.env, agent, setting.horizon, variant), runs) for variant in variants]
     return cells
 
 
 def _table_1(quick: bool) -> list[tuple[Cell, int]]:
     setting = settings_of(quick)[0]
-    few = _FEWER[quick]
-    runs = {"C-UCRL": setting.runs, OPTIMISTIC: few, "FHA": few, "CMDP-PSRL": setting.runs, "PSConRL": setting.runs}
+    few = 1 if quick else 30
+    all_runs = setting.runs
+    runs = {"C-UCRL": all_runs, OPTIMISTIC: min(all_runs, 30), "FHA": few, "CMDP-PSRL": all_runs, "PSConRL": all_runs}
     return [(_cell(setting.env, agent, setting.horizon), n) for agent, n in runs.items()]
 
 
 def _tractable(quick: bool) -> list[tuple[Cell, int]]:
-    larger = [setting for setting in PAPER if setting.env != SMALLEST]
-    return [(_cell(s.env, OPTIMISTIC, 150 if quick else s.horizon), 1 if quick else s.runs) for s in larger]
+    larger = [setting for setting in settings_of(quick) if setting.env != SMALLEST]
+    return [(_cell(setting.env, OPTIMISTIC, setting.horizon), setting.runs) for setting in larger]
 
 
 _PRESETS: Mapping[str, Preset] = MappingProxyType(

@@ -15,7 +15,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.analysis import curves, references
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.selection import Selected, select
-from psconrl.analysis.statistics import band, growth_exponent, mean_interval
+from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
 from psconrl.experiments import presets
 
 Quantity = Literal["signed", "plotted"]
@@ -196,17 +196,22 @@ def feasibility(groups: Groups) -> list[list[Panel]]:
     """How many steps of infeasible episodes there were until each round, against sqrt(T)."""
     found = [f.group for f in select("feasibility", groups) if curves.infeasible_steps(f.group).any()]
     most = max((curves.infeasible_steps(group).mean(axis=0)[-1] for group in found), default=1.0)
-    return [[_infeasible(group, (1.0, 10.0 * most)) for group in found]]
+    return [[_infeasible(group, (1.0, 3.0 * most)) for group in found]]
 
 
 def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
     steps = curves.infeasible_steps(group)
     exponent = growth_exponent(group.grid, steps)
-    fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    fitted = _slope(exponent)
     lines = [line(agent_label(group), group.grid, steps), _root(group, steps)]
-    return Panel(
-        f"{runs_title(title(group.env), [group])}, {fitted}", "Infeasible steps so far", lines, logarithmic="both"
-    )
+    name = f"{runs_title(title(group.env), [group])}, {fitted}"
+    return Panel(name, "Infeasible steps so far", lines, logarithmic="both", y_limits=limits)
+
+
+def _slope(exponent: Interval) -> str:
+    # Adding 0 takes the sign from a rounded zero.
+    mean, low, high = (round(x, 2) + 0.0 for x in (exponent.mean, exponent.low, exponent.high))
+    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _root(group: Group, values: Floats) -> Line:
@@ -234,7 +239,7 @@ def _growth(found: Selected) -> list[Panel]:
     group = found.group
     regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
     exponent = growth_exponent(group.grid, regret)
-    fitted = f"slope {exponent.mean:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    fitted = _slope(exponent)
     lines = [line(agent_label(group), group.grid, regret), _root(group, regret)]
     return [
         Panel(f"Pseudo-regret, {fitted}", "Cumulative pseudo-regret", lines, logarithmic="both"),
