@@ -224,10 +224,11 @@ def _to_episodes(rows: pa.StructArray) -> NDArray[np.void]:
     known = len(averages) > 0 and averages.null_count == 0
     columns = episode_columns(len(averages.values) // len(averages) if known else None)
     episodes = np.zeros(len(rows), dtype=columns)
+    stored = {field.name for field in rows.type}
     for name, *_ in columns:
         if name == "average_costs":
             episodes[name] = _numbers(averages.values).reshape(len(rows), -1)
-        else:
+        elif name in stored:  # runs made before a column was added stay readable
             episodes[name] = _numbers(rows.field(name))
     return episodes
 

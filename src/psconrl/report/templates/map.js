@@ -84,7 +84,7 @@ function drawMap(scene, label, place, room) {
       if (letter === "S")
         group.append(
           svg("rect", { class: "start", x: 3.5, y: 3.5, width: CELL - 7, height: CELL - 7, rx: 5 }),
-          svg("text", { class: "letter", x: 7, y: 14 }, "S"),
+          svg("text", { class: "letter", x: 7, y: 13.5 }, "S"),
         );
       if (letter === "G")
         group.append(
@@ -152,7 +152,7 @@ function arrowsOf(shares, x, y, legible) {
     // Each beside its shaft in a quadrant of its own, clockwise from it.
     const text = svg(
       "text",
-      { x: x + CELL * (0.25 * dx - 0.23 * dy), y: y + CELL * (0.3 * dy + 0.19 * dx) + 3.6, "text-anchor": "middle" },
+      { x: x + CELL * (0.25 * dx - 0.23 * dy), y: y + CELL * (0.3 * dy + 0.175 * dx) + 3.6, "text-anchor": "middle" },
       decimal(p),
     );
     return svg("g", {}, group, text);
