@@ -161,6 +161,7 @@ def envs(as_json: AsJson = False) -> None:
         )
     else:
         print_entries({e.name: (e.description, e.options) for e in registry().values()})
+        print(f'\nIn Gymnasium: gymnasium.make("{identifiers["box"]}", slip=0.1), and so on.')
 
 
 @app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))

@@ -1,10 +1,10 @@
 """Models in DRN, the explicit format of the model checker Storm.
 
-Writing. Each cost is a reward model of the same name (blanks become _), with the mean costs c_i(s, a) as action
-rewards. What the format has no place for stands in comments, which Storm skips: limits, names, the start law, the map
-of a gridworld, and the costs of moves. A start law over several states becomes one more state, the last, that is left
-by the law at no cost; this changes no long-run average. So a file that is read again gives the same model, bit for
-bit, and Storm can check its optimum: the file says how.
+Writing. Each cost is a reward model of the same name (blanks and special signs become _), with the mean costs
+c_i(s, a) as action rewards. What the format has no place for stands in comments, which Storm skips: limits, names, the
+map of a gridworld, and the costs of moves. A start law that is not one state becomes one more state, the last, which is
+left by the law at no cost; this changes no long-run average. So a file that is read again gives the same model, bit
+for bit, and Storm can check its optimum: the file says how.
 
 Reading. Models of the types MDP and DTMC; costs are state plus action rewards, the first reward model is minimised,
 and each other one needs a limit: a comment such as
@@ -49,7 +49,7 @@ def write_drn(cmdp: CMDP, path: str | Path) -> None:
 def _lines(cmdp: CMDP, name: str) -> Iterator[str]:
     rewards = _words(cmdp.cost_names)
     starts = np.flatnonzero(cmdp.initial)
-    extra = len(starts) > 1
+    extra = bool(cmdp.initial[starts[0]] != 1.0)  # the law is no single state, if only by rounding
     yield "// A constrained Markov decision process, written by psconrl. Storm finds its optimum with"
     yield f"// storm --explicit-drn {name} --prop '{_query(rewards, cmdp.thresholds)}'"
     for key, value in _comments(cmdp, extra).items():
@@ -96,8 +96,8 @@ def _query(rewards: Sequence[str], thresholds: Floats) -> str:
 
 
 def _words(names: Sequence[str]) -> list[str]:
-    """The names as distinct words: no blanks, quotes or brackets."""
-    words = ["".join("_" if c.isspace() or c in "\"'[](){},:" else c for c in name) for name in names]
+    """The names as distinct words of letters, digits and a few signs."""
+    words = ["".join(c if c.isalnum() or c in "_-+.=<>" else "_" for c in name) for name in names]
     distinct = all(words) and len(set(words)) == len(words) and _UNLABELLED not in words
     return words if distinct else [f"{word}_{i}" for i, word in enumerate(words)]
 
@@ -152,9 +152,11 @@ class _File:
         self.path = path
         self.line = 0
         self.said: dict[str, Any] = {}
-        self.at: dict[str, int] = {}
+        self.said_at: dict[str, int] = {}
         self.rewards: list[str] = []
         self.states = 0
+        self.declared_choices: int | None = None
+        self.state_line = 0
         self.state_rewards: list[list[float]] = []
         self.choices: list[_Choice] = []
         self.initial: list[tuple[int, int]] = []
@@ -214,7 +216,7 @@ class _File:
         self.rewards = declared.get("@reward_models", "").split()
         self.states = self._whole(declared["@nr_states"], "the number of states")
         if "@nr_choices" in declared:
-            self.at["choices"] = self._whole(declared["@nr_choices"], "the number of choices")
+            self.declared_choices = self._whole(declared["@nr_choices"], "the number of choices")
 
     def _check_kind(self, section: str, kind: str) -> None:
         allowed = {"@type": ("MDP", "DTMC"), "@value_type": ("double", "rational")}[section]
@@ -225,7 +227,7 @@ class _File:
         key, colon, value = line[2:].partition(":")
         if colon and key.strip() in COMMENTS:
             self.said[key.strip()] = self._json(value, key.strip())
-            self.at[key.strip()] = self.line
+            self.said_at[key.strip()] = self.line
 
     def _moves(self, line: str) -> None:
         key, colon, value = line[2:].partition(":")
@@ -246,7 +248,7 @@ class _File:
         if state >= self.states:
             self.error(f"state {state}, but @nr_states says that there are {self.states}")
         self._check_actions()
-        self.at["state"] = self.line
+        self.state_line = self.line
         rewards, labels = self._rewards(rest.strip())
         if rest.strip().startswith(("!", "{")):
             self.error("exit rates and observations are not for models of this type")
@@ -258,7 +260,7 @@ class _File:
         """Refuse a state without actions, once all lines of it are read."""
         state = len(self.state_rewards) - 1
         if state >= 0 and (not self.choices or self.choices[-1].state < state):
-            self.error(f"state {state} has no action; give it at least one", self.at["state"])
+            self.error(f"state {state} has no action; give it at least one", self.state_line)
 
     def _action(self, text: str) -> None:
         if not self.state_rewards:
@@ -311,8 +313,8 @@ class _File:
         if len(self.state_rewards) != self.states:
             self.error(f"the file ends after {len(self.state_rewards)} states; @nr_states says {self.states}")
         self._check_actions()
-        if self.at.get("choices", len(self.choices)) != len(self.choices):
-            self.error(f"there are {len(self.choices)} choices; @nr_choices says {self.at['choices']}")
+        if self.declared_choices not in (None, len(self.choices)):
+            self.error(f"there are {len(self.choices)} choices; @nr_choices says {self.declared_choices}")
         for choice in self.choices:
             total = sum(choice.targets.values())
             if abs(total - 1) > SUM_TOLERANCE:
@@ -331,21 +333,26 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
     labels, by_pair = _choices_by_pair(found)
     A = len(labels)
     column = [names.index(name) for name in taken]
+    per_move = any(choice.moves is not None for choice in found.choices)
     mean = np.empty((len(taken), S, A))
-    rows, targets, p, moves = [], [], [], []
+    rows: list[int] = []
+    targets: list[int] = []
+    p: list[float] = []
+    moves: list[Floats] = []
     for (s, a), choice in by_pair.items():
         total = sum(choice.targets.values())
         scale = total if abs(total - 1) > _checks.ROW_TOLERANCE else 1.0
         rows += [s * A + a] * len(choice.targets)
-        targets += list(choice.targets)
+        targets += choice.targets
         p += [probability / scale for probability in choice.targets.values()]
         rewards = np.add(found.state_rewards[s], choice.rewards)
         mean[:, s, a] = rewards[column]
-        moves += _move_costs(found, choice, rewards)[:, column].tolist()
+        if per_move:
+            moves.append(_move_costs(found, choice, rewards)[:, column])
     transitions = sparse.csr_array((p, (rows, targets)), shape=(S * A, S))
     charged: Any = mean
-    if any(choice.moves is not None for choice in found.choices):
-        charged = [sparse.csr_array((c, (rows, targets)), shape=(S * A, S)) for c in np.array(moves).T]
+    if per_move:
+        charged = [sparse.csr_array((c, (rows, targets)), shape=(S * A, S)) for c in np.concatenate(moves).T]
     layout = said.get("layout")
     try:
         model = CMDP(
@@ -373,11 +380,11 @@ def _drop_start(found: _File) -> None:
     if start != found.states - 1 or found.states < 2 or any(start in choice.targets for choice in found.choices):
         found.error(
             f"the start is {found.said['start']!r}; it must be the last state, and no move may lead to it",
-            found.at["start"],
+            found.said_at["start"],
         )
     found.said["initial"] = found.choices.pop().targets
     if found.choices[-1].state == start:
-        found.error("the start must have one action", found.at["start"])
+        found.error("the start must have one action", found.said_at["start"])
     found.states -= 1
     found.state_rewards.pop()
 
@@ -403,14 +410,14 @@ def _initial(found: _File) -> Any:
 def _cost_names(found: _File) -> list[str]:
     names = found.said.get("costs", found.rewards)
     if not isinstance(names, list) or len(names) != len(found.rewards):
-        found.error(f"costs must name the {len(found.rewards)} reward models", found.at["costs"])
+        found.error(f"costs must name the {len(found.rewards)} reward models", found.said_at["costs"])
     return [str(name) for name in names]
 
 
 def _limits(found: _File, taken: list[str], given: dict[str, float]) -> list[float]:
     said = found.said.get("thresholds", {})
     if not isinstance(said, dict):
-        found.error('thresholds must be a table, for instance {"energy": 0.5}', found.at["thresholds"])
+        found.error('thresholds must be a table, for instance {"energy": 0.5}', found.said_at["thresholds"])
     limits = said | given
     missing = [name for name in taken[1:] if name not in limits]
     if missing:
@@ -451,6 +458,7 @@ def _move_costs(found: _File, choice: _Choice, rewards: Floats) -> Floats:
     moves = _checks.numbers(choice.moves, f"line {choice.line + 1}: moves")
     if moves.shape != (n, len(rewards)):
         found.error(f"moves must give {len(rewards)} costs for each of the {n} next states", choice.line + 1)
-    if not np.allclose(list(choice.targets.values()) @ moves, rewards, rtol=1e-9, atol=1e-9):
+    apart = np.abs(list(choice.targets.values()) @ moves - rewards)
+    if (apart > 1e-9 * np.maximum(1.0, np.abs(moves).max(axis=0))).any():
         found.error("the mean of the moves is not the reward of the action above", choice.line + 1)
     return moves

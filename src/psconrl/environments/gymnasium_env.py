@@ -10,7 +10,10 @@ terminates, and is truncated only if `gymnasium.make` is given max_episode_steps
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -54,8 +57,10 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self.observation_space = Discrete(self.cmdp.S)
         self.action_space = Discrete(self.cmdp.A)
         self._move_costs = self.cmdp.to_sparse().move_costs
+        self._start = _Row(_sums(self.cmdp.initial), list(range(self.cmdp.S)), [()] * self.cmdp.S)
+        self._rows: dict[int, _Row] = {}
         self._state: int | None = None
-        self._last: tuple[int, Floats] | None = None
+        self._last: tuple[int, tuple[float, ...]] | None = None
 
     @property
     def thresholds(self) -> Floats:
@@ -70,7 +75,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Start anew, from the model's start law."""
         super().reset(seed=seed)
-        self._state = self._drawn(self.cmdp.initial)
+        self._state, _ = self._start.drawn(self.np_random)
         self._last = None
         return self._state, {}
 
@@ -81,22 +86,14 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         if not self.action_space.contains(action):
             raise InvalidArgumentError(f"action is {action!r}; it must be one of 0, ..., {self.cmdp.A - 1}")
         s, a = self._state, int(action)
-        matrix = self.cmdp.matrix
         row = s * self.cmdp.A + a
-        first, end = matrix.indptr[row], matrix.indptr[row + 1]
-        move = first + self._drawn(matrix.data[first:end])
-        costs = self.cmdp.costs[:, s, a] if self._move_costs is None else self._move_costs[:, move]
-        self._state = int(matrix.indices[move])
+        if row not in self._rows:
+            self._rows[row] = _Row.of(self.cmdp, self._move_costs, row)
+        self._state, costs = self._rows[row].drawn(self.np_random)
         self._last = a, costs
-        main = float(costs[0])
-        info = {"main_cost": main, "cost": float(costs[1]) if self.cmdp.m == 1 else costs[1:].copy()}
+        main, *auxiliary = costs
+        info = {"main_cost": main, "cost": auxiliary[0] if self.cmdp.m == 1 else np.array(auxiliary)}
         return self._state, 0.0 - main, False, False, info
-
-    def _drawn(self, law: Floats) -> int:
-        """A number drawn from a distribution over 0, 1, ..."""
-        until = np.cumsum(law)
-        drawn = np.searchsorted(until, self.np_random.random() * until[-1], side="right")
-        return min(int(drawn), len(law) - 1)
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """The present state, as text or pixels."""
@@ -138,6 +135,35 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
                 for k in range(matrix.indptr[row], matrix.indptr[row + 1])
             ]
         return table
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The moves of a pair (s, a) as lists, which are faster than arrays for one draw: running sums of the
+    probabilities, next states and costs."""
+
+    until: list[float]
+    targets: list[int]
+    costs: list[tuple[float, ...]]
+
+    @staticmethod
+    def of(cmdp: CMDP, move_costs: Floats | None, row: int) -> _Row:
+        entries = slice(*cmdp.matrix.indptr[row : row + 2])
+        targets = cmdp.matrix.indices[entries].tolist()
+        if move_costs is None:
+            costs = [tuple(cmdp.costs[:, row // cmdp.A, row % cmdp.A].tolist())] * len(targets)
+        else:
+            costs = [tuple(move) for move in move_costs[:, entries].T.tolist()]
+        return _Row(_sums(cmdp.matrix.data[entries]), targets, costs)
+
+    def drawn(self, rng: np.random.Generator) -> tuple[int, tuple[float, ...]]:
+        """The next state of a random move, and its costs."""
+        k = min(bisect_right(self.until, rng.random() * self.until[-1]), len(self.until) - 1)
+        return self.targets[k], self.costs[k]
+
+
+def _sums(law: Floats) -> list[float]:
+    return list(accumulate(law.tolist()))
 
 
 class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
