@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
     logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING)
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="psconrl", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has seen enough; what is left goes nowhere.
