@@ -17,14 +17,14 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "docstrings",
+    "formulas",
     "links",
-    "mathml",
     "measured",
 ]
 exclude_patterns = ["_build", "extensions"]
 
-# Pages are read from disk and without a network, so formulas are MathML and nothing is fetched.
-html_math_renderer = "mathml"
+# Pages are read from disk and without a network, so formulas are drawn here and nothing is fetched.
+html_math_renderer = "drawn"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -48,3 +48,4 @@ html_static_path = ["_static"]
 html_css_files = ["psconrl.css"]
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_show_sphinx = False
+html_show_copyright = False

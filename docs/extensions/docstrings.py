@@ -1,26 +1,25 @@
 """Docstrings as people write them, for a builder that expects markup.
 
-Array types in signatures have the short names that the code gives them. A star is a star. Of a module's docstring,
-all after the first paragraph is laid out by hand and shown as it is.
+Array types in signatures have the short names that the code gives them. A star is a star. Attributes are a list,
+several on a line if they are described together. Of a module's docstring, all after the first paragraph is laid out
+by hand and shown as it is.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-ARRAYS = {
-    "numpy.ndarray[tuple[~typing.Any, ...], numpy.dtype[numpy.float64]]": "Floats",
-    "numpy.ndarray[tuple[~typing.Any, ...], numpy.dtype[numpy.int64]]": "Ints",
-    "numpy.ndarray[tuple[~typing.Any, ...], numpy.dtype[numpy.bool]]": "Bools",
-    "numpy.ndarray[tuple[~typing.Any, ...], numpy.dtype[numpy.void]]": "ndarray",
-    "numpy.ndarray[tuple[~typing.Any, ...], numpy.dtype[~typing.Any]]": "ndarray",
-}
+ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[~?[\w.]*?(?P<kind>\w+)\]\]")
+KINDS = {"float64": "Floats", "int64": "Ints", "bool": "Bools"}
+ARRAY_LIKE = re.compile(r"~?numpy\._typing\._array_like\._Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
 STAR = re.compile(r"(?<![\\`*])\*(?![\s*`])")
+ENTRY = re.compile(r"(?P<names>[\w, ()]+?): (?P<text>.*)")
 
 
 def _short(text: str | None) -> str | None:
-    for long, short in ARRAYS.items():
-        text = text and text.replace("~" + long, short).replace(long, short)
-    return text
+    if text is None:
+        return None
+    return ARRAY_LIKE.sub("ArrayLike", ARRAY.sub(lambda found: KINDS.get(found["kind"], "ndarray"), text))
 
 
 def _signature(
@@ -31,6 +30,7 @@ def _signature(
 
 def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = [line if line.lstrip().startswith((">>>", "...")) else STAR.sub(r"\*", line) for line in lines]
+    lines[:] = _attributes(lines)
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # an empty comment, or napoleon would take what is before a colon for a type
     if what == "module":
@@ -38,6 +38,24 @@ def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
         rest = [f"   {line}" if line else "" for line in lines[first:]]
         if any(line.strip() for line in rest):
             lines[first:] = ["", ".. code-block:: none", *rest, ""]
+
+
+def _attributes(lines: list[str]) -> Iterator[str]:
+    """The lines, the section of attributes made a list."""
+    inside = False
+    for line in lines:
+        if line == "Attributes:":
+            inside = True
+            yield from (".. rubric:: Attributes", "")
+        elif inside and line.startswith("    "):
+            entry = ENTRY.fullmatch(line[4:])
+            if entry and not line.startswith("     "):
+                yield f"- **{entry['names']}** – {entry['text']}"
+            else:
+                yield "  " + line.strip()
+        else:
+            inside = inside and not line.strip()
+            yield line
 
 
 def setup(app: Any) -> dict[str, bool]:
