@@ -166,7 +166,7 @@ COMMAND = [sys.executable, "-c", "import sys; sys.argv[0] = 'psconrl'; from psco
 )
 def test_names_are_completed(line: str, completed: str) -> None:
     words = {"_PSCONRL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **words}, timeout=120)
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env={**os.environ, **words})
     assert done.stdout.strip() == completed
 
 
@@ -184,10 +184,10 @@ def test_colours_on_a_terminal_only() -> None:
         while part := os.read(ours, 4096):
             seen += part
     os.close(ours)
-    assert process.wait(timeout=120) == 0
+    assert process.wait() == 0
     assert b"\x1b[48;5;" in seen
     assert b"\x1b[1m" in seen
-    piped = subprocess.run(words, capture_output=True, env=environment, timeout=120)
+    piped = subprocess.run(words, capture_output=True, env=environment)
     assert b"\x1b" not in piped.stdout
 
 
@@ -198,7 +198,7 @@ def test_whoever_stops_reading_gets_no_complaint() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait(timeout=120)
+    process.wait()
 
 
 RUN = ("run", "--env", "toy", "--agent", "ps-conrl", "--agent", "uniform", "--horizon", "100", "--workers", "1")

@@ -415,7 +415,7 @@ def reproduce(
 
 @app.command(epilog=_examples("psconrl report results", "psconrl report results --json"))
 def report(directory: Results, as_json: AsJson = False) -> None:
-    """Write the figures, claims and tables of stored runs."""
+    """Write the report, figures, claims and tables of stored runs."""
     from psconrl.cli_output import print_json, print_written, written_json
     from psconrl.experiments.reproduce import write_results
 
