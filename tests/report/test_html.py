@@ -197,6 +197,16 @@ def test_large_runs_are_thinned(store: Store, monkeypatch: pytest.MonkeyPatch) -
     assert (kept[0], kept[-1]) == (record.snapshots[0], record.snapshots[-1])
 
 
+def test_models_too_large_are_described_not_drawn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer_data, "DRAWN", 20)
+    page = Page(stores.page(store))
+    box = page.data["worlds"][1]
+    assert box["optimal"] is None
+    assert [agent["snapshots"] for agent in box["agents"]] == [[], []]
+    assert len(box["states"]) == 20
+    assert len(page.all("input", type="range")) == 8
+
+
 def test_lines_are_thinned_and_rounded() -> None:
     x = np.arange(1.0, 1_001)
     assert len(chart_data.thinned(x)) == chart_data.POINTS

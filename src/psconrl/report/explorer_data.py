@@ -178,7 +178,7 @@ def document(world: World) -> dict[str, Any]:
     """The world as JSON values."""
     record, cmdp = world.record, world.cmdp
     content: dict[str, Any] = {
-        "states": list(cmdp.state_names) if cmdp else [str(s) for s in range(record.states)],
+        "states": list(cmdp.state_names) if cmdp else [str(s) for s in range(min(record.states, DRAWN))],
         "actions": list(cmdp.action_names) if cmdp else [str(a) for a in range(record.actions)],
         "costs": list(record.cost_names),
         "limits": [_number(tau) for tau in record.thresholds],
@@ -210,7 +210,9 @@ def _map(layout: Layout, initial: Floats) -> dict[str, Any]:
 
 
 def kept(record: RunRecord) -> Sequence[Snapshot]:
-    """The snapshots of a run that are shown: all of them, unless the model is large."""
+    """The snapshots of a run that are shown: all of them, fewer if the model is large, none if it is not drawn."""
+    if record.states > DRAWN:
+        return ()
     most = max(2, ENTRIES // record.states)
     if len(record.snapshots) <= most:
         return record.snapshots

@@ -169,6 +169,7 @@ def _world(k: int, world: World) -> dict[str, Any]:
         "shared": world.shared,
         "seed": record.seed,
         "known": world.cmdp is not None,
+        "drawn": any(explorer_data.kept(agent.record) for agent in world.agents),
         "boxed": world.layout is not None and world.layout.box is not None,
         "size": _size(world),
         "limits": [
