@@ -1,4 +1,4 @@
-"""Run the code in the documentation; with --write, put what it prints into the pages.
+"""Run the code in the documentation; with --write, put what it prints into the pages, numbers that vary included.
 
 A page's blocks run in their order, in one namespace and one empty folder:
 
@@ -101,8 +101,8 @@ def run_page(path: Path, folder: Path) -> tuple[list[Difference], str]:
                 now = [line.rstrip() for line in printed.rstrip("\n").splitlines()]
                 if not _same(body, now, block.comment):
                     differences.append(Difference(block.first, "\n".join(body), "\n".join(now)))
-                    written[block.first + shift : block.last + shift] = now
-                    shift += len(now) - len(body)
+                written[block.first + shift : block.last + shift] = now
+                shift += len(now) - len(body)
                 printed = None
             elif _skipped(block.comment):
                 printed = None
@@ -190,7 +190,7 @@ def main(arguments: list[str]) -> int:
             differences, text = run_page(page, Path(folder))
         for difference in differences:
             print(f"{page.name}:{difference.line}: says\n{difference.said}\nprinted\n{difference.printed}\n")
-        if write and differences:
+        if write:
             page.write_text(text, encoding="utf-8")
         bad += len(differences)
     return 0 if write or not bad else 1
