@@ -117,3 +117,23 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
     public = importlib.import_module(module).__all__
     modules = {"agents", "environments", "planning", "structure", "render"}
     assert set(public) - modules <= entries
+
+
+WRONG = {
+    r"PS-ConRL|PSCONRL|Psconrl|PSConrl": "PSConRL",
+    r"\bCUCRL\b|C-UCRL2|CUCRL2": "C-UCRL",
+    r"\bUCRLCMDP\b|UCRL CMDP(?!-)": "UCRL-CMDP",
+    r"\bCMDPPSRL\b|CMDP PSRL": "CMDP-PSRL",
+    r"c_\{0\}|J_\{?\*|J\^\{\*\}|\\tau\^|N_\{k\}|K_\{T\}": "c_0, J^*, \\tau_i, K_T",
+    r"Mars rover|MarsRover|mars-rover": "Marsrover",
+    r"violations regret|cost threshold": "violation, threshold",
+}
+
+
+@pytest.mark.parametrize("page", NAMED, ids=name_of)
+def test_notation_and_names_are_spelled_in_one_way(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```|`[^`\n]+`", "", text, flags=re.DOTALL | re.MULTILINE)
+    for wrong, right in WRONG.items():
+        found = re.search(wrong, prose)
+        assert not found, f"{found[0] if found else ''} should read {right}"

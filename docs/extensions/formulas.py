@@ -74,7 +74,8 @@ def _svg(node: nodes.Element, scale: float, inline: bool = False) -> str:
 
 
 def _inline(self: Any, node: nodes.math) -> None:
-    self.body.append(_svg(node, 1.0, inline=True))
+    # The word joiner keeps a full stop on the line of its formula.
+    self.body.append(_svg(node, 1.0, inline=True) + "&#8288;")
     raise nodes.SkipNode
 
 
