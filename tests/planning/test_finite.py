@@ -6,6 +6,7 @@ from scipy.optimize import linprog
 
 from psconrl._checks import Floats
 from psconrl.planning import _finite_kernels as kernels
+from psconrl.planning import _set_kernels as sets
 from psconrl.planning.finite import solve_finite
 from psconrl.planning.optimistic import Intervals
 
@@ -130,21 +131,39 @@ def test_prices_are_derivatives() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_kernels_equal_their_plain_twins(seed: int) -> None:
     intervals, costs, _, H, start = case(seed)
-    width, rest = intervals.upper - intervals.lower, (1 - intervals.lower.sum(axis=2)).clip(0.0)
-    arguments = (intervals.lower, width, rest, costs[0], H)
-    compiled = kernels.backward(*arguments)
-    plain = kernels.backward.py_func(*arguments)  # type: ignore[attr-defined]
-    for one, other in zip(compiled, plain, strict=True):
+    S, A = costs.shape[1:]
+    within = sets.between(intervals.lower.reshape(-1, S), intervals.upper.reshape(-1, S))
+    results = []
+    for backward, forward, averages in (
+        (kernels.backward, kernels.forward, kernels.averages),
+        (kernels.backward.py_func, kernels.forward.py_func, kernels.averages.py_func),  # type: ignore[attr-defined]
+    ):
+        actions, orders = np.zeros((H, S), dtype=np.int64), np.tile(np.arange(S), (H, 1))
+        V = backward(within, costs[0], actions, orders)
+        law = forward(within, A, actions, orders, start)
+        J = np.empty(len(costs))
+        averages(costs, actions, law, J)
+        results.append((V, actions, orders, law, J))
+    for one, other in zip(*results, strict=True):
         np.testing.assert_array_equal(one, other)
-    V, actions, orders = compiled
-    laws = (intervals.lower, width, rest, actions, orders, start)
-    law = kernels.forward(*laws)
-    np.testing.assert_array_equal(law, kernels.forward.py_func(*laws))  # type: ignore[attr-defined]
+    V, _, _, law, J = results[0]
     np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
-    spent = sum(float(law[h] @ costs[0][np.arange(len(law[h])), actions[h]]) for h in range(H))
-    assert spent == pytest.approx(V[0, start], abs=1e-12)
-    one_pair = (intervals.lower[0, 0], width[0, 0], float(rest[0, 0]), np.argsort(V[0], kind="stable"), V[0])
-    assert kernels.expected_least(*one_pair) == kernels.expected_least.py_func(*one_pair)  # type: ignore[attr-defined]
+    assert H * J[0] == pytest.approx(V[start], abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_methods_agree(seed: int) -> None:
+    """And a start from other columns changes nothing in the value."""
+    intervals, costs, budgets, H, start = case(seed)
+    plain = solve_finite(intervals, costs, budgets, H, start, method="highs")
+    found = solve_finite(intervals, costs, budgets, H, start)
+    assert found.columns is not None
+    other = solve_finite(intervals, costs[::-1].copy(), budgets, H, 0).columns
+    warm = solve_finite(intervals, costs, budgets, H, start, columns=other)
+    for plan in (found, warm):
+        assert plan.feasible == plain.feasible
+        assert plan.gap <= 1e-10
+        np.testing.assert_allclose(plan.value, plain.value, atol=1e-8)
 
 
 def test_a_known_answer() -> None:

@@ -79,7 +79,10 @@ class FHA(Agent):
         p_hat = memory.mean_transitions()
         intervals = Intervals.around(p_hat, self.radius(memory, p_hat))
         budgets = H * self.problem.thresholds + self.span
-        found = solve_finite(intervals, self.costs(memory), budgets, H, memory.state)
+        found = solve_finite(
+            intervals, self.costs(memory), budgets, H, memory.state, columns=memory.carry.get("columns")
+        )
+        carry = {} if found.columns is None else {"columns": found.columns}
         if not found.feasible:
-            return self.uniform_plan(**fixed(H), feasible=False)
-        return Plan(found.policy, **fixed(H), value=found.value / H)
+            return self.uniform_plan(**fixed(H), feasible=False, carry=carry)
+        return Plan(found.policy, **fixed(H), value=found.value / H, carry=carry)

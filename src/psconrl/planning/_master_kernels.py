@@ -86,7 +86,7 @@ def master(
                     reduced -= prices[i]
             else:
                 reduced += prices[-name - 1]
-            if reduced < least and not (basis == name).any():
+            if reduced < least and not _basic(basis, name):
                 entering, least = name, reduced
                 if step >= _DANTZIG:
                     break
@@ -129,12 +129,20 @@ def leave_out_violation(J: Floats, known: int, basis: Ints, m: int) -> bool:
         pivot = 0.0
         for i in range(n):
             pivot += inverse[row, i] * column[i]
-        if abs(pivot) > size and not (basis == name).any():
+        if abs(pivot) > size and not _basic(basis, name):
             best, size = name, abs(pivot)
     if best == known:
         return False
     basis[row] = best
     return True
+
+
+@njit
+def _basic(basis: Ints, name: int) -> bool:
+    found = False
+    for r in range(len(basis)):
+        found = found or basis[r] == name
+    return found
 
 
 @njit

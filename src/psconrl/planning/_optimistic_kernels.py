@@ -1,9 +1,10 @@
 """Optimistic planning, compiled: policy iteration over actions and models inside a generation of columns.
 
 For fixed prices lambda the cost c = c_0 + sum_i lambda_i c_i is least on average in an MDP whose actions are pairs of
-an action and a member of its set. Given a bias h, the best member puts as much as it may on the states with the least
-h: start from l and hand out the rest in the order of h. Hence a policy with its model, a *column*, is no more than
-actions (S,) and an order of the states (S,), and the next plan can start from it in its own set.
+an action and a member of its set. Given a bias h, the best member depends on the order of the states by h alone (see
+`_set_kernels`). Hence a policy with its model, a *column*, is no more than actions (S,) and an order of the states
+(S,), and the next plan can start from it in its own set. For a finite horizon of H steps, where backward induction
+takes the place of policy iteration, it is actions and an order for every step.
 
 The chain of a column leads from everywhere to the first state of its order, unless nothing is left to hand out. So
 one elimination without subtractions (see `_kernels`), the first state kept and the last of the order eliminated first,
@@ -22,7 +23,9 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
+from psconrl.planning._finite_kernels import averages, backward, forward
 from psconrl.planning._master_kernels import REACH, VALUE, first_basis, leave_out_violation, master
+from psconrl.planning._set_kernels import Set, add_member, copy, least_mean, sort
 
 OPTIMAL = 0
 INFEASIBLE = 1
@@ -35,23 +38,25 @@ _GAP = 1e-12  # distance from the proven bound, relative to the range of costs, 
 _ROUNDS = 200
 
 
-class Set(NamedTuple):
-    """A confidence set: the lower ends that are not zero by rows, widths (S * A, S), what is left to one (S * A,)."""
-
-    begin: Ints
-    state: Ints
-    value: Floats
-    width: Floats
-    rest: Floats
-
-
 class Pool(NamedTuple):
-    """The columns: actions and orders (n, S), averages J (n, m + 1), biases H (n, m + 1, S)."""
+    """The columns: actions and orders (n, L, S), averages J (n, m + 1), biases H (n, m + 1, S).
+
+    L is 1 in the long run; for a finite horizon it is the number of steps, and there are no biases.
+    """
 
     actions: Ints
     orders: Ints
     J: Floats
     H: Floats
+
+
+class Work(NamedTuple):
+    """Room for one evaluation: a chain (S, S), what is collected (S, m + 2), (S,) numbers of either kind."""
+
+    P: Floats
+    R: Floats
+    ends: Ints
+    out: Floats
 
 
 class Optimum(NamedTuple):
@@ -72,69 +77,43 @@ class Optimum(NamedTuple):
 
 
 @njit
-def confidence_set(lower: Floats, upper: Floats) -> Set:
-    """The set of l <= p <= u, both (S * A, S)."""
-    pairs, S = lower.shape
-    begin = np.zeros(pairs + 1, dtype=np.int64)
-    width = np.empty((pairs, S))
-    rest = np.empty(pairs)
-    filled = 0
-    for k in range(pairs):
-        for j in range(S):
-            filled += lower[k, j] > 0.0
-    index = np.empty(filled, dtype=np.int64)
-    value = np.empty(filled)
-    filled = 0
-    for k in range(pairs):
-        total = 0.0
-        for j in range(S):
-            width[k, j] = upper[k, j] - lower[k, j]
-            if lower[k, j] > 0.0:
-                total += lower[k, j]
-                index[filled] = j
-                value[filled] = lower[k, j]
-                filled += 1
-        begin[k + 1] = filled
-        rest[k] = max(1.0 - total, 0.0)
-    return Set(begin, index, value, width, rest)
-
-
-@njit
-def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int) -> Optimum:
+def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int, steps: int, origin: int) -> Optimum:
     """The best mixture of columns: for VALUE of least cost within the limits, for MARGIN the safest one.
 
-    costs (m + 1, S, A), start (n, 2, S): columns to start from, n may be 0. With VALUE and limits that cannot be met
-    it ends as soon as that is proven.
+    costs (m + 1, S, A), start (n, 2, L, S): columns to start from, n may be 0. With VALUE and limits that cannot be
+    met it ends as soon as that is proven. Averages are in the long run if steps is 0, else over so many from a state
+    `origin`.
     """
     m, S, A = len(tau), costs.shape[1], costs.shape[2]
     room = len(start) + _ROUNDS * (m + 1)
     pool = Pool(
-        np.empty((room, S), dtype=np.int64),
-        np.empty((room, S), dtype=np.int64),
+        np.empty((room, max(steps, 1), S), dtype=np.int64),
+        np.empty((room, max(steps, 1), S), dtype=np.int64),
         np.empty((room, m + 1)),
-        np.empty((room, m + 1, S)),
+        np.empty((room, m + 1, S if steps == 0 else 0)),
     )
-    basis, weights, prices = np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1)
-    P, R = np.empty((S, S)), np.empty((S, m + 2))
-    limits = tau.copy()
-    close = _GAP * max(1.0, costs.max() - costs.min())
+    work = Work(np.empty((S, S)), np.empty((S, m + 2)), np.empty(S, dtype=np.int64), np.empty(S))
     known = 0
     for k in range(max(len(start), 1)):
         if len(start) > 0:
-            pool.actions[known], pool.orders[known] = start[k, 0], start[k, 1]
+            copy(start[k, 0], pool.actions[known])
+            copy(start[k, 1], pool.orders[known])
         else:
             _first_column(costs[0], pool.actions[0], pool.orders[0])
-        if evaluate(within, costs, pool.actions[known], pool.orders[known], P, R, pool.J[known], pool.H[known]):
-            known += 1
+        known += _evaluated(within, costs, pool, known, steps, origin, work)
     evaluations = known
+    basis, weights, prices = np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1)
+    limits, proof = np.empty(m), np.zeros(m)
+    for i in range(m):
+        limits[i] = tau[i]
+    close = _GAP * max(1.0, _range(costs))
     stage = goal
     if known > 0 and first_basis(pool.J, known, limits, goal, basis) and goal == VALUE:
         stage = REACH
     bound, objective = -np.inf, np.inf
-    proof = np.zeros(m)
     c = np.empty((S, A))
-    stuck = known == 0
     status = FAILED
+    stuck = known == 0
     while not stuck:
         objective, sound = master(pool.J, known, limits, stage, basis, weights, prices)
         if not sound:
@@ -156,11 +135,16 @@ def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int) ->
                     total += prices[i] * costs[i + 1, s, a]
                 c[s, a] = total
         before = known
-        known, found = _price(within, costs, c, own, prices, objective - close + spent, close, pool, known, P, R)
+        if steps == 0:
+            enough = objective - close + spent
+            known, found = _price(within, costs, c, own, prices, enough, close, pool, known, work)
+        else:
+            known, found = _price_steps(within, costs, c, pool, known, steps, origin)
         evaluations += known - before
         if found - spent > bound:
             bound = found - spent
-            proof[:] = prices[:m]
+            for i in range(m):
+                proof[i] = prices[i]
         if stage == REACH and bound > FEASIBLE:
             status = INFEASIBLE
             break
@@ -180,14 +164,74 @@ def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int) ->
 
 
 @njit
+def used_columns(found: Optimum) -> Ints:
+    """The columns (n, 2, L, S) of the final basis, for the next call to start from."""
+    _, L, S = found.pool.actions.shape
+    count = 0
+    for b in range(len(found.basis)):
+        count += found.basis[b] >= 0
+    columns = np.empty((count, 2, L, S), dtype=np.int64)
+    count = 0
+    for b in range(len(found.basis)):
+        if found.basis[b] >= 0:
+            copy(found.pool.actions[found.basis[b]], columns[count, 0])
+            copy(found.pool.orders[found.basis[b]], columns[count, 1])
+            count += 1
+    return columns
+
+
+@njit
+def _range(costs: Floats) -> float:
+    least, largest = np.inf, -np.inf
+    for i in range(costs.shape[0]):
+        for s in range(costs.shape[1]):
+            for a in range(costs.shape[2]):
+                least, largest = min(least, costs[i, s, a]), max(largest, costs[i, s, a])
+    return largest - least
+
+
+@njit
 def _first_column(cost: Floats, actions: Ints, orders: Ints) -> None:
-    """The cheapest action everywhere, and the states in the order of what it costs."""
-    for s in range(len(cost)):
-        actions[s] = np.argmin(cost[s])
-    h = np.empty(len(cost))
-    for s in range(len(cost)):
-        h[s], orders[s] = cost[s, actions[s]], s
-    _sort(orders, h)
+    """The cheapest action everywhere, and the states in the order of what it costs; at every step."""
+    S, A = cost.shape
+    least = np.empty(S)
+    for h in range(len(actions)):
+        for s in range(S):
+            actions[h, s], orders[h, s], least[s] = 0, s, cost[s, 0]
+            for a in range(A):
+                if cost[s, a] < least[s]:
+                    actions[h, s], least[s] = a, cost[s, a]
+        sort(orders[h], least)
+
+
+@njit
+def _evaluated(within: Set, costs: Floats, pool: Pool, at: int, steps: int, origin: int, work: Work) -> bool:
+    """Fill in the averages, and biases, of a column in the pool; False if that is not possible."""
+    if steps == 0:
+        return evaluate(within, costs, pool.actions[at, 0], pool.orders[at, 0], work, pool.J[at], pool.H[at])
+    law = forward(within, costs.shape[2], pool.actions[at], pool.orders[at], origin)
+    averages(costs, pool.actions[at], law, pool.J[at])
+    return True
+
+
+@njit
+def _price_steps(
+    within: Set, costs: Floats, c: Floats, pool: Pool, known: int, steps: int, origin: int
+) -> tuple[int, float]:
+    """The best column for c over a number of steps, added if it is new; how many there are then, its average."""
+    if known == len(pool.J):
+        return known, -np.inf
+    actions, orders = pool.actions[known], pool.orders[known]
+    copy(pool.orders[known - 1], orders)
+    V = backward(within, c, actions, orders)
+    averages(costs, actions, forward(within, c.shape[1], actions, orders, origin), pool.J[known])
+    for k in range(known):
+        apart = 0.0
+        for i in range(len(costs)):
+            apart = max(apart, abs(pool.J[k, i] - pool.J[known, i]))
+        if apart <= 1e-14:
+            return known, V[origin] / steps
+    return known + 1, V[origin] / steps
 
 
 @njit
@@ -201,8 +245,7 @@ def _price(
     close: float,
     pool: Pool,
     known: int,
-    P: Floats,
-    R: Floats,
+    work: Work,
 ) -> tuple[int, float]:
     """Policy iteration for c from the best column known; columns on the way are added.
 
@@ -237,25 +280,28 @@ def _price(
         noise = 1e-15 * (highest - lowest)
         if known == len(pool.J):
             break
-        actions, order = pool.actions[known], pool.orders[known]
-        order[:] = pool.orders[at]
-        _sort(order, h)
+        actions, order = pool.actions[known, 0], pool.orders[known, 0]
+        copy(pool.orders[at], pool.orders[known])
+        sort(order, h)
         worst = 0.0
         for s in range(S):
             better = 0
             for a in range(A):
-                advantage[a] = c[s, a] - g + _drift(within, s * A + a, s, order, h)
+                advantage[a] = c[s, a] - g + least_mean(within, s * A + a, order, h, h[s])
                 if advantage[a] < advantage[better]:
                     better = a
             worst = min(worst, advantage[better])
-            keep = pool.actions[at, s]
+            keep = pool.actions[at, 0, s]
             actions[s] = keep if advantage[keep] <= advantage[better] + noise else better
         bound = max(bound, g + worst)
         if bound >= min(best - close, enough):
             break
-        if (actions == pool.actions[at]).all() and (order == pool.orders[at]).all():
+        same = True
+        for s in range(S):
+            same = same and actions[s] == pool.actions[at, 0, s] and order[s] == pool.orders[at, 0, s]
+        if same:
             break
-        if not evaluate(within, costs, actions, order, P, R, pool.J[known], pool.H[known]):
+        if not evaluate(within, costs, actions, order, work, pool.J[known], pool.H[known]):
             break
         at = known
         known += 1
@@ -263,43 +309,13 @@ def _price(
 
 
 @njit
-def _sort(order: Ints, h: Floats) -> None:
-    """Sort the states by h, by insertion: the order before is nearly right, and stays among equals."""
-    for k in range(1, len(order)):
-        s = order[k]
-        j = k - 1
-        while j >= 0 and h[order[j]] > h[s]:
-            order[j + 1] = order[j]
-            j -= 1
-        order[j + 1] = s
-
-
-@njit
-def _drift(within: Set, pair: int, s: int, order: Ints, h: Floats) -> float:
-    """min over the members p of sum_s' p(s') (h(s') - h(s)); order: the states by increasing h."""
-    total = 0.0
-    for t in range(within.begin[pair], within.begin[pair + 1]):
-        total += within.value[t] * (h[within.state[t]] - h[s])
-    left = within.rest[pair]
-    for k in range(len(order)):
-        if left <= 0.0:
-            break
-        j = order[k]
-        share = min(left, within.width[pair, j])
-        total += share * (h[j] - h[s])
-        left -= share
-    return total
-
-
-@njit
-def evaluate(
-    within: Set, costs: Floats, actions: Ints, order: Ints, P: Floats, R: Floats, J: Floats, H: Floats
-) -> bool:
+def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work, J: Floats, H: Floats) -> bool:
     """The averages J (m + 1,) and biases H (m + 1, S) of a column; False if not all leads to its first state.
 
-    States are numbered by the order here. P (S, S) and R (S, m + 2) are room to work in; afterwards P holds above
-    the diagonal the visits to k per visit of i, as `_kernels.eliminate` leaves them.
+    States are numbered by the order here. Afterwards work.P holds above the diagonal the visits to k per visit of i,
+    as `_kernels.eliminate` leaves them.
     """
+    P, R, ends, out = work
     S, A = costs.shape[1], costs.shape[2]
     d = len(J)
     position = np.empty(S, dtype=np.int64)
@@ -314,8 +330,6 @@ def evaluate(
         for i in range(d):
             R[k, i] = costs[i, s, a]
         R[k, d] = 1.0
-    ends = np.empty(S, dtype=np.int64)
-    out = np.empty(S)
     for k in range(S - 1, 0, -1):
         total = 0.0
         filled = 0
@@ -349,17 +363,3 @@ def evaluate(
             R[k, i] /= out[k]
             H[i, order[k]] = R[k, i]
     return True
-
-
-@njit
-def add_member(within: Set, pair: int, order: Ints, position: Ints, weight: float, row: Floats) -> None:
-    """Add weight times the member of a pair's set that is best for an order to a row, its states by position."""
-    for t in range(within.begin[pair], within.begin[pair + 1]):
-        row[position[within.state[t]]] += weight * within.value[t]
-    left = within.rest[pair]
-    for k in range(len(order)):
-        if left <= 0.0:
-            break
-        share = min(left, within.width[pair, order[k]])
-        row[position[order[k]]] += weight * share
-        left -= share

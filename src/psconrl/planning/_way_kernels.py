@@ -4,6 +4,8 @@ The method and its guards against rounding are those of `shortest`: policy itera
 paths with the least sum of 1 / p, elimination without subtractions, values as sums of two floats. States are
 numbered by the length of that path: those far away are hardly ever entered from nearer ones, so that eliminating
 them first leaves little to do.
+
+Arrays are filled entry by entry: whole-array assignments and expressions take seconds to compile.
 """
 
 import numpy as np
@@ -31,8 +33,9 @@ def fastest(
     Times beyond the range of floats are inf, but have an action.
     """
     S = len(targets)
-    times = np.where(targets, 0.0, np.inf)
-    actions = np.full(S, -1, dtype=np.int64)
+    times, actions = np.empty(S), np.empty(S, dtype=np.int64)
+    for s in range(S):
+        times[s], actions[s] = 0.0 if targets[s] else np.inf, -1
     for least in (_NEVER, _RARE):
         into_begin, into_move, pair_of = _moves_into(indptr, indices, data, least, S)
         inside, allowed = _almost_surely(A, targets, into_begin, into_move, pair_of)
@@ -64,7 +67,9 @@ def _moves_into(indptr: Ints, indices: Ints, data: Floats, least: float, S: int)
     for s in range(S):
         begin[s + 1] += begin[s]
     move = np.empty(begin[S], dtype=np.int64)
-    filled = begin[:S].copy()
+    filled = np.empty(S, dtype=np.int64)
+    for s in range(S):
+        filled[s] = begin[s]
     for j in range(len(data)):
         if data[j] > least:
             move[filled[indices[j]]] = j
@@ -80,9 +85,10 @@ def _almost_surely(A: int, targets: Bools, begin: Ints, move: Ints, pair_of: Int
     allowed = np.ones(S * A, dtype=np.bool_)
     stack = np.empty(S, dtype=np.int64)
     while True:
-        reached = targets.copy()
+        reached = np.empty(S, dtype=np.bool_)
         size = 0
         for s in range(S):
+            reached[s] = targets[s]
             if targets[s]:
                 stack[size] = s
                 size += 1
@@ -112,8 +118,9 @@ def _nearest(
 ) -> tuple[Ints, Ints]:
     """The n states to be left, by the length of the path with the least sum of 1 / p, and its actions (n,)."""
     S = len(targets)
-    length = np.where(targets, 0.0, np.inf)
-    via = np.full(S, -1, dtype=np.int64)
+    length, via = np.empty(S), np.empty(S, dtype=np.int64)
+    for s in range(S):
+        length[s], via[s] = 0.0 if targets[s] else np.inf, -1
     settled = np.zeros(S, dtype=np.bool_)
     order = np.empty(S, dtype=np.int64)
     n = 0
@@ -135,11 +142,10 @@ def _nearest(
                 far = length[end] + 1.0 / data[move[j]]
                 if far < length[s] or (far == length[s] and k < via[s]):
                     length[s], via[s] = far, k
-    order = order[:n].copy()
     policy = np.empty(n, dtype=np.int64)
     for i in range(n):
         policy[i] = via[order[i]] % A
-    return order, policy
+    return order[:n], policy
 
 
 @njit
@@ -157,14 +163,13 @@ def _follow(
 ) -> None:
     """Put the start policy (nearest paths where it has no allowed action) in place of the nearest paths, if proper."""
     n = len(order)
-    number = np.full(len(targets), -1, dtype=np.int64)
-    mixed = policy.copy()
+    number, mixed = np.empty(len(targets), dtype=np.int64), np.empty(n, dtype=np.int64)
     for i in range(n):
         number[order[i]] = i
         a = start_actions[order[i]]
-        if 0 <= a < A and allowed[order[i] * A + a]:
-            mixed[i] = a
+        mixed[i] = a if 0 <= a < A and allowed[order[i] * A + a] else policy[i]
     proper = np.zeros(n, dtype=np.bool_)
+    left = n
     changed = True
     while changed:
         changed = False
@@ -176,10 +181,12 @@ def _follow(
                 end = indices[j]
                 if data[j] > least and (targets[end] or proper[number[end]]):
                     proper[i] = True
+                    left -= 1
                     changed = True
                     break
-    if proper.all():
-        policy[:] = mixed
+    if left == 0:
+        for i in range(n):
+            policy[i] = mixed[i]
 
 
 @njit
@@ -200,33 +207,51 @@ def _iterate(
     """
     n = len(order)
     S = len(targets)
-    number = np.full(S, -1, dtype=np.int64)  # the targets are number n
+    number = np.empty(S, dtype=np.int64)
     for s in range(S):
-        if targets[s]:
-            number[s] = n
+        number[s] = n if targets[s] else -1  # the targets are number n
     for i in range(n):
         number[order[i]] = i
-    now_high, now_low = _evaluate(indptr, indices, data, A, number, order, policy, least)
-    if not np.isfinite(now_high).all():
-        return np.full(n, np.inf)
+    high, low = np.zeros(n + 1), np.zeros(n + 1)
+    V, before = np.empty(n), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        V[i], before[i] = np.inf, policy[i]
     for _ in range(n + 100):
-        better = policy.copy()
-        changed = _improve(indptr, indices, data, A, number, allowed, order, now_high, now_low, better, least)
-        if not changed:
+        _evaluate(indptr, indices, data, A, number, order, policy, least, high, low)
+        risen = False
+        for i in range(n):
+            risen = risen or not high[i] <= V[i] * (1 + 1e-9)
+        if risen:
+            for i in range(n):
+                policy[i] = before[i]
             break
-        high, low = _evaluate(indptr, indices, data, A, number, order, better, least)
-        if not (high <= now_high * (1 + 1e-9)).all():
+        finite = True
+        for i in range(n):
+            V[i], before[i] = high[i], policy[i]
+            finite = finite and high[i] < np.inf
+        if not finite:
+            for i in range(n):
+                V[i] = np.inf
             break
-        policy[:] = better
-        now_high, now_low = high, low
-    return now_high[:n].copy()
+        if not _improve(indptr, indices, data, A, number, allowed, order, high, low, policy, least):
+            break
+    return V
 
 
 @njit
 def _evaluate(
-    indptr: Ints, indices: Ints, data: Floats, A: int, number: Ints, order: Ints, policy: Ints, least: float
-) -> tuple[Floats, Floats]:
-    """The expected times of a proper policy as sums of two floats (n + 1,), zero on the targets, the last."""
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    A: int,
+    number: Ints,
+    order: Ints,
+    policy: Ints,
+    least: float,
+    high: Floats,
+    low: Floats,
+) -> None:
+    """Fill in the expected times of a proper policy as sums of two floats (n + 1,), zero on the targets, the last."""
     n = len(order)
     P = np.zeros((n + 1, n + 1))  # the targets are the first state here, which is kept
     for i in range(n):
@@ -236,8 +261,9 @@ def _evaluate(
                 end = number[indices[j]]
                 P[i + 1, 0 if end == n else end + 1] += data[j]
     out = eliminate(P, np.zeros((n + 1, 0)), 1)
-    high, low = np.zeros(n + 1), np.zeros(n + 1)
-    amounts = np.ones(n)
+    amounts = np.empty(n)
+    for i in range(n):
+        amounts[i], high[i], low[i] = 1.0, 0.0, 0.0
     for step in range(_ROUNDS + 1):
         for i in range(n, 0, -1):
             total = amounts[i - 1]
@@ -264,7 +290,6 @@ def _evaluate(
             exact = exact and abs(amounts[i]) <= 4 * _EPS * size
         if exact or not finite:
             break
-    return high, low
 
 
 @njit

@@ -19,7 +19,7 @@ solves again.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +42,9 @@ from psconrl.planning.program import (
     with_margin,
 )
 from psconrl.planning.solution import Solution
+
+if TYPE_CHECKING:
+    from psconrl.planning._set_kernels import Set
 
 PROVEN = 1e-8
 """Largest gap of a compiled answer, where the costs' range is one; the reference method solves again above it."""
@@ -93,7 +96,7 @@ class OptimisticPolicy:
     """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
 
     policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
-    columns (n, 2, S) and way (S,): what the next call may start from.
+    columns (n, 2, 1, S) and way (S,): what the next call may start from.
     """
 
     feasible: bool
@@ -127,35 +130,34 @@ def best_optimistic(
     p_hat (S, A, S), radius (S, A). A pure function of its arguments; columns and way: what an earlier answer of
     the same size gave; they save most of the work and change the answer only where several are optimal.
     """
-    from psconrl.planning import _believed_kernels as kernels
+    from psconrl.planning._believed_kernels import believed
+    from psconrl.planning._kernels import one_class
     from psconrl.planning._master_kernels import VALUE
-    from psconrl.planning._optimistic_kernels import FAILED, INFEASIBLE, confidence_set, optimise
+    from psconrl.planning._optimistic_kernels import FAILED, INFEASIBLE, optimise, used_columns
+    from psconrl.planning._set_kernels import around
 
     S, A, _ = p_hat.shape
-    center = p_hat.reshape(S * A, S)
-    columns = np.zeros((0, 2, S), dtype=np.int64) if columns is None else columns
+    columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
     way = np.full(S, -1, dtype=np.int64) if way is None else way
-    lower, upper = kernels.ends(center, radius.ravel())
-    within = confidence_set(lower, upper)
-    found = optimise(within, costs, thresholds, columns, VALUE)
-    size = max(1.0, float(np.ptp(costs)))
+    # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
+    costs, thresholds = np.array(costs), np.array(thresholds)
+    center = p_hat.reshape(S * A, S)
+    within = around(center, radius.ravel())
+    found = optimise(within, costs, thresholds, columns, VALUE, 0, 0)
     if found.status != FAILED:
-        used = found.basis[found.basis >= 0]
-        columns = np.stack([found.pool.actions[used], found.pool.orders[used]], axis=1)
+        columns = used_columns(found)
     if found.status == INFEASIBLE:
         nothing = np.full(len(thresholds), np.nan)
         return OptimisticPolicy(False, None, np.nan, nothing, True, 0, found.gap, columns, way)
-    if found.status != FAILED and found.gap <= PROVEN * size:
-        p = kernels.nearest(center, lower, upper)
-        mu = kernels.believed(within, costs, found.pool, found.basis, found.weights, lower, upper, p)
-        policy, connected, one, way = kernels.execute(mu, p, way)
-        gap = found.gap
-        classes = 1
-        if not one:
-            several = _executed(CMDP(p.reshape(S, A, S), costs, thresholds), mu, found.objective, found.prices, join)
-            policy, connected, classes = several.policy, several.connected, several.classes
-        return OptimisticPolicy(True, policy, found.objective, found.prices, connected, classes, gap, columns, way)
-    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method="highs")
+    proven = found.status != FAILED and found.gap <= PROVEN * max(1.0, float(np.ptp(costs)))
+    if proven:
+        p = np.zeros((S * A, S))
+        mu = believed(within, costs, found, p)
+        if one_class(mu, p, SUPPORT):
+            policy, connected, way = _completed(mu, within, center, way)
+            return OptimisticPolicy(True, policy, found.objective, found.prices, connected, 1, found.gap, columns, way)
+    method: Method = "compiled" if proven else "highs"
+    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method)
     return OptimisticPolicy(
         solved.feasible,
         solved.policy if solved.feasible else None,
@@ -163,62 +165,79 @@ def best_optimistic(
         solved.multipliers,
         solved.connected,
         solved.classes,
-        np.nan,
+        found.gap if proven else np.nan,
         columns,
         way,
     )
 
 
-def _executed(believed: CMDP, mu: Floats, value: float, multipliers: Floats, join: float) -> Solution:
-    """The executable policy of an optimal occupancy that may have several recurrent classes."""
-    scope = replace(Scope.of(believed), states=np.arange(believed.S), start=None)
-    return scope.execute(Optimum(0.0, value, mu, None, multipliers), join)[0]
+def _completed(mu: Floats, within: "Set", center: Floats, way: Ints) -> tuple[Floats, bool, Ints]:
+    """The ratio policy of mu (S, A), led into its support from elsewhere; whether that was possible; the way there."""
+    from psconrl.planning._believed_kernels import rows_elsewhere
+    from psconrl.planning._way_kernels import fastest
+
+    A = mu.shape[1]
+    mu = np.where(mu > SUPPORT, mu, 0.0)
+    mass = mu.sum(axis=1)
+    inside = mass > 0
+    policy = np.where(inside[:, np.newaxis], mu / np.where(inside, mass, 1.0)[:, np.newaxis], 1.0 / A)
+    lost = ~inside
+    for cut in (True, False):
+        if not lost.any():
+            break
+        actions, _ = fastest(*rows_elsewhere(within, center, inside, cut), A, inside, way)
+        led = np.flatnonzero(lost & (actions >= 0))
+        policy[led] = 0.0
+        policy[led, actions[led]] = 1.0
+        way = np.where(lost & (actions >= 0), actions, way)
+        lost[led] = False
+    return policy, not bool(lost.any()), way
 
 
 def _by_columns(intervals: "Intervals", frame: CMDP) -> tuple[Optimum, Floats] | None:
     """The optimum and the model believed in by generating columns; None if it could not be proven."""
-    from psconrl.planning import _believed_kernels as kernels
-    from psconrl.planning import _optimistic_kernels as columns
+    from psconrl.planning import _optimistic_kernels as kernels
+    from psconrl.planning._believed_kernels import believed
     from psconrl.planning._master_kernels import MARGIN, VALUE
+    from psconrl.planning._set_kernels import between
 
     S, A, m = frame.S, frame.A, frame.m
-    lower, upper = intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S)
-    within = columns.confidence_set(lower, upper)
+    within = between(intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S))
     enough = PROVEN * max(1.0, float(np.ptp(frame.costs)))
+    costs, thresholds = np.array(frame.costs), np.array(frame.thresholds)  # kernels are compiled for writable arrays
 
-    def best(costs: Floats, tau: Floats, goal: int, start: Ints) -> columns.Optimum | None:
-        found = columns.optimise(within, costs, tau, start, goal)
-        return found if found.status == columns.OPTIMAL and found.gap <= enough else None
+    def best(c: Floats, tau: Floats, goal: int, start: Ints) -> kernels.Optimum | None:
+        found = kernels.optimise(within, c, tau, start, goal, 0, 0)
+        return found if found.status == kernels.OPTIMAL and found.gap <= enough else None
 
-    start = np.zeros((0, 2, S), dtype=np.int64)
+    start = np.zeros((0, 2, 1, S), dtype=np.int64)
     margin = np.inf
     cannot_hold: tuple[int, ...] = ()
     found = None
     if m:
-        found = best(frame.costs, frame.thresholds, MARGIN, start)
+        found = best(costs, thresholds, MARGIN, start)
         if found is None:
             return None
         margin = -found.objective
         margin = 0.0 if -FEASIBLE <= margin < 0 else margin
-        used = found.basis[found.basis >= 0]
-        start = np.stack([found.pool.actions[used], found.pool.orders[used]], axis=1)
+        start = kernels.used_columns(found)
     if margin < 0:
         assert found is not None
 
         def margin_of(tau: Floats) -> float:
             limited = np.isfinite(tau)
-            safest = best(frame.costs[np.append(True, limited)], tau[limited], MARGIN, start)
+            safest = best(costs[np.append(True, limited)], tau[limited], MARGIN, start)
             return 0.0 if safest is None else -safest.objective
 
         value, multipliers = np.nan, np.full(m, np.nan)
-        cannot_hold = conflict(found.prices, frame.thresholds, margin_of)
+        cannot_hold = conflict(found.prices, thresholds, margin_of)
     else:
-        found = best(frame.costs, frame.thresholds, VALUE, start)
+        found = best(costs, thresholds, VALUE, start)
         if found is None:
             return None
         value, multipliers = found.objective, found.prices
     p = frame.matrix.toarray()
-    mu = kernels.believed(within, frame.costs, found.pool, found.basis, found.weights, lower, upper, p)
+    mu = believed(within, costs, found, p)
     return Optimum(margin, value, mu, None, multipliers, cannot_hold), p.reshape(S, A, S)
 
 
@@ -276,11 +295,11 @@ class Intervals:
 
     def nearest(self) -> Floats:
         """The members (S, A, S) with the least Euclidean distance to the centre: clip(centre + shift)."""
-        from psconrl.planning._believed_kernels import nearest
+        from psconrl.planning._set_kernels import nearest_members
 
         S = self.center.shape[2]
         rows = (array.reshape(-1, S) for array in (self.center, self.lower, self.upper))
-        return nearest(*rows).reshape(self.center.shape)
+        return nearest_members(*rows).reshape(self.center.shape)
 
     def believed(self, mu: Floats, w: Floats, otherwise: Floats) -> Floats:
         """The transitions q / mu = l + w / mu of the pairs that are used; those of `otherwise` elsewhere."""
@@ -290,6 +309,9 @@ class Intervals:
         p = otherwise.copy()
         p[used] = self.lower[used] + free[used] / mu[used][:, np.newaxis]
         p = np.clip(p, self.lower, self.upper)
+        # A pair whose occupancy is rounding may have no flow at all.
+        lost = p.sum(axis=2) < 0.5
+        p[lost] = otherwise[lost]
         return np.asarray(p / p.sum(axis=2, keepdims=True))
 
     @property
