@@ -6,7 +6,7 @@ Episodes have ceil(T^alpha) steps. At the start of each, the best policy over al
 
     |p'(s' | s, a) - p_hat(s' | s, a)| <= eps(s, a)  for all s, a, s'
 
-is computed, exactly, by the linear program in q(s, a, s') = mu(s, a) p'(s' | s, a), with the radius
+is computed, exactly (see `planning.optimistic`), with the radius
 
     eps(s, a) = scale * sqrt(log(T^b S A) / max(1, N(s, a)))      "published"
     eps(s, a) = scale / sqrt(N(s, a))                             "simple"
