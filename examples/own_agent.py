@@ -34,7 +34,7 @@ class Careful(PosteriorAgent):
             best = plan_in(p_k, costs, limits, memory, stop)
             if best.feasible:
                 return exploit(best, stop)
-        return self.uniform_plan(**stop, feasible=False)
+        return self.uniform_plan(**stop, feasible=False, carry=memory.carry)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
