@@ -111,7 +111,7 @@ class _Sweep:
         self.flying: dict[Future[Done], Run] = {}
         self.executed = self.found = 0
         self.failures: list[Failure] = []
-        self.refreshed = time.monotonic()
+        self.refreshed, self.pause = time.monotonic(), _REFRESH
 
     def run(self) -> None:
         try:
@@ -192,7 +192,8 @@ class _Sweep:
 
     def _skip_done_elsewhere(self) -> None:
         """Leave out what another process in the same folder has done meanwhile."""
-        if time.monotonic() - self.refreshed < _REFRESH or not self.waiting:
+        begin = time.monotonic()
+        if begin - self.refreshed < self.pause or not self.waiting:
             return
         present = self.store.identities()
         waiting: deque[Run] = deque()
@@ -203,6 +204,8 @@ class _Sweep:
             else:
                 waiting.append((cell, seed))
         self.waiting, self.refreshed = waiting, time.monotonic()
+        # In a folder of many thousand runs a look takes long; it may take a hundredth of the time.
+        self.pause = max(_REFRESH, 100 * (self.refreshed - begin))
 
 
 def _error(future: Future[Any]) -> BaseException | None:
