@@ -281,7 +281,7 @@ def plan(
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
         if feasible and value - bound <= _CLOSE:
-            return finish(laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
+            return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
         add(policy, inverse, r, A, indptr, indices, data, costs, J, laws, policies, n)
         known = False
         for j in range(n):
@@ -291,7 +291,7 @@ def plan(
         elif not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
-                return finish(laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
+                return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
             break
     return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
 
@@ -324,6 +324,7 @@ def add(
 
 @njit
 def finish(
+    J: Floats,
     laws: Floats,
     policies: Ints,
     weights: Floats,
@@ -335,10 +336,11 @@ def finish(
     n: int,
     A: int,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
-    """The answer made of the columns that carry weight."""
+    """The answer made of the columns that carry weight, the safest first."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
     used = np.flatnonzero(weights[:n] > 0.0)
+    used = used[np.argsort(J[used, -1], kind="mergesort")]
     for j in used:
         for s in range(S):
             mu[s, policies[j, s]] += weights[j] * laws[j, s]

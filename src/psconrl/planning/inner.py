@@ -70,7 +70,9 @@ def best_policy(
     if not np.isfinite(costs).all():
         raise SolverError("the costs are not finite")
     rows = transitions if isinstance(transitions, Rows) else Rows.from_dense(transitions, CUT)
-    uncut = rows if isinstance(transitions, Rows) else transitions
+    uncut = transitions
+    if not isinstance(uncut, Rows) and np.count_nonzero(uncut) == len(rows.data):
+        uncut = rows
     start = start or {}
     if method == "compiled" and np.isfinite(thresholds).all():
         best = _compiled(rows, uncut, costs, thresholds, join, start)
@@ -104,7 +106,7 @@ def _compiled(
         return None
     if status == kernels.INFEASIBLE:
         return _infeasible(m, "compiled", start)
-    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way)
+    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
     following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "way": way}
     return _feasible(execution, value, multipliers, gap, "compiled", following)
 
@@ -152,14 +154,33 @@ def _infeasible(m: int, method: Method, start: Start) -> BestPolicy:
 
 
 def _execution(
-    mu: Floats, rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, way: Ints
+    mu: Floats,
+    rows: Rows,
+    uncut: Floats | Rows,
+    costs: Floats,
+    thresholds: Floats,
+    join: float,
+    way: Ints,
+    near: tuple[Ints, int] | None = None,
 ) -> tuple[Execution, Ints]:
-    """The executable policy of an occupancy (S, A), and the way into its support, looked for from `way`."""
+    """The executable policy of an occupancy (S, A), and the way into its support, looked for from `way`.
+
+    near: a policy (S,) with one closed class and a state in it, from which the compiled planner may search.
+    """
     from psconrl.planning._plan_kernels import execute
 
-    single, connected, policy, way = execute(mu, rows.indptr, rows.indices, rows.data, way, SUPPORT)
+    model = rows[:3]
+    single, connected, policy, way = execute(mu, *model, way, SUPPORT)
     if single and (connected or uncut is rows):
         return Execution(policy, mu, 1, connected), way
+    if not single and near is not None and uncut is rows and len(thresholds) == 1:
+        from psconrl.planning._join_kernels import joined
+
+        start, r = near
+        sound, flow = joined(mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r)
+        if sound:
+            _, connected, policy, way = execute(flow, *model, way, SUPPORT)
+            return Execution(policy, mu, 2, connected), way
     matrix = cut(rows.matrix())
     whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
 
