@@ -35,7 +35,7 @@ from typing import Any
 from unittest import mock
 
 DOCS = Path(__file__).parent
-FENCE = re.compile(r"^```(?P<kind>\{code-block\} \w+|\w*)\s*$")
+FENCE = re.compile(r"^```(?P<kind>.*?)\s*$")
 COMMENT = re.compile(r"^<!-- (?P<text>.*) -->$")
 NUMBER = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b|-?\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?")
 BARS = re.compile(r"[─━═╌┄-]{2,}")

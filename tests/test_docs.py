@@ -58,6 +58,16 @@ def test_words_are_compared_without_numbers(tmp_path: Path) -> None:
     assert corrected == text.replace("<!-- numbers vary -->\n", "").replace("1,000", "3.25")
 
 
+def test_every_block_is_found() -> None:
+    text = "```{figure} x.png\n:alt: a picture\n```\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
+    found = list(blocks.blocks(text.splitlines()))
+    assert [block.kind for block in found] == ["{figure} x.png", "python", "text"]
+    assert [block.follows for block in found] == [False, True, True]
+    for page in RUN:
+        kinds = [block.kind for block in blocks.blocks(page.read_text(encoding="utf-8").splitlines())]
+        assert kinds.count("python") == len(re.findall(r"^```python$", page.read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def codes(path: Path) -> list[str]:
     """What a page has in backticks within its text."""
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
