@@ -38,7 +38,8 @@ _STRETCH = 16.0
 """How far from the guess multipliers are tried before the extremes."""
 _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
-_HUGE = 1e13
+_HUGE = 1e11
+"""Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
 
 
 @njit
@@ -144,6 +145,8 @@ def price(
     for evaluations in range(1, _ROUNDS):
         g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
         span = h.max() - h.min()
+        if not (span < _HUGE and abs(g) < _HUGE):  # nan included
+            return False, inverse, r, -np.inf, evaluations
         tie = max(_TIE, 1e-15 * span)
         lower, own = np.inf, 0.0
         wanted[:] = policy
@@ -256,7 +259,7 @@ def plan(
         effort[0] += 1
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
         trial = True
-        if bound == -np.inf:
+        if effort[0] == 1:
             priced, main = guess, 1.0
         elif not feasible and up < _STRETCH:
             up *= 4.0
