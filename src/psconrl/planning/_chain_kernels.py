@@ -28,7 +28,8 @@ _LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
 @njit
 def fill_row(M: Floats, s: int, pair: int, r: int, indptr: Ints, indices: Ints, data: Floats) -> None:
     """Write row s of M for the pair chosen there."""
-    M[s] = 0.0
+    for x in range(M.shape[1]):
+        M[s, x] = 0.0
     out = 0.0
     for entry in range(indptr[pair], indptr[pair + 1]):
         x = indices[entry]
@@ -48,10 +49,9 @@ def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floa
     for s in range(S):
         fill_row(M, s, s * A + policy[s], r, indptr, indices, data)
     try:
-        M[:] = np.linalg.inv(M)
+        return np.ascontiguousarray(np.linalg.inv(M))
     except Exception:
-        M[:] = np.nan
-    return M
+        return np.full((S, S), np.nan)
 
 
 @njit
@@ -194,7 +194,8 @@ def closed_classes(policy: Ints, A: int, indptr: Ints, indices: Ints) -> tuple[I
                     if stack[first] == s:
                         break
                 if not leaving:
-                    label[stack[first:size]] = classes
+                    for i in range(first, size):
+                        label[stack[i]] = classes
                     classes += 1
                 size = first
                 components += 1
@@ -216,25 +217,20 @@ def reroute(policy: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: 
     S = len(policy)
     label, classes = closed_classes(policy, A, indptr, indices)
     best, least = 0, np.inf
+    place = np.empty(S, dtype=np.int64)
     for k in range(classes):
-        states = np.flatnonzero(label == k)
-        P = np.zeros((len(states), len(states)))
-        place = np.full(S, -1)
-        place[states] = np.arange(len(states))
-        for i in range(len(states)):
-            pair = states[i] * A + policy[states[i]]
-            for entry in range(indptr[pair], indptr[pair + 1]):
-                P[i, place[indices[entry]]] += data[entry]
-        mu = stationary(P)
-        average = 0.0
-        for i in range(len(states)):
-            average += mu[i] * c[states[i] * A + policy[states[i]]]
+        average = _class_average(policy, k, label, place, A, indptr, indices, data, c)
         if average < least:
             best, least = k, average
-    led = label == best
-    member = int(np.argmax(led))
-    missing = S - led.sum()
-    for least_likely in _LIKELY:
+    led = np.zeros(S, dtype=np.bool_)
+    member, missing = 0, 0
+    for s in range(S):
+        led[s] = label[s] == best
+        if led[s]:
+            member = s
+        else:
+            missing += 1
+    for level in range(len(_LIKELY)):
         progress = True
         while missing > 0 and progress:
             progress = False
@@ -248,10 +244,36 @@ def reroute(policy: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: 
                     for entry in range(indptr[s * A + a], indptr[s * A + a + 1]):
                         if led[indices[entry]]:
                             likely += data[entry]
-                    if likely > least_likely:
+                    if likely > _LIKELY[level]:
                         policy[s] = a
                         led[s] = True
                         progress = True
                         missing -= 1
                         break
     return member, missing == 0
+
+
+@njit
+def _class_average(
+    policy: Ints, k: int, label: Ints, place: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> float:
+    """The average of c on the closed class k; `place` (S,) is overwritten."""
+    S = len(policy)
+    size = 0
+    for s in range(S):
+        if label[s] == k:
+            place[s] = size
+            size += 1
+    P = np.zeros((size, size))
+    own = np.empty(size)
+    for s in range(S):
+        if label[s] == k:
+            pair = s * A + policy[s]
+            own[place[s]] = c[pair]
+            for entry in range(indptr[pair], indptr[pair + 1]):
+                P[place[s], place[indices[entry]]] += data[entry]
+    mu = stationary(P)
+    average = 0.0
+    for i in range(size):
+        average += mu[i] * own[i]
+    return average
