@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup browser reproduce test test-long lint docs clean
+.PHONY: help setup browser reproduce bench test test-long lint docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -22,8 +22,11 @@ browser:  ## install what the tests of the report need: Debian's Chromium, and a
 	(command -v chromium && command -v npm) || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium npm)
 	test -d node_modules/axe-core || npm install --no-save --no-package-lock --no-audit --no-fund axe-core
 
-reproduce: setup  ## solve the paper's environments and print optima and policies
-	$(BIN)/python -m psconrl
+reproduce: setup  ## run the paper's experiments at its scale: figures, claims, report and data in results/
+	$(BIN)/psconrl reproduce --out results
+
+bench: setup  ## measure the speed of everything and write docs/benchmarks.md
+	$(BIN)/python benchmarks/bench.py --figure
 
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
