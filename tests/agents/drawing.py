@@ -1,6 +1,7 @@
 """Posterior draws of whole arrays."""
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Floats, Ints
 from psconrl.agents.counts import Counts
@@ -10,7 +11,7 @@ from psconrl.agents.posterior import CUT, Prior, draw
 def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float = CUT) -> Floats:
     """A draw for each row of alpha + counts, all (..., S); equal parameters in all of alpha make a compact prior."""
     S = alpha.shape[-1]
-    prior = Prior.by_rows(alpha.reshape(-1, S))
+    prior = Prior.by_rows(sparse.csr_array(alpha.reshape(-1, S)), 1)
     if (alpha == alpha.flat[0]).all():
         nothing = np.zeros(0, dtype=np.int64)
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))

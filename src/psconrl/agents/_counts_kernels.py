@@ -4,10 +4,7 @@ head (rows,) is the first entry of a row, link (capacity,) the next one of an en
 (capacity,) say which next state was seen how often; used (1,) is how many entries there are.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from psconrl._checks import Ints
 from psconrl._numba import njit
@@ -55,11 +52,3 @@ def by_rows(head: Ints, link: Ints, target: Ints, number: Ints, used: int) -> tu
             entry = link[entry]
         indptr[row + 1] = size
     return indptr, indices, numbers
-
-
-@njit
-def longer(array: NDArray[Any]) -> NDArray[Any]:
-    """The array with twice the room."""
-    result = np.empty(2 * len(array) + 1, dtype=array.dtype)
-    result[: len(array)] = array
-    return result

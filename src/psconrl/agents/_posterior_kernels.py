@@ -1,14 +1,15 @@
 """Draws from Dirichlet posteriors that do not work on zeros.
 
-A row Dirichlet(alpha + N) with observed next states i = 1..n and U others of parameter alpha each:
+A row Dirichlet(alpha + N), n possible next states with the parameter alpha each, is that of independent variables
 
-    observed     independent Gamma(alpha_i + N_i)
-    the others   together Gamma(U alpha), split by breaking sticks in size-biased order: a uniformly random one of the
-                 u that are left takes all of what is left but the share x ~ Beta((u - 1) alpha, 1 + alpha).
+    observed     Gamma(N_i) for every next state i that was seen
+    the prior    together Gamma(n alpha), split by breaking sticks: again and again a uniformly random one of the n
+                 states takes all of what is left but the share U^(1 / (n alpha)), U uniform
 
-With alpha = 0.01 the sticks shrink fast. They are broken until what is left is below `cut` of the row, so a row
-costs what was observed plus the few prior entries that matter; entries below `cut` are dropped. Going on to the end
-would give an exact draw, from which the row differs by less than 2 S cut in L1.
+(the second is a Dirichlet process on n points; a state may get several sticks). With alpha = 0.01 the sticks shrink
+fast. They are broken until what is left is below S cut / 2 of the row, so a row costs what was observed plus the few
+prior entries that matter; entries below cut / 2 are dropped. Going on to the end would give an exact draw, from which
+the row differs by less than 2 S cut in L1.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
-from psconrl.agents._counts_kernels import longer
+from psconrl.planning._rows_kernels import longer
 
 STICKS_UP_TO = 0.1
 """Above this parameter nearly all entries matter, and are drawn one by one."""
@@ -48,9 +49,10 @@ def draw_rows(
     indptr = np.zeros(rows + 1, dtype=np.int64)
     indices = np.empty(rows * 8 + S, dtype=np.int64)
     data = np.empty(rows * 8 + S)
-    order = np.arange(S)
-    place = np.arange(S)
     own = np.zeros(S)
+    others = np.empty(S, dtype=np.int64)
+    at = np.full(S, -1)
+    every = np.arange(S)
     size = 0
     for row in range(rows):
         while size + S > len(indices):
@@ -58,51 +60,41 @@ def draw_rows(
             data = longer(data)
         first = size
         alpha = level[row]
+        possible = allowed[support[row] : support[row + 1]] if restricted else every
+        sticks = alpha <= STICKS_UP_TO
         if restricted:
             for k in range(support[row], support[row + 1]):
                 own[allowed[k]] = parameters[k]
-        # Observed next states, each with its own variable; they leave the list of the others.
-        others = S
+        # Observed next states, each with its own variable; for sticks without the prior, which may fall on them, too.
         total = 0.0
         entry = head[row]
         while entry >= 0:
             x = target[entry]
-            prior = own[x] if restricted else alpha
+            prior = 0.0 if sticks else own[x] if restricted else alpha
             weight = rng.standard_gamma(prior + number[entry])
             indices[size] = x
             data[size] = weight
+            at[x] = size
             size += 1
             total += weight
-            if restricted:
-                own[x] = 0.0
-            else:
-                others -= 1
-                _swap(order, place, place[x], others)
             entry = link[entry]
-        if restricted:
-            others = 0
-            for k in range(support[row], support[row + 1]):
-                x = allowed[k]
-                if own[x] > 0.0:
-                    _swap(order, place, place[x], others)
-                    others += 1
-        if others > 0 and alpha <= STICKS_UP_TO:
-            size = _break_sticks(indices, data, size, total, alpha, others, order, place, rng, cut)
-        elif others > 0:
-            size = _one_by_one(indices, data, size, total, alpha, others, order, own, rng)
+        if sticks:
+            size = _break_sticks(indices, data, size, total, alpha, possible, at, rng, cut)
+        else:
+            count = 0
+            for x in possible:
+                if at[x] < 0:
+                    others[count] = x
+                    count += 1
+            size = _one_by_one(indices, data, size, total, alpha, others[:count], own, rng)
         if restricted:
             for k in range(support[row], support[row + 1]):
                 own[allowed[k]] = 0.0
+        for i in range(first, size):
+            at[indices[i]] = -1
         size = _normalise(indices, data, first, size, cut)
         indptr[row + 1] = size
     return indptr, indices[:size].copy(), data[:size].copy()
-
-
-@njit
-def _swap(order: Ints, place: Ints, i: int, j: int) -> None:
-    x, y = order[i], order[j]
-    order[i], order[j] = y, x
-    place[x], place[y] = j, i
 
 
 @njit
@@ -112,47 +104,34 @@ def _break_sticks(
     size: int,
     total: float,
     alpha: float,
-    others: int,
-    order: Ints,
-    place: Ints,
+    possible: Ints,
+    at: Ints,
     rng: np.random.Generator,
     cut: float,
 ) -> int:
-    """Append the weights of the first `others` states in `order`; the new size."""
+    """Append the weights that the prior adds to the possible states, at[x] is where x stands; the new size."""
+    n = len(possible)
+    shape = n * alpha
     left = 1.0
     if total > 0.0:
-        shape = others * alpha
         if shape >= 1.0:
             left = rng.standard_gamma(shape)
         else:
             # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
             left = rng.standard_gamma(1.0 + shape) * math.exp(-rng.standard_exponential() / shape)
-    end = cut * (total + left)
-    while others > 0 and left > end:
-        u = rng.random() * others
-        i = int(u)
-        x = order[i]
-        others -= 1
-        _swap(order, place, i, others)
-        rest = 0.0
-        if others > 0:
-            rest = _share(u - i, others * alpha, alpha, rng)
-        indices[size] = x
-        data[size] = left * (1.0 - rest)
-        size += 1
-        left *= rest
+    end = 0.5 * len(at) * cut * (total + left)
+    while left > end:
+        x = possible[int(rng.random() * n)]
+        rest = left * math.exp(-rng.standard_exponential() / shape)
+        if at[x] < 0:
+            at[x] = size
+            indices[size] = x
+            data[size] = left - rest
+            size += 1
+        else:
+            data[at[x]] += left - rest
+        left = rest
     return size
-
-
-@njit
-def _share(u: float, a: float, alpha: float, rng: np.random.Generator) -> float:
-    """A Beta(a, 1 + alpha) variable: Beta(a, 1), accepted with probability (1 - x)^alpha; u is uniform."""
-    while True:
-        x = math.exp(-rng.standard_exponential() / a)
-        # (1 - x)^alpha >= 1 + alpha log(1 - x), which is above 1 - 7 alpha here.
-        if (x < 0.999 and u < 1.0 - 7.0 * alpha) or (x < 1.0 and u <= (1.0 - x) ** alpha):
-            return x
-        u = rng.random()
 
 
 @njit
@@ -162,21 +141,20 @@ def _one_by_one(
     size: int,
     total: float,
     alpha: float,
-    others: int,
-    order: Ints,
+    others: Ints,
     own: Floats,
     rng: np.random.Generator,
 ) -> int:
-    """Append Gamma variables of the first `others` states in `order`; alpha nan: their own parameters."""
+    """Append Gamma variables of the states that were not observed; alpha nan: their own parameters."""
     first = size
     largest = -np.inf
-    for i in range(others):
-        a = own[order[i]] if np.isnan(alpha) else alpha
+    for x in others:
+        a = own[x] if np.isnan(alpha) else alpha
         if a >= 1.0:
             logarithm = math.log(rng.standard_gamma(a))
         else:
             logarithm = math.log(rng.standard_gamma(1.0 + a)) - rng.standard_exponential() / a
-        indices[size] = order[i]
+        indices[size] = x
         data[size] = logarithm
         largest = max(largest, logarithm)
         size += 1
@@ -193,7 +171,7 @@ def _normalise(indices: Ints, data: Floats, first: int, size: int, cut: float) -
     total = 0.0
     for i in range(first, size):
         total += data[i]
-    least = cut * total
+    least = 0.5 * cut * total
     kept, sum_kept = first, 0.0
     for i in range(first, size):
         if data[i] > least:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
@@ -33,10 +34,10 @@ class PosteriorAgent(Agent):
     """An agent that samples models from the Dirichlet posterior.
 
     prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a boolean
-    (S, A, S) mask of the possible moves, each with the parameter 0.01.
+    (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix (S * A, S).
     """
 
-    prior: ArrayLike = DEFAULT
+    prior: ArrayLike | sparse.csr_array = DEFAULT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,34 +68,46 @@ class Prior:
     own: Floats
 
     @staticmethod
-    def of(prior: ArrayLike, problem: Problem) -> Prior:
+    def of(prior: ArrayLike | sparse.csr_array, problem: Problem) -> Prior:
         """The prior that a user gave, see `PosteriorAgent`."""
         S, A = problem.S, problem.A
+        if sparse.issparse(prior):
+            matrix = sparse.csr_array(prior)
+            if matrix.shape != (S * A, S):
+                raise InvalidModelError(f"prior has shape {matrix.shape}; as a sparse matrix it must be (S * A, S)")
+            return Prior.by_rows(matrix, A)
         given: Any = np.asarray(prior)
         if given.dtype == np.bool_ and given.ndim == 3:
             given = DEFAULT * given
         alpha = _checks.numbers(given, "prior")
         if alpha.shape not in ((), (S, A), (S, A, S)):
             raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
-        if not ((alpha >= 0) & np.isfinite(alpha)).all():
-            raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
-        empty = ~((alpha > 0).any(axis=2) if alpha.ndim == 3 else np.broadcast_to(alpha > 0, (S, A)))
-        if empty.any():
-            s, a = (int(i) for i in np.argwhere(empty)[0])
-            raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
         if alpha.ndim == 3:
-            return Prior.by_rows(alpha.reshape(S * A, S))
+            return Prior.by_rows(sparse.csr_array(alpha.reshape(S * A, S)), A)
+        _check(alpha, np.broadcast_to(alpha == 0, (S, A)).ravel(), A)
         nothing = np.zeros(0, dtype=np.int64)
         return Prior(np.broadcast_to(alpha, (S, A)).ravel().astype(np.float64), nothing, nothing, np.zeros(0))
 
     @staticmethod
-    def by_rows(alpha: Floats) -> Prior:
-        """The prior with the parameters (rows, S)."""
-        row, allowed = np.nonzero(alpha)
-        own = alpha[row, allowed]
-        support = np.searchsorted(row, np.arange(len(alpha) + 1))
-        least, largest = np.where(alpha > 0, alpha, np.inf).min(axis=1), alpha.max(axis=1)
-        return Prior(np.where(least == largest, largest, np.nan), support, allowed, own)
+    def by_rows(given: sparse.csr_array, A: int) -> Prior:
+        """The prior with the parameters, or the mask, in a sparse matrix (S * A, S)."""
+        alpha = given * DEFAULT if given.dtype == np.bool_ else given.astype(np.float64)
+        alpha.sum_duplicates()
+        alpha.eliminate_zeros()
+        _check(alpha.data, np.diff(alpha.indptr) == 0, A)
+        support, allowed = (np.asarray(array, dtype=np.int64) for array in (alpha.indptr, alpha.indices))
+        first = support[:-1]
+        least, largest = (np.asarray(end.reduceat(alpha.data, first)) for end in (np.minimum, np.maximum))
+        return Prior(np.where(least == largest, largest, np.nan), support, allowed, alpha.data)
+
+
+def _check(parameters: Floats, empty: Bools, A: int) -> None:
+    """Raise on parameters that are none, and on rows without any."""
+    if not ((parameters >= 0) & np.isfinite(parameters)).all():
+        raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
+    if empty.any():
+        s, a = divmod(int(np.argmax(empty)), A)
+        raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
 
 
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:

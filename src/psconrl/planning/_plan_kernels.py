@@ -20,6 +20,7 @@ from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning._chain_kernels import bias, change, invert, law, reroute
 from psconrl.planning._rows_kernels import one_class
+from psconrl.planning._sparse_kernels import RARE, factorise, likely_state, refine
 from psconrl.planning._way_kernels import fastest
 
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
@@ -36,10 +37,16 @@ _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
 _STRETCH = 16.0
 """How far from the guess multipliers are tried before the extremes."""
-_SWEEPS = 2
+_SWEEPS, _SWEEPS_MANY = 2, 4
 """How often improvements are passed on before the next evaluation."""
 _HUGE = 1e11
 """Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
+
+_CLOSE_MANY = 1e-8
+"""The same as _CLOSE, for models of many states, whose evaluations are exact to:"""
+_EXACT, _EXACT_LAW = 1e-9, 1e-12
+_FIRST, _SHARE = 1e-3, 0.1
+"""Before that, evaluations are exact to this share of the improvement found last, and at first to 1e-3."""
 
 
 @njit
@@ -132,6 +139,55 @@ def sound(inverse: Floats) -> bool:
 
 
 @njit
+def improve(
+    policy: Ints,
+    wanted: Ints,
+    g: float,
+    h: Floats,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    c: Floats,
+    tie: float,
+    order: Ints,
+    sweeps: int,
+) -> tuple[float, float, float]:
+    """Write the actions that are better than those of a policy with gain g and bias h into `wanted`; h follows.
+
+    Improvements are passed on from state to state, in the given order, so many times before the next evaluation.
+
+    The least advantage, how far the policy's own are from zero (both in the first sweep), the largest improvement.
+    """
+    lower, own, most = np.inf, 0.0, 0.0
+    wanted[:] = policy
+    for sweep in range(sweeps):
+        improved = 0
+        for s in order:
+            best = -tie
+            for a in range(A):
+                pair = s * A + a
+                advantage = c[pair] - g
+                for entry in range(indptr[pair], indptr[pair + 1]):
+                    advantage += data[entry] * (h[indices[entry]] - h[s])
+                if sweep == 0:
+                    lower = min(lower, advantage)
+                    if a == policy[s]:
+                        own = max(own, advantage) if improved else max(own, abs(advantage))
+                if advantage < best:
+                    best = advantage
+                    wanted[s] = a
+            if best < -tie:
+                # Lowered at once, so that what lies behind it sees the improvement in the same sweep.
+                h[s] += best
+                improved += 1
+                most = max(most, -best)
+        if improved == 0:
+            break
+    return lower, own, most
+
+
+@njit
 def price(
     policy: Ints, inverse: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> tuple[bool, Floats, int, float, int]:
@@ -141,37 +197,14 @@ def price(
     """
     S = len(policy)
     fresh = False
-    wanted = np.empty(S, dtype=np.int64)
+    wanted, order = np.empty(S, dtype=np.int64), np.arange(S)
     for evaluations in range(1, _ROUNDS):
         g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
         span = h.max() - h.min()
         if not (span < _HUGE and abs(g) < _HUGE):  # nan included
             return False, inverse, r, -np.inf, evaluations
         tie = max(_TIE, 1e-15 * span)
-        lower, own = np.inf, 0.0
-        wanted[:] = policy
-        for sweep in range(_SWEEPS):
-            improved = 0
-            for s in range(S):
-                best = -tie
-                for a in range(A):
-                    pair = s * A + a
-                    advantage = c[pair] - g
-                    for entry in range(indptr[pair], indptr[pair + 1]):
-                        advantage += data[entry] * (h[indices[entry]] - h[s])
-                    if sweep == 0:
-                        lower = min(lower, advantage)
-                        if a == policy[s]:
-                            own = max(own, advantage) if improved else max(own, abs(advantage))
-                    if advantage < best:
-                        best = advantage
-                        wanted[s] = a
-                if best < -tie:
-                    # Lowered at once, so that what lies behind it sees the improvement in the same sweep.
-                    h[s] += best
-                    improved += 1
-            if improved == 0:
-                break
+        lower, own, _ = improve(policy, wanted, g, h, A, indptr, indices, data, c, tie, order, _SWEEPS)
         changes = np.count_nonzero(wanted != policy)
         if not own <= tie:
             # Updates have worn the inverse out.
@@ -203,6 +236,88 @@ def price(
 
 
 @njit
+def price_many(
+    policy: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats, accuracy: float
+) -> tuple[bool, int, float, int]:
+    """What `price` does, for many states: from a guess h of the bias, until no action is better by `accuracy`.
+
+    The policy and h are changed in place. Whether it succeeded, reference state, lower bound, evaluations made.
+    """
+    S = len(policy)
+    wanted, costs = np.empty(S, dtype=np.int64), np.empty(S)
+    g, lower, most, left = 0.0, -np.inf, 0.0, np.inf
+    enough = max(_FIRST, 0.5 * accuracy)
+    rare = RARE
+    for evaluations in range(1, _ROUNDS):
+        for s in range(S):
+            costs[s] = c[s * A + policy[s]]
+        r = likely_state(policy, r, A, indptr, indices, data)
+        fine, factor = factorise(policy, r, A, indptr, indices, data, rare)
+        h -= h[r]
+        h[r] = g
+        while fine:
+            left = refine(factor, policy, r, A, indptr, indices, data, costs, h, False, enough)
+            fine = left <= enough
+            if not fine:
+                h[:] = 0.0
+                break
+            g = h[r]
+            h[r] = 0.0
+            tie = max(accuracy, 2.0 * left)
+            lower, _, most = improve(
+                policy, wanted, g, h, A, indptr, indices, data, c, tie, factor[0][::-1], _SWEEPS_MANY
+            )
+            if most > 0.0:
+                break
+            if tie <= accuracy:
+                return True, r, g + lower, evaluations
+            h[r] = g
+            enough = 0.5 * accuracy
+        if fine:
+            policy[:] = wanted
+            enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
+        elif rare > RARE / 50.0:
+            rare /= 10.0
+        else:
+            r, led = reroute(policy, A, indptr, indices, data, c)
+            rare = RARE
+            if not led:
+                break
+    return False, r, -np.inf, _ROUNDS
+
+
+@njit
+def law_many(
+    policy: Ints, mu: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> tuple[bool, int]:
+    """The stationary law from a guess mu, in place, for many states; the policy is rerouted if it has several."""
+    S = len(policy)
+    one = np.zeros(S)
+    rare = RARE
+    for _ in range(6):
+        r = likely_state(policy, r, A, indptr, indices, data)
+        one[:] = 0.0
+        one[r] = 1.0
+        fine, factor = factorise(policy, r, A, indptr, indices, data, rare)
+        if fine and refine(factor, policy, r, A, indptr, indices, data, one, mu, True, _EXACT_LAW) <= _EXACT_LAW:
+            total = 0.0
+            for s in range(S):
+                mu[s] = max(mu[s], 0.0)
+                total += mu[s]
+            mu /= total
+            return True, r
+        mu[:] = 0.0
+        if rare > RARE / 50.0:
+            rare /= 10.0
+        else:
+            r, led = reroute(policy, A, indptr, indices, data, c)
+            rare = RARE
+            if not led:
+                break
+    return False, r
+
+
+@njit
 def plan(
     indptr: Ints,
     indices: Ints,
@@ -212,10 +327,12 @@ def plan(
     start: Ints,
     guess: Floats,
     r: int,
+    h: Floats | None,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
     """The best policy of a model by rows, costs (m + 1, S * A).
 
-    It starts from policies (k, S), a guess of the multipliers (m,) and a reference state.
+    It starts from policies (k, S), a guess of the multipliers (m,) and a reference state. h: for models of many
+    states a guess of the bias (S,), overwritten; None has policies evaluated by inverses.
 
     Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
     reference state; what it took: rounds and evaluations.
@@ -230,29 +347,30 @@ def plan(
     nothing = np.full(m, np.nan)
 
     policy = start[0].copy()
-    inverse = invert(policy, r, A, indptr, indices, data)
+    occupied = np.zeros(S)
+    close = _CLOSE
+    if h is None:
+        inverse = invert(policy, r, A, indptr, indices, data)
+    else:
+        close = _CLOSE_MANY
     n = 0
     for k in range(start.shape[0]):
-        fine = True
-        for s in range(S):
-            if fine and policy[s] != start[k, s]:
-                fine = change(inverse, policy, s, start[k, s], r, A, indptr, indices, data)
-            policy[s] = start[k, s]
+        if h is None:
+            fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
+            if fine:
+                occupied = law(inverse, policy, r, A, indptr, indices, data)
+        else:
+            policy[:] = start[k]
+            fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
         if not fine:
-            inverse = invert(policy, r, A, indptr, indices, data)
-        if not sound(inverse):
-            r, led = reroute(policy, A, indptr, indices, data, costs[0])
-            if not led:
-                return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-            inverse = invert(policy, r, A, indptr, indices, data)
-            if not sound(inverse):
-                return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-        add(policy, inverse, r, A, indptr, indices, data, costs, J, laws, policies, n)
+            return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+        add(policy, occupied, A, costs, J, laws, policies, n)
         effort[1] += 1
         n += 1
 
     c = np.empty(S * A)
     bound = -np.inf
+    accuracy = _FIRST
     up, down = 1.0, 1.0
     while n < _COLUMNS:
         feasible, weights, multipliers, value = master(J[:n], thresholds)
@@ -275,7 +393,10 @@ def plan(
             if priced[i] != 0.0:
                 c += priced[i] * costs[i + 1]
                 limit += priced[i] * thresholds[i]
-        fine, inverse, r, lower, evaluations = price(policy, inverse, r, A, indptr, indices, data, c)
+        if h is None:
+            fine, inverse, r, lower, evaluations = price(policy, inverse, r, A, indptr, indices, data, c)
+        else:
+            fine, r, lower, evaluations = price_many(policy, h, r, A, indptr, indices, data, c, accuracy)
         effort[1] += evaluations
         if not fine:
             break
@@ -283,14 +404,24 @@ def plan(
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
-        if feasible and value - bound <= _CLOSE:
+        if feasible:
+            accuracy = min(max(0.1 * (value - bound), _EXACT), accuracy)
+        if feasible and value - bound <= close:
             return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
-        add(policy, inverse, r, A, indptr, indices, data, costs, J, laws, policies, n)
+        if h is None:
+            occupied = law(inverse, policy, r, A, indptr, indices, data)
+        else:
+            fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
+            if not fine:
+                break
+        add(policy, occupied, A, costs, J, laws, policies, n)
         known = False
         for j in range(n):
             known = known or np.array_equal(policies[j], policies[n])
         if not known:
             n += 1
+        elif h is not None and accuracy > _EXACT:
+            accuracy = max(0.01 * accuracy, _EXACT)
         elif not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
@@ -300,22 +431,36 @@ def plan(
 
 
 @njit
-def add(
+def follow(
     policy: Ints,
+    wanted: Ints,
     inverse: Floats,
     r: int,
     A: int,
     indptr: Ints,
     indices: Ints,
     data: Floats,
-    costs: Floats,
-    J: Floats,
-    laws: Floats,
-    policies: Ints,
-    n: int,
-) -> None:
+    c: Floats,
+) -> tuple[bool, Floats, int]:
+    """Turn a policy, in place, and its inverse into those of another one, rerouted if it has several classes."""
+    fine = True
+    for s in range(len(policy)):
+        if fine and policy[s] != wanted[s]:
+            fine = change(inverse, policy, s, wanted[s], r, A, indptr, indices, data)
+        policy[s] = wanted[s]
+    if not fine:
+        inverse = invert(policy, r, A, indptr, indices, data)
+    if not sound(inverse):
+        r, led = reroute(policy, A, indptr, indices, data, c)
+        if not led:
+            return False, inverse, r
+        inverse = invert(policy, r, A, indptr, indices, data)
+    return sound(inverse), inverse, r
+
+
+@njit
+def add(policy: Ints, mu: Floats, A: int, costs: Floats, J: Floats, laws: Floats, policies: Ints, n: int) -> None:
     """Write a policy as column n: its averages, stationary law and actions."""
-    mu = law(inverse, policy, r, A, indptr, indices, data)
     laws[n] = mu
     policies[n] = policy
     for i in range(costs.shape[0]):

@@ -1,6 +1,9 @@
 """Models by rows, compiled: compression, and the classes of an occupancy."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
@@ -72,3 +75,11 @@ def _leads(s: int, to: Bools, mu: Floats, indptr: Ints, indices: Ints, data: Flo
                 if to[indices[entry]] and mu[s, a] * data[entry] > support:
                     return True
     return False
+
+
+@njit
+def longer(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with twice the room."""
+    result = np.empty(2 * len(array) + 1, dtype=array.dtype)
+    result[: len(array)] = array
+    return result

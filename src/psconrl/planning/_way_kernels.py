@@ -12,7 +12,7 @@ import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
-from psconrl.planning._kernels import eliminate
+from psconrl.planning._sparse_kernels import eliminate_rows, solve
 
 _NEVER = 1e-100  # moves less likely than this are left out: nobody waits for them
 _RARE = 1e-14  # the same, where the times would exceed the range of floats
@@ -253,28 +253,33 @@ def _evaluate(
 ) -> None:
     """Fill in the expected times of a proper policy as sums of two floats (n + 1,), zero on the targets, the last."""
     n = len(order)
-    P = np.zeros((n + 1, n + 1))  # the targets are the first state here, which is kept
+    S = len(number)
+    # Far states first, the targets are the last place.
+    far_first, place, actions = (
+        np.zeros(n + 1, dtype=np.int64),
+        np.empty(S, dtype=np.int64),
+        np.zeros(S, dtype=np.int64),
+    )
+    for s in range(S):
+        place[s] = n if number[s] == n else n - 1 - number[s]
+        if number[s] == n:
+            far_first[n] = s
     for i in range(n):
-        k = order[i] * A + policy[i]
-        for j in range(indptr[k], indptr[k + 1]):
-            if data[j] > least:
-                end = number[indices[j]]
-                P[i + 1, 0 if end == n else end + 1] += data[j]
-    out = eliminate(P, np.zeros((n + 1, 0)), 1)
-    amounts = np.empty(n)
+        far_first[n - 1 - i] = order[i]
+        actions[order[i]] = policy[i]
+    _, low_begin, low_at, lows, up_begin, up_at, ups, out = eliminate_rows(
+        far_first, place, actions, A, indptr, indices, data, 0.0, least
+    )
+    factor = (far_first, low_begin, low_at, lows, up_begin, up_at, ups, out)
+    amounts, by_state = np.empty(n), np.zeros(S)
     for i in range(n):
         amounts[i], high[i], low[i] = 1.0, 0.0, 0.0
     for step in range(_ROUNDS + 1):
-        for i in range(n, 0, -1):
-            total = amounts[i - 1]
-            for k in range(i + 1, n + 1):
-                total += P[i, k] * amounts[k - 1]
-            amounts[i - 1] = total
-        for k in range(1, n + 1):
-            total = amounts[k - 1]
-            for j in range(1, k):
-                total += P[k, j] * amounts[j - 1]
-            amounts[k - 1] = total / out[k]
+        for i in range(n):
+            by_state[order[i]] = amounts[i]
+        solve(factor, by_state)
+        for i in range(n):
+            amounts[i] = by_state[order[i]]
         for i in range(n):
             change = amounts[i] + low[i]
             summed = high[i] + change

@@ -28,6 +28,9 @@ from psconrl.planning.rows import Rows
 Method = Literal["compiled", "highs"]
 Start = Mapping[str, NDArray[Any]]
 
+INVERTED_UP_TO = 200
+"""Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors."""
+
 _DENSE = 300
 """Programs of models up to this size are assembled faster from arrays."""
 
@@ -92,6 +95,7 @@ def _compiled(
         policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
     else:
         policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
+    h = None if S <= INVERTED_UP_TO else start["bias"].copy() if "bias" in start else np.zeros(S)
     status, mu, value, gap, multipliers, policies, r, _ = kernels.plan(
         rows.indptr,
         rows.indices,
@@ -101,6 +105,7 @@ def _compiled(
         policies,
         guess,
         int(reference[0]),
+        h,
     )
     if status == kernels.FAILED:
         return None
@@ -108,6 +113,8 @@ def _compiled(
         return _infeasible(m, "compiled", start)
     execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
     following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "way": way}
+    if h is not None:
+        following["bias"] = h
     return _feasible(execution, value, multipliers, gap, "compiled", following)
 
 
