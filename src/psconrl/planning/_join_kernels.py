@@ -55,7 +55,7 @@ def joined(
 
 
 @njit
-def _class_of(root: np.intp, A: int, indptr: Ints, indices: Ints) -> Bools:
+def _class_of(root: int, A: int, indptr: Ints, indices: Ints) -> Bools:
     """The recurrent class of a state under the uniform policy; empty if not all states lead to that state."""
     S = (len(indptr) - 1) // A
     inside = np.zeros(S, dtype=np.bool_)

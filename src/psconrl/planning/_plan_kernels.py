@@ -66,21 +66,22 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
             T[i, j] = J[j, i + 1] - thresholds[i]
         T[i, n + i] = 1.0
         basis[i] = n + i
-    T[m, :n] = 1.0
+    for j in range(n):
+        T[m, j] = 1.0
     T[m, artificial] = T[m, right] = 1.0
     basis[m] = artificial
     weights, multipliers = np.zeros(n), np.zeros(m)
     for phase in range(2):
-        T[m + 1] = 0.0
+        for j in range(width):
+            T[m + 1, j] = 0.0
+        for j in range(n):
+            T[m + 1, j] = -1.0 if phase == 0 else J[j, 0]
         if phase == 0:
-            T[m + 1, :n] = -1.0
             T[m + 1, right] = -1.0
         else:
-            for j in range(n):
-                T[m + 1, j] = J[j, 0]
             for i in range(m + 1):
                 if basis[i] < n:
-                    T[m + 1] -= J[basis[i], 0] * T[i]
+                    _subtract(T, m + 1, J[basis[i], 0], i)
         for step in range(50 * (m + 2)):
             enter, least = -1, -1e-13
             for j in range(n + m):
@@ -99,16 +100,19 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
             if leave < 0:
                 break
             basis[leave] = enter
-            T[leave] /= T[leave, enter]
+            pivot = T[leave, enter]
+            for j in range(width):
+                T[leave, j] /= pivot
             for i in range(m + 2):
                 if i != leave:
-                    T[i] -= T[i, enter] * T[leave]
+                    _subtract(T, i, T[i, enter], leave)
         if phase == 0 and T[m + 1, right] < -0.5:  # all or nothing: the limits' right sides are zero
             total = 0.0
             for i in range(m):
                 multipliers[i] = max(T[m + 1, n + i], 0.0)
                 total += multipliers[i]
-            multipliers /= total
+            for i in range(m):
+                multipliers[i] /= total
             excess = np.inf
             for j in range(n):
                 mixed = 0.0
@@ -116,16 +120,23 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
                     mixed += multipliers[i] * (J[j, i + 1] - thresholds[i])
                 excess = min(excess, mixed)
             return False, weights, multipliers, excess
-    value = 0.0
+    value, total = 0.0, 0.0
     for i in range(m + 1):
         if basis[i] < n:
             weights[basis[i]] = max(T[i, right], 0.0)
-    weights /= weights.sum()
+            total += weights[basis[i]]
     for j in range(n):
+        weights[j] /= total
         value += weights[j] * J[j, 0]
     for i in range(m):
         multipliers[i] = max(T[m + 1, n + i], 0.0)
     return True, weights, multipliers, value
+
+
+@njit
+def _subtract(T: Floats, row: int, times: float, other: int) -> None:
+    for j in range(T.shape[1]):
+        T[row, j] -= times * T[other, j]
 
 
 @njit
@@ -136,6 +147,14 @@ def sound(inverse: Floats) -> bool:
             if not abs(number) < _HUGE:
                 return False
     return True
+
+
+@njit
+def _span(h: Floats) -> float:
+    least = largest = h[0]
+    for number in h:
+        least, largest = min(least, number), max(largest, number)
+    return float(largest - least)
 
 
 @njit
@@ -160,7 +179,8 @@ def improve(
     The least advantage, how far the policy's own are from zero (both in the first sweep), the largest improvement.
     """
     lower, own, most = np.inf, 0.0, 0.0
-    wanted[:] = policy
+    for s in range(len(policy)):
+        wanted[s] = policy[s]
     for sweep in range(sweeps):
         improved = 0
         for s in order:
@@ -200,12 +220,15 @@ def price(
     wanted, order = np.empty(S, dtype=np.int64), np.arange(S)
     for evaluations in range(1, _ROUNDS):
         g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
-        span = h.max() - h.min()
+        span = _span(h)
         if not (span < _HUGE and abs(g) < _HUGE):  # nan included
             return False, inverse, r, -np.inf, evaluations
         tie = max(_TIE, 1e-15 * span)
         lower, own, _ = improve(policy, wanted, g, h, A, indptr, indices, data, c, tie, order, _SWEEPS)
-        changes = np.count_nonzero(wanted != policy)
+        changes = 0
+        for s in range(S):
+            if wanted[s] != policy[s]:
+                changes += 1
         if not own <= tie:
             # Updates have worn the inverse out.
             if fresh or not np.isfinite(own):
@@ -387,12 +410,13 @@ def plan(
             priced, main = guess / down, 1.0
         else:
             priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
-        c[:] = main * costs[0]
         limit = 0.0
+        for pair in range(S * A):
+            c[pair] = main * costs[0, pair]
         for i in range(m):
-            if priced[i] != 0.0:
-                c += priced[i] * costs[i + 1]
-                limit += priced[i] * thresholds[i]
+            limit += priced[i] * thresholds[i]
+            for pair in range(S * A):
+                c[pair] += priced[i] * costs[i + 1, pair]
         if h is None:
             fine, inverse, r, lower, evaluations = price(policy, inverse, r, A, indptr, indices, data, c)
         else:
@@ -417,7 +441,7 @@ def plan(
         add(policy, occupied, A, costs, J, laws, policies, n)
         known = False
         for j in range(n):
-            known = known or np.array_equal(policies[j], policies[n])
+            known = known or _equal(policies[j], policies[n])
         if not known:
             n += 1
         elif h is not None and accuracy > _EXACT:
@@ -459,6 +483,15 @@ def follow(
 
 
 @njit
+def _equal(one: Ints, other: Ints) -> bool:
+    different = 0
+    for i in range(len(one)):
+        if one[i] != other[i]:
+            different += 1
+    return different == 0
+
+
+@njit
 def add(policy: Ints, mu: Floats, A: int, costs: Floats, J: Floats, laws: Floats, policies: Ints, n: int) -> None:
     """Write a policy as column n: its averages, stationary law and actions."""
     laws[n] = mu
@@ -487,12 +520,23 @@ def finish(
     """The answer made of the columns that carry weight, the safest first."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
-    used = np.flatnonzero(weights[:n] > 0.0)
-    used = used[np.argsort(J[used, -1], kind="mergesort")]
-    for j in used:
+    used = np.empty(n, dtype=np.int64)
+    count = 0
+    for j in range(n):
+        if weights[j] > 0.0:
+            at = count
+            while at > 0 and J[used[at - 1], -1] > J[j, -1]:
+                used[at] = used[at - 1]
+                at -= 1
+            used[at] = j
+            count += 1
+    chosen = np.empty((count, S), dtype=np.int64)
+    for k in range(count):
+        j = used[k]
         for s in range(S):
             mu[s, policies[j, s]] += weights[j] * laws[j, s]
-    return OPTIMAL, mu, value, gap, multipliers, policies[used], r, effort
+            chosen[k, s] = policies[j, s]
+    return OPTIMAL, mu, value, gap, multipliers, chosen, r, effort
 
 
 @njit
@@ -505,23 +549,32 @@ def execute(
     uniformly), the policy, and the actions of the way (S,), -1 on the support; it is looked for from `way`.
     """
     S, A = mu.shape
-    clean = np.where(mu > support, mu, 0.0)
+    clean = np.zeros((S, A))
+    mass = np.zeros(S)
+    inside = np.zeros(S, dtype=np.bool_)
+    missing = 0
+    for s in range(S):
+        for a in range(A):
+            if mu[s, a] > support:
+                clean[s, a] = mu[s, a]
+                mass[s] += mu[s, a]
+        inside[s] = mass[s] > 0.0
+        missing += not inside[s]
     policy = np.zeros((S, A))
     if not one_class(clean, indptr, indices, data, support):
         return False, False, policy, way
-    mass = clean.sum(axis=1)
-    inside = mass > 0.0
-    if inside.all():
+    if missing == 0:
         actions = np.full(S, -1)
     else:
         actions, _ = fastest(indptr, indices, data, A, inside, way)
     connected = True
     for s in range(S):
-        if inside[s]:
-            policy[s] = clean[s] / mass[s]
-        elif actions[s] >= 0:
-            policy[s, actions[s]] = 1.0
-        else:
-            policy[s] = 1.0 / A
-            connected = False
+        for a in range(A):
+            if inside[s]:
+                policy[s, a] = clean[s, a] / mass[s]
+            elif actions[s] >= 0:
+                policy[s, a] = 1.0 if a == actions[s] else 0.0
+            else:
+                policy[s, a] = 1.0 / A
+                connected = False
     return True, connected, policy, actions
