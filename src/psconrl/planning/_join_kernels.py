@@ -27,7 +27,7 @@ def joined(
     policy has several recurrent classes, or the safest policy is not found.
     """
     S, A = mu.shape
-    root = np.argmax(mu.sum(axis=1))
+    root = int(np.argmax(mu.sum(axis=1)))
     inside = _class_of(root, A, indptr, indices)
     if not inside.any():
         return False, mu
