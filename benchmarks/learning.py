@@ -1,75 +1,84 @@
-"""The learning table: signed regret and violation of every agent, with 95% bootstrap intervals over seeds.
+"""The learning table: signed regret and violation of every agent in the paper's gridworlds, from stored runs.
 
-python benchmarks/learning.py marsrover-4x4 PSConRL ConRL --seeds 100 --out learning.jsonl
+    psconrl reproduce figure-1 table-1 tractable --out results
+    psconrl run --env marsrover-4x4 --agent TSDE --agent Uniform --horizon 5000 --seeds 100 --out results
+    python benchmarks/learning.py results
+
+Prints the tables of docs/learning.md; --write puts them there.
 """
 
 import argparse
-import json
-import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-import psconrl
-from psconrl import agents
+from psconrl.agents import preset
+from psconrl.analysis.records import Group, group
 from psconrl.analysis.statistics import mean_interval
+from psconrl.experiments.presets import PAPER
+from psconrl.experiments.store import Store
 
-HORIZONS = {"marsrover-4x4": 5_000, "marsrover-8x8": 20_000, "box": 500_000, "toy": 1_500, "queue": 50_000}
+AGENTS = ("PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP", "CMDP-PSRL", "FHA", "TSDE", "Uniform", "Optimal")
 
 
-def one(job: tuple[str, str, int, int]) -> dict[str, Any]:
-    env, name, horizon, seed = job
-    cmdp = psconrl.make(env)
-    optimum = psconrl.solve(cmdp).value
-    settings = agents.preset(name, env) | ({"model": cmdp} if name == "Optimal" else {})
-    agent = agents.find(name)(cmdp.problem("estimated"), **settings)
-    begin = time.perf_counter()
-    run = psconrl.simulate(agent, cmdp, horizon, seed, optimum=optimum)
-    fifth = np.searchsorted(run.grid, 0.8 * horizon)
-    late = (run.cumulative[:, -1] - run.cumulative[:, fifth]) / (run.grid[-1] - run.grid[fifth])
-    return {
-        "regret": run.regret[-1],
-        "violation": run.violation[0, -1],
-        "episodes": len(run.episodes),
-        "infeasible": int((~run.episodes["feasible"]).sum()),
-        "late": late.tolist(),
-        "excess": (late - np.append(optimum, cmdp.thresholds)).tolist(),
-        "seconds": time.perf_counter() - begin,
-    }
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
+
+
+def interval(values: np.ndarray) -> str:
+    found = mean_interval(values)
+    return f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]"
+
+
+def row(runs: Group) -> str:
+    levels = np.concatenate([runs.optimum[:, None], runs.thresholds], axis=1)
+    signed = runs.cumulative - levels[:, :, None] * runs.grid
+    late = int(np.searchsorted(runs.grid, 0.8 * runs.horizon))
+    last = (signed[:, :, -1] - signed[:, :, late]).mean(axis=0) / (runs.horizon - runs.grid[late])
+    plans = np.mean([len(table) for table in runs.episodes])
+    infeasible = np.mean([(~table["feasible"]).sum() for table in runs.episodes])
+    cells = [
+        runs.agent,
+        str(runs.runs),
+        interval(signed[:, 0, -1]),
+        interval(signed[:, 1, -1]),
+        f"{plans:.0f}",
+        f"{infeasible:.1f}",
+        ", ".join(f"{excess:+.4f}" for excess in last),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def tables(folder: Path) -> list[str]:
+    store = Store(folder)
+    groups = list(group(store.records(), store.timings()).values())
+    header = "| agent | seeds | regret | violation | plans | infeasible | last fifth above J*, tau |"
+    lines = []
+    for setting in PAPER:
+        lines += ["", f"## {setting.env}, T = {setting.horizon:,}", "", header, "|" + "---|" * 7]
+        for agent in AGENTS:
+            wanted = (setting.env, agent, setting.horizon, "estimated", preset(agent, setting.env))
+            found = [
+                runs
+                for runs in groups
+                if (runs.env, runs.agent, runs.horizon, runs.costs, dict(runs.settings)) == wanted
+                and not runs.env_options[0]
+            ]
+            lines += [row(max(found, key=lambda runs: runs.runs))] if found else []
+    return lines
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("env")
-    parser.add_argument("agents", nargs="+")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--horizon", type=int)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of this page")
     args = parser.parse_args()
-    horizon = args.horizon or HORIZONS[args.env]
-    print(f"{args.env}, T = {horizon}, {args.seeds} seeds, estimated costs")
-    with ProcessPoolExecutor(args.workers, mp_context=get_context("forkserver")) as pool:
-        for name in args.agents:
-            rows = list(pool.map(one, [(args.env, name, horizon, seed) for seed in range(args.seeds)]))
-            table = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-            regret, violation = mean_interval(table["regret"]), mean_interval(table["violation"])
-            print(
-                f"{name:10} regret {regret}  violation {violation}  "
-                f"episodes {table['episodes'].mean():.0f}  infeasible {table['infeasible'].mean():.1f}  "
-                f"last fifth above optimum/threshold {np.round(table['excess'].mean(axis=0), 4)}  "
-                f"{table['seconds'].mean():.1f} s",
-                flush=True,
-            )
-            if args.out:
-                record = {"env": args.env, "agent": name, "horizon": horizon, "seeds": args.seeds}
-                record |= {"regret": regret.as_json(), "violation": violation.as_json()}
-                record |= {key: table[key].mean(axis=0).tolist() for key in ("episodes", "infeasible", "excess")}
-                with args.out.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+    lines = tables(args.folder)
+    print("\n".join(lines))
+    if args.write:
+        page = args.write.read_text(encoding="utf-8")
+        before, after = page.split("\n## ", 1)[0], page[page.index("\n## What explains") :]
+        args.write.write_text(before.rstrip() + "\n" + "\n".join(lines) + "\n" + after, encoding="utf-8")
 
 
 if __name__ == "__main__":
