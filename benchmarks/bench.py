@@ -20,7 +20,6 @@ from typing import Any
 
 import authors_way
 import numpy as np
-from growth import growth_table
 from scipy.optimize import linprog
 
 import psconrl
@@ -198,11 +197,11 @@ def draws() -> list[str]:
     ]
 
 
-def optimistic() -> list[str]:
-    """The benchmark of optimistic planning, as it prints itself."""
-    script = Path(__file__).with_name("optimistic.py")
-    done = subprocess.run([sys.executable, script, "--sets", "8"], capture_output=True, text=True, check=True)
-    return ["## Optimistic planning", "", "```text", *done.stdout.strip().splitlines(), "```", ""]
+def printed(title: str, script: str, *arguments: str) -> list[str]:
+    """What another benchmark prints."""
+    command = [sys.executable, str(Path(__file__).with_name(script)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [f"## {title}", "", "```text", *done.stdout.strip().splitlines(), "```", ""]
 
 
 def whole_runs() -> list[str]:
@@ -385,9 +384,9 @@ def main() -> None:
         lambda: planning(300),
         lambda: certificates(args.samples),
         draws,
-        optimistic,
+        lambda: printed("Optimistic planning", "optimistic.py", "--sets", "8"),
         whole_runs,
-        growth_table,
+        lambda: printed("Cost against S", "growth.py"),
         growth_in_a_m_t,
         starting,
     ]

@@ -77,6 +77,8 @@ def best_policy(
     if not isinstance(uncut, Rows) and np.count_nonzero(uncut) == len(rows.data):
         uncut = rows
     start = start or {}
+    # To the compiler, arrays that must not be written to are of another kind, and everything would compile twice.
+    costs, thresholds = (array if array.flags.writeable else array.copy() for array in (costs, thresholds))
     if method == "compiled" and np.isfinite(thresholds).all():
         best = _compiled(rows, uncut, costs, thresholds, join, start)
         if best is not None:
