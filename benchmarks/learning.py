@@ -49,9 +49,9 @@ def row(runs: Group) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def tables(folder: Path) -> list[str]:
-    store = Store(folder)
-    groups = list(group(store.records(), store.timings()).values())
+def tables(folders: list[Path]) -> list[str]:
+    stores = [Store(folder) for folder in folders]
+    groups = [runs for store in stores for runs in group(store.records(), store.timings()).values()]
     header = "| agent | seeds | regret | violation | plans | infeasible | last fifth above J*, tau |"
     lines = []
     for setting in PAPER:
@@ -70,10 +70,10 @@ def tables(folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--write", type=Path, metavar="FILE", help="replace the tables of this page")
     args = parser.parse_args()
-    lines = tables(args.folder)
+    lines = tables(args.folders)
     print("\n".join(lines))
     if args.write:
         page = args.write.read_text(encoding="utf-8")
