@@ -143,8 +143,8 @@ def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
 
 def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
     # The toy's margin is 0.0012: most of its samples are infeasible by chance for tens of thousands of steps, and
-    # shorter runs would show nothing of how they cease. Garnets of the default size have far larger margins than asked for (0.14
-    # in the median) and no infeasible sample at all; with 5 states and 2 actions most have the margin 0.05.
+    # shorter runs would show nothing of how they cease. Garnets of the default size have far larger margins than
+    # asked for (0.14 in the median) and no infeasible sample at all; with 5 states and 2 actions most have 0.05.
     horizon, runs = 100_000, 5 if quick else 50
     garnet: dict[str, Any] = {"env_options": {"S": 5, "A": 2, "margin": 0.05}, "seed_option": "seed"}
     return [
