@@ -100,3 +100,24 @@ def test_a_sparse_prior() -> None:
     given, dense = Prior.of(weights, problem), Prior.of(weights.toarray().reshape(cmdp.S, cmdp.A, cmdp.S), problem)
     for one, other in zip(vars(given).values(), vars(dense).values(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_two_recurrent_classes_are_joined() -> None:
+    """Two rings, a cheap one over the limit and a dear one below it: the optimum needs both, and stays in both."""
+    S, A, half = 240, 2, 120
+    p = np.zeros((S, A, S))
+    for s in range(S):
+        ring = s // half * half
+        p[s, 0, ring + (s - ring + 1) % half] = 1.0
+        p[s, 1, (s + half) % S] = 1.0
+    costs = np.zeros((2, S, A))
+    costs[0, half:], costs[1, :half] = 1.0, 1.0
+    costs[:, :, 1] = 1.0
+    best = best_policy(Rows.from_dense(p), costs, np.array([0.5]), join=0.01)
+    assert (best.method, best.classes) == ("compiled", 2)
+    assert best.value == pytest.approx(0.5, abs=1e-8)
+    assert best.policy is not None
+    averages = evaluate(CMDP(p, costs, [0.5]), best.policy).average_costs
+    assert np.ptp(averages, axis=1).max() < 1e-9  # one class: the same from every start
+    assert averages[0, 0] <= 0.5 + 0.02
+    assert averages[1, 0] <= 0.5 + 0.02

@@ -6,7 +6,7 @@ from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning._chain_kernels import invert, law
 from psconrl.planning._kernels import stationary
-from psconrl.planning._plan_kernels import price
+from psconrl.planning._plan_kernels import EXACT, law_many, price, price_many
 
 
 @njit
@@ -20,23 +20,37 @@ def joined(
     threshold: float,
     policy: Ints,
     r: int,
+    h: Floats | None,
 ) -> tuple[bool, Floats]:
     """The occupancy mu (S, A) mixed, with weight `join`, with one that visits all states and keeps the limit.
 
-    costs (2, S * A); the safest policy is looked for from `policy`. False if this needs more care: where the uniform
-    policy has several recurrent classes, or the safest policy is not found.
+    costs (2, S * A); the safest policy is looked for from `policy`, and from a bias h as in `plan`. False if this
+    needs more care: where the uniform policy has several recurrent classes, or the safest policy is not found.
     """
     S, A = mu.shape
     root = int(np.argmax(mu.sum(axis=1)))
     inside = _class_of(root, A, indptr, indices)
     if not inside.any():
         return False, mu
-    everywhere = _uniform_law(inside, A, indptr, indices, data)
-    inverse = invert(policy, r, A, indptr, indices, data)
-    found, inverse, r, _, _ = price(policy, inverse, r, A, indptr, indices, data, costs[1])
-    if not found:
-        return False, mu
-    safest = law(inverse, policy, r, A, indptr, indices, data)
+    if h is None:
+        everywhere = _uniform_law(inside, A, indptr, indices, data)
+        inverse = invert(policy, r, A, indptr, indices, data)
+        found, inverse, r, _, _ = price(policy, inverse, r, A, indptr, indices, data, costs[1])
+        if not found:
+            return False, mu
+        safest = law(inverse, policy, r, A, indptr, indices, data)
+    else:
+        everywhere, safest = np.zeros(S), np.zeros(S)
+        # The rows of a state's actions lie side by side: one row with A times the mass is the uniform policy's.
+        found, _ = law_many(np.zeros(S, dtype=np.int64), everywhere, root, 1, indptr[::A].copy(), indices, data / A, h)
+        if not found:
+            return False, mu
+        found, r, _, _ = price_many(policy, h, r, A, indptr, indices, data, costs[1], EXACT)
+        if not found:
+            return False, mu
+        found, r = law_many(policy, safest, r, A, indptr, indices, data, costs[1])
+        if not found:
+            return False, mu
     spent, least = 0.0, 0.0
     for s in range(S):
         least += safest[s] * costs[1, s * A + policy[s]]

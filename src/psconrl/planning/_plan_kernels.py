@@ -44,7 +44,7 @@ _HUGE = 1e11
 
 _CLOSE_MANY = 1e-8
 """The same as _CLOSE, for models of many states, whose evaluations are exact to:"""
-_EXACT, _EXACT_LAW = 1e-9, 1e-12
+EXACT, _EXACT_LAW = 1e-9, 1e-12
 _FIRST, _SHARE = 1e-3, 0.1
 """Before that, evaluations are exact to this share of the improvement found last, and at first to 1e-3."""
 
@@ -429,7 +429,7 @@ def plan(
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
         if feasible:
-            accuracy = min(max(0.1 * (value - bound), _EXACT), accuracy)
+            accuracy = min(max(0.1 * (value - bound), EXACT), accuracy)
         if feasible and value - bound <= close:
             return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
         if h is None:
@@ -444,8 +444,8 @@ def plan(
             known = known or _equal(policies[j], policies[n])
         if not known:
             n += 1
-        elif h is not None and accuracy > _EXACT:
-            accuracy = max(0.01 * accuracy, _EXACT)
+        elif h is not None and accuracy > EXACT:
+            accuracy = max(0.01 * accuracy, EXACT)
         elif not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:

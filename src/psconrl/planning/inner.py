@@ -28,7 +28,7 @@ from psconrl.planning.rows import Rows
 Method = Literal["compiled", "highs"]
 Start = Mapping[str, NDArray[Any]]
 
-INVERTED_UP_TO = 200
+INVERTED_UP_TO = 130
 """Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors."""
 
 _DENSE = 300
@@ -97,7 +97,7 @@ def _compiled(
         policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
     else:
         policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
-    h = None if S <= INVERTED_UP_TO else start["bias"].copy() if "bias" in start else np.zeros(S)
+    h = _bias(S, start)
     status, mu, value, gap, multipliers, policies, r, _ = kernels.plan(
         rows.indptr,
         rows.indices,
@@ -118,6 +118,13 @@ def _compiled(
     if h is not None:
         following["bias"] = h
     return _feasible(execution, value, multipliers, gap, "compiled", following)
+
+
+def _bias(S: int, start: Start) -> Floats | None:
+    """What the compiled planner starts from in models of many states; None for those evaluated by inverses."""
+    if S <= INVERTED_UP_TO:
+        return None
+    return start["bias"].copy() if "bias" in start else np.zeros(S)
 
 
 def _by_highs(
@@ -186,10 +193,11 @@ def _execution(
         from psconrl.planning._join_kernels import joined
 
         start, r = near
-        sound, flow = joined(mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r)
+        sound, flow = joined(mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, _bias(rows.S, {}))
         if sound:
-            _, connected, policy, way = execute(flow, *model, way, SUPPORT)
-            return Execution(policy, mu, 2, connected), way
+            single, connected, policy, way = execute(flow, *model, way, SUPPORT)
+            if single:  # not so if what joins the classes is below the support's cut
+                return Execution(policy, mu, 2, connected), way
     matrix = cut(rows.matrix())
     whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
 
