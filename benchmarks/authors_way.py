@@ -24,12 +24,13 @@ def plan(p: Floats, costs: Floats, thresholds: Floats) -> tuple[float, Floats]:
     for c, tau in zip(costs[1:], thresholds, strict=True):
         problem += pulp.lpSum(c[s, a] * mu[s][a] for s, a in pairs) <= tau
     problem.solve(pulp.PULP_CBC_CMD(msg=False))
-    mass = np.array([[variable.value() or 0.0 for variable in row] for row in mu])
+    mass = np.array([[max(variable.value() or 0.0, 0.0) for variable in row] for row in mu])
     policy = np.zeros((S, A))
     policy[:, 0] = 1.0
     used = mass.sum(axis=1) > 0
     policy[used] = mass[used] / mass[used].sum(axis=1, keepdims=True)
-    return float(pulp.value(problem.objective)), policy
+    value = pulp.value(problem.objective)
+    return np.nan if value is None else float(value), policy  # CBC fails on some of these programs
 
 
 def learn(cmdp: psconrl.CMDP, horizon: int, seed: int, prior: float = 0.01) -> tuple[float, int]:
