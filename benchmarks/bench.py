@@ -26,7 +26,6 @@ import psconrl
 from psconrl import agents
 from psconrl.agents import posterior, shared
 from psconrl.planning import inner
-from psconrl.planning.highs import run as run_highs
 from psconrl.planning.inner import best_policy
 from psconrl.planning.program import dense_program
 from psconrl.planning.rows import Rows
@@ -90,9 +89,8 @@ def planning(count: int) -> list[str]:
     lines, rows_out = ["## Planning in posterior samples", ""], []
     for name, (cmdp, horizon) in MODELS.items():
         samples = samples_along(cmdp, horizon, 0, count)
-        times: dict[str, list[float]] = {"compiled": [], "highs": [], "bare": []}
+        times: dict[str, list[float]] = {"compiled": [], "highs": []}
         starts: dict[str, Any] = {"compiled": None, "highs": None}
-        basis = None
         for rows, costs, thresholds in samples:
             for method in ("compiled", "highs"):
                 spent, answer = timed(
@@ -102,10 +100,6 @@ def planning(count: int) -> list[str]:
                 )
                 times[method].append(spent)
                 starts[method] = answer.start
-            program = dense_program(rows.dense().reshape(-1, rows.S), costs, thresholds).value
-            spent, vertex = timed(lambda p=program, b=basis: run_highs(p, b))
-            times["bare"].append(spent)
-            basis = vertex.basis
         few = samples[:: max(1, len(samples) // 12)]
         cold = median([lambda s=s: by_linprog(*s) for s in few])
         wall = []
@@ -113,7 +107,7 @@ def planning(count: int) -> list[str]:
             start = time.perf_counter()  # CBC is another process
             authors_way.plan(rows.dense(), costs, thresholds)
             wall.append(1e3 * (time.perf_counter() - start))
-        ours, highs, bare = (float(np.median(times[key])) for key in ("compiled", "highs", "bare"))
+        ours, highs = (float(np.median(times[key])) for key in ("compiled", "highs"))
         theirs = float(np.median(wall))
         rows_out.append(
             [
@@ -121,17 +115,15 @@ def planning(count: int) -> list[str]:
                 str(cmdp.S),
                 f"{ours:.3f}",
                 f"{highs:.2f} ({highs / ours:.0f}x)",
-                f"{bare:.2f} ({bare / ours:.1f}x)",
                 f"{cold:.1f} ({cold / ours:.0f}x)",
                 f"{theirs:.0f} ({theirs / ours:.0f}x)",
             ]
         )
-    header = ["samples of", "S", "compiled", "HiGHS, warm", "its program alone", "linprog, cold", "PuLP + CBC"]
+    header = ["samples of", "S", "compiled", "HiGHS, warm", "linprog, cold", "PuLP + CBC"]
     lines += table(header, rows_out)
     lines += [
-        "Compiled and HiGHS go from the sampled model to an executable policy; 'its program alone' is HiGHS with a",
-        "warm basis on a program that is ready, without building it or making a policy of it. PuLP + CBC is",
-        "wall-clock time, as CBC is a process of its own.",
+        "Compiled and HiGHS go from the sampled model to an executable policy. PuLP + CBC is wall-clock time, as CBC",
+        "is a process of its own.",
         "",
     ]
     return lines
