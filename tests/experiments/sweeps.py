@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -26,7 +27,14 @@ def arguments(out: Path, seeds: int = 8, horizon: int = 400, workers: int = 2) -
 
 
 def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts
+    )
+
+
+def _hear_interrupts() -> None:
+    # Commands that a shell runs in the background ignore SIGINT, and hand that on to their children.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -183,7 +183,7 @@ def test_two_processes_in_one_folder(tmp_path: Path, undisturbed: tuple[bytes, b
 
 def test_interrupted(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(*arguments(out, seeds=300, horizon=30_000))
+    process = start(*arguments(out, horizon=30_000))
     wait_until(lambda: len(parts(out)) > 1)
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
