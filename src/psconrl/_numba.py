@@ -13,7 +13,16 @@ Result = TypeVar("Result")
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
     """Compile a kernel; the plain twin stays reachable as `kernel.py_func`."""
-    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+    return _compiled(function, fastmath=False)
+
+
+def njit_sums(function: Callable[Args, Result]) -> Callable[Args, Result]:
+    """The same, for kernels whose sums may be taken in any order: several terms at once."""
+    return _compiled(function, fastmath={"reassoc", "contract"})
+
+
+def _compiled(function: Callable[Args, Result], fastmath: Any) -> Callable[Args, Result]:
+    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)(function)
     _depend_on_all_kernels(dispatcher)
     return cast(Callable[Args, Result], dispatcher)
 

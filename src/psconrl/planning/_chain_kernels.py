@@ -12,11 +12,17 @@ stationary law. Another action in one state changes one row of M, so the inverse
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_sums
 from psconrl.planning._kernels import stationary
 
 NARROW = 1e-13
 """A rank-one update that shrinks the determinant below this share has no correct digits: invert anew."""
+
+HUGE = 1e11
+"""Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
+
+_RESIDUAL = 1e-13
+"""Errors in the equations of the bias that are not worth a correction."""
 
 _NOTHING = 1e-16
 """Updates of the inverse by less than this are left out."""
@@ -26,74 +32,80 @@ _LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
 
 
 @njit
-def fill_row(M: Floats, s: int, pair: int, r: int, indptr: Ints, indices: Ints, data: Floats) -> None:
-    """Write row s of M for the pair chosen there."""
-    for x in range(M.shape[1]):
-        M[s, x] = 0.0
-    out = 0.0
-    for entry in range(indptr[pair], indptr[pair + 1]):
-        x = indices[entry]
-        if x != s:
-            # The way out is summed: 1 - p(s | s) would lose digits where a state is hardly ever left.
-            out += data[entry]
-            M[s, x] = -data[entry]
-    M[s, s] = out
-    M[s, r] = 1.0
+def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> tuple[int, Floats]:
+    """The inverse of M, built from that of a chain in which all states lead to r; -1 before it if this succeeded.
 
-
-@njit
-def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> Floats:
-    """The inverse of M; not finite if it has none."""
+    Else before it: a state that completed a closed class without r.
+    """
     S = len(policy)
-    M = np.empty((S, S))
+    inverse = np.zeros((S, S))
+    nowhere = np.empty(S, dtype=np.int64)
     for s in range(S):
-        fill_row(M, s, s * A + policy[s], r, indptr, indices, data)
-    try:
-        return np.ascontiguousarray(np.linalg.inv(M))
-    except Exception:
-        return np.full((S, S), np.nan)
+        inverse[s, s] = 1.0
+        inverse[s, r] = 1.0 if s == r else -1.0
+        nowhere[s] = -1
+    return turn(inverse, nowhere, policy, r, A, indptr, indices, data), inverse
 
 
 @njit
-def change(
-    inverse: Floats, policy: Ints, s: int, a: int, r: int, A: int, indptr: Ints, indices: Ints, data: Floats
+def turn(
+    inverse: Floats, policy: Ints, wanted: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats
+) -> int:
+    """Make a policy another one, and its inverse that of the other; -1 if this succeeded.
+
+    Else a state in which the new action cost the inverse its digits. Action -1 leads to r.
+    """
+    v = np.empty(len(policy))
+    lost = -1
+    for s in range(len(policy)):
+        if lost < 0 and policy[s] != wanted[s]:
+            if not _change(inverse, v, s, policy[s], wanted[s], r, A, indptr, indices, data):
+                lost = s
+        policy[s] = wanted[s]
+    return lost
+
+
+@njit
+def _change(
+    inverse: Floats, v: Floats, s: int, old: int, new: int, r: int, A: int, indptr: Ints, indices: Ints, data: Floats
 ) -> bool:
-    """Let the policy take action a in state s and update the inverse; False if that lost its digits."""
-    S = len(policy)
-    v = np.zeros(S)
+    """Update the inverse for another action in state s; v (S,) is overwritten. False if that lost its digits."""
+    S = len(v)
+    for j in range(S):
+        v[j] = 0.0
+    # The way out is summed: 1 - p(s | s) would lose digits where a state is hardly ever left.
     size, out = 0.0, 0.0
-    for new in range(2):
-        pair = s * A + (a if new else policy[s])
-        sign = -1.0 if new else 1.0
+    if old < 0:
+        size, out = 1.0, -1.0
+    for turned in range(old < 0, 2):
+        pair = s * A + (new if turned else old)
         for entry in range(indptr[pair], indptr[pair + 1]):
             x = indices[entry]
             if x != s:
-                p = sign * data[entry]
+                p = -data[entry] if turned else data[entry]
                 size += data[entry]
                 out -= p
                 if x != r:  # column r holds ones and does not change
-                    row = inverse[x]
                     for j in range(S):
-                        v[j] += p * row[j]
+                        v[j] += p * inverse[x, j]
     if s != r:
-        row = inverse[s]
         for j in range(S):
-            v[j] += out * row[j]
+            v[j] += out * inverse[s, j]
     share = 1.0 + v[s]
-    policy[s] = a
     if not abs(share) > NARROW * (1.0 + size):
         return False
-    largest = 0.0
+    largest, most = 0.0, 0.0
     for j in range(S):
-        largest = max(largest, abs(v[j]))
+        largest, most = max(largest, abs(v[j])), max(most, abs(inverse[j, s]))
+    if not largest * most < HUGE * abs(share):
+        return False
     least = _NOTHING * abs(share) / largest if largest > 0.0 else np.inf
     for i in range(S):
         # Most states hardly ever lead to s, and rounding is corrected anyway.
         if abs(inverse[i, s]) > least:
             f = inverse[i, s] / share
-            row = inverse[i]
             for j in range(S):
-                row[j] -= f * v[j]
+                inverse[i, j] -= f * v[j]
     return True
 
 
@@ -101,8 +113,11 @@ def change(
 def law(inverse: Floats, policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> Floats:
     """The stationary law: row r of the inverse, corrected once, without rounding below zero."""
     S = len(policy)
-    mu = inverse[r].copy()
-    residual = np.zeros(S)
+    mu, residual = np.empty(S), np.zeros(S)
+    total = 0.0
+    for s in range(S):
+        mu[s] = inverse[r, s]
+        total += mu[s]
     for s in range(S):
         pair = s * A + policy[s]
         for entry in range(indptr[pair], indptr[pair + 1]):
@@ -111,37 +126,58 @@ def law(inverse: Floats, policy: Ints, r: int, A: int, indptr: Ints, indices: In
                 flow = mu[s] * data[entry]
                 residual[s] -= flow
                 residual[x] += flow
-    residual[r] = 1.0 - mu.sum()
-    mu += residual @ inverse
+    residual[r] = 1.0 - total
+    for s in range(S):
+        left = residual[s]
+        if left != 0.0:
+            for j in range(S):
+                mu[j] += left * inverse[s, j]
     total = 0.0
     for s in range(S):
         mu[s] = max(mu[s], 0.0)
         total += mu[s]
-    return mu / total
+    for s in range(S):
+        mu[s] /= total
+    return mu
 
 
 @njit
 def bias(
     inverse: Floats, policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> tuple[float, Floats]:
-    """Gain and bias of the policy for the costs c (S * A), corrected once."""
+    """Gain and bias of the policy for the costs c (S * A), corrected once if need be."""
     S = len(policy)
-    rhs = np.empty(S)
+    rhs, h = np.empty(S), np.zeros(S)
     for s in range(S):
         rhs[s] = c[s * A + policy[s]]
-    h = inverse @ rhs
-    g = h[r]
-    h[r] = 0.0
+    g = _add_solution(inverse, rhs, r, h)
+    largest = 0.0
     for s in range(S):
         pair = s * A + policy[s]
         left = c[pair] - g
         for entry in range(indptr[pair], indptr[pair + 1]):
             left += data[entry] * (h[indices[entry]] - h[s])
         rhs[s] = left
-    correction = inverse @ rhs
-    g += correction[r]
-    correction[r] = 0.0
-    return g, h + correction
+        largest = max(largest, abs(left))
+    if largest > _RESIDUAL:
+        g += _add_solution(inverse, rhs, r, h)
+    return g, h
+
+
+@njit_sums
+def _add_solution(inverse: Floats, rhs: Floats, r: int, h: Floats) -> float:
+    """Add the bias for a right-hand side to h; its gain."""
+    S = len(rhs)
+    g = 0.0
+    for s in range(S):
+        total = 0.0
+        for j in range(S):
+            total += inverse[s, j] * rhs[j]
+        if s == r:
+            g = total
+        else:
+            h[s] += total
+    return g
 
 
 @njit

@@ -4,9 +4,9 @@ import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
-from psconrl.planning._chain_kernels import invert, law
+from psconrl.planning._chain_kernels import law
 from psconrl.planning._kernels import stationary
-from psconrl.planning._plan_kernels import EXACT, law_many, price, price_many
+from psconrl.planning._plan_kernels import EXACT, law_many, price, price_many, start_anew
 
 
 @njit
@@ -34,7 +34,9 @@ def joined(
         return False, mu
     if h is None:
         everywhere = _uniform_law(inside, A, indptr, indices, data)
-        inverse = invert(policy, r, A, indptr, indices, data)
+        found, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[1])
+        if not found:
+            return False, mu
         found, inverse, r, _, _ = price(policy, inverse, r, A, indptr, indices, data, costs[1])
         if not found:
             return False, mu

@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
-from psconrl.planning._chain_kernels import bias, change, invert, law, reroute
+from psconrl.planning._chain_kernels import HUGE, bias, invert, law, reroute, turn
 from psconrl.planning._rows_kernels import one_class
 from psconrl.planning._sparse_kernels import RARE, factorise, likely_state, refine
 from psconrl.planning._way_kernels import fastest
@@ -39,8 +39,6 @@ _STRETCH = 16.0
 """How far from the guess multipliers are tried before the extremes."""
 _SWEEPS, _SWEEPS_MANY = 2, 4
 """How often improvements are passed on before the next evaluation."""
-_HUGE = 1e11
-"""Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
 
 _CLOSE_MANY = 1e-8
 """The same as _CLOSE, for models of many states, whose evaluations are exact to:"""
@@ -140,16 +138,6 @@ def _subtract(T: Floats, row: int, times: float, other: int) -> None:
 
 
 @njit
-def sound(inverse: Floats) -> bool:
-    """Whether an inverse has numbers in it that mean something."""
-    for row in inverse:
-        for number in row:
-            if not abs(number) < _HUGE:
-                return False
-    return True
-
-
-@njit
 def _span(h: Floats) -> float:
     least = largest = h[0]
     for number in h:
@@ -221,7 +209,7 @@ def price(
     for evaluations in range(1, _ROUNDS):
         g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
         span = _span(h)
-        if not (span < _HUGE and abs(g) < _HUGE):  # nan included
+        if not (span < HUGE and abs(g) < HUGE):  # nan included
             return False, inverse, r, -np.inf, evaluations
         tie = max(_TIE, 1e-15 * span)
         lower, own, _ = improve(policy, wanted, g, h, A, indptr, indices, data, c, tie, order, _SWEEPS)
@@ -233,28 +221,18 @@ def price(
             # Updates have worn the inverse out.
             if fresh or not np.isfinite(own):
                 return False, inverse, r, -np.inf, evaluations
-            inverse = invert(policy, r, A, indptr, indices, data)
+            lost, inverse = invert(policy, r, A, indptr, indices, data)
             fresh = True
-            continue
+            if lost < 0:
+                continue
+            return False, inverse, r, -np.inf, evaluations
         if changes == 0:
             return True, inverse, r, g + lower, evaluations
-        fine = bool(4 * changes <= 3 * S)
-        for s in range(S):
-            if wanted[s] != policy[s]:
-                if fine:
-                    fine = change(inverse, policy, s, wanted[s], r, A, indptr, indices, data)
-                policy[s] = wanted[s]
-        fresh = False
-        if not fine:
-            inverse = invert(policy, r, A, indptr, indices, data)
-            fresh = True
-            if not sound(inverse):
-                r, led = reroute(policy, A, indptr, indices, data, c)
-                if not led:
-                    return False, inverse, r, -np.inf, evaluations
-                inverse = invert(policy, r, A, indptr, indices, data)
-                if not sound(inverse):
-                    return False, inverse, r, -np.inf, evaluations
+        fresh = turn(inverse, policy, wanted, r, A, indptr, indices, data) >= 0
+        if fresh:
+            fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, c)
+            if not fine:
+                return False, inverse, r, -np.inf, evaluations
     return False, inverse, r, -np.inf, _ROUNDS
 
 
@@ -373,13 +351,16 @@ def plan(
     occupied = np.zeros(S)
     close = _CLOSE
     if h is None:
-        inverse = invert(policy, r, A, indptr, indices, data)
+        fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
+        if not fine:
+            return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     else:
         close = _CLOSE_MANY
     n = 0
     for k in range(start.shape[0]):
         if h is None:
-            fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
+            if k > 0:
+                fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
             if fine:
                 occupied = law(inverse, policy, r, A, indptr, indices, data)
         else:
@@ -467,19 +448,27 @@ def follow(
     c: Floats,
 ) -> tuple[bool, Floats, int]:
     """Turn a policy, in place, and its inverse into those of another one, rerouted if it has several classes."""
-    fine = True
-    for s in range(len(policy)):
-        if fine and policy[s] != wanted[s]:
-            fine = change(inverse, policy, s, wanted[s], r, A, indptr, indices, data)
-        policy[s] = wanted[s]
-    if not fine:
-        inverse = invert(policy, r, A, indptr, indices, data)
-    if not sound(inverse):
-        r, led = reroute(policy, A, indptr, indices, data, c)
-        if not led:
-            return False, inverse, r
-        inverse = invert(policy, r, A, indptr, indices, data)
-    return sound(inverse), inverse, r
+    if turn(inverse, policy, wanted, r, A, indptr, indices, data) < 0:
+        return True, inverse, r
+    return start_anew(policy, r, A, indptr, indices, data, c)
+
+
+@njit
+def start_anew(
+    policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> tuple[bool, Floats, int]:
+    """The inverse of a policy, which is rerouted if it has several classes; whether this succeeded, inverse, r."""
+    lost, inverse = invert(policy, r, A, indptr, indices, data)
+    for rerouted in range(2):
+        if lost >= 0 and rerouted:
+            r, led = reroute(policy, A, indptr, indices, data, c)
+            if not led:
+                break
+            lost, inverse = invert(policy, r, A, indptr, indices, data)
+        if lost >= 0:  # r was not in the class: take a state that is
+            r = lost
+            lost, inverse = invert(policy, r, A, indptr, indices, data)
+    return lost < 0, inverse, r
 
 
 @njit
