@@ -50,11 +50,15 @@ def test_updates_follow_the_inverse() -> None:
     rows = Rows.from_dense(rng.dirichlet(np.ones(S), (S, A)))
     c = rng.random(S * A)
     policy = np.zeros(S, dtype=np.int64)
-    inverse = chains.invert(policy, 4, A, *rows[:3])
+    lost, inverse = chains.invert(policy, 4, A, *rows[:3], 1e11)
+    assert lost < 0
+    h = np.empty(S)
     for _ in range(50):
         s, a = int(rng.integers(S)), int(rng.integers(A))
-        assert chains.change(inverse, policy, s, a, 4, A, *rows[:3])
-        g, h = chains.bias(inverse, policy, 4, A, *rows[:3], c)
+        wanted = policy.copy()
+        wanted[s] = a
+        assert chains.turn(inverse, policy, wanted, 4, A, *rows[:3], 1e11) < 0
+        g = chains.bias(inverse, policy, h, 4, A, *rows[:3], c)
         own = c.reshape(S, A)[np.arange(S), policy]
         np.testing.assert_allclose(g + h, own + chain(rows, policy) @ h, rtol=0, atol=1e-12)
         law = chains.law(inverse, policy, 4, A, *rows[:3])

@@ -21,6 +21,9 @@ NARROW = 1e-13
 HUGE = 1e11
 """Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
 
+LARGE = 1e7
+"""Numbers above this in an inverse may come from a bad reference state; then another one is tried."""
+
 _RESIDUAL = 1e-13
 """Errors in the equations of the bias that are not worth a correction."""
 
@@ -32,10 +35,10 @@ _LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
 
 
 @njit
-def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> tuple[int, Floats]:
+def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, limit: float) -> tuple[int, Floats]:
     """The inverse of M, built from that of a chain in which all states lead to r; -1 before it if this succeeded.
 
-    Else before it: a state that completed a closed class without r.
+    Else before it: a state that completed a closed class without r. limit: of the numbers in it.
     """
     S = len(policy)
     inverse = np.zeros((S, S))
@@ -44,12 +47,20 @@ def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floa
         inverse[s, s] = 1.0
         inverse[s, r] = 1.0 if s == r else -1.0
         nowhere[s] = -1
-    return turn(inverse, nowhere, policy, r, A, indptr, indices, data), inverse
+    return turn(inverse, nowhere, policy, r, A, indptr, indices, data, limit), inverse
 
 
 @njit
 def turn(
-    inverse: Floats, policy: Ints, wanted: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats
+    inverse: Floats,
+    policy: Ints,
+    wanted: Ints,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    limit: float,
 ) -> int:
     """Make a policy another one, and its inverse that of the other; -1 if this succeeded.
 
@@ -58,16 +69,26 @@ def turn(
     v = np.empty(len(policy))
     lost = -1
     for s in range(len(policy)):
-        if lost < 0 and policy[s] != wanted[s]:
-            if not _change(inverse, v, s, policy[s], wanted[s], r, A, indptr, indices, data):
+        if policy[s] != wanted[s]:
+            old, policy[s] = policy[s], wanted[s]
+            if lost < 0 and not _change(inverse, v, s, old, wanted[s], r, A, indptr, indices, data, limit):
                 lost = s
-        policy[s] = wanted[s]
     return lost
 
 
 @njit
 def _change(
-    inverse: Floats, v: Floats, s: int, old: int, new: int, r: int, A: int, indptr: Ints, indices: Ints, data: Floats
+    inverse: Floats,
+    v: Floats,
+    s: int,
+    old: int,
+    new: int,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    limit: float,
 ) -> bool:
     """Update the inverse for another action in state s; v (S,) is overwritten. False if that lost its digits."""
     S = len(v)
@@ -97,7 +118,7 @@ def _change(
     largest, most = 0.0, 0.0
     for j in range(S):
         largest, most = max(largest, abs(v[j])), max(most, abs(inverse[j, s]))
-    if not largest * most < HUGE * abs(share):
+    if not largest * most < limit * abs(share):
         return False
     least = _NOTHING * abs(share) / largest if largest > 0.0 else np.inf
     for i in range(S):
@@ -143,12 +164,13 @@ def law(inverse: Floats, policy: Ints, r: int, A: int, indptr: Ints, indices: In
 
 @njit
 def bias(
-    inverse: Floats, policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
-) -> tuple[float, Floats]:
-    """Gain and bias of the policy for the costs c (S * A), corrected once if need be."""
+    inverse: Floats, policy: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> float:
+    """The gain of the policy for the costs c (S * A), and its bias to h; corrected once if need be."""
     S = len(policy)
-    rhs, h = np.empty(S), np.zeros(S)
+    rhs = np.empty(S)
     for s in range(S):
+        h[s] = 0.0
         rhs[s] = c[s * A + policy[s]]
     g = _add_solution(inverse, rhs, r, h)
     largest = 0.0
@@ -161,7 +183,7 @@ def bias(
         largest = max(largest, abs(left))
     if largest > _RESIDUAL:
         g += _add_solution(inverse, rhs, r, h)
-    return g, h
+    return g
 
 
 @njit_sums

@@ -20,7 +20,8 @@ def joined(
     threshold: float,
     policy: Ints,
     r: int,
-    h: Floats | None,
+    h: Floats,
+    many: bool | None,
 ) -> tuple[bool, Floats]:
     """The occupancy mu (S, A) mixed, with weight `join`, with one that visits all states and keeps the limit.
 
@@ -32,12 +33,12 @@ def joined(
     inside = _class_of(root, A, indptr, indices)
     if not inside.any():
         return False, mu
-    if h is None:
+    if many is None:
         everywhere = _uniform_law(inside, A, indptr, indices, data)
         found, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[1])
         if not found:
             return False, mu
-        found, inverse, r, _, _ = price(policy, inverse, r, A, indptr, indices, data, costs[1])
+        found, inverse, r, _, _, _ = price(policy, inverse, h, np.empty(S * A), r, A, indptr, indices, data, costs[1])
         if not found:
             return False, mu
         safest = law(inverse, policy, r, A, indptr, indices, data)

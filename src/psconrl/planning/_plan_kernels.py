@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
-from psconrl.planning._chain_kernels import HUGE, bias, invert, law, reroute, turn
+from psconrl.planning._chain_kernels import HUGE, LARGE, bias, invert, law, reroute, turn
 from psconrl.planning._rows_kernels import one_class
 from psconrl.planning._sparse_kernels import RARE, factorise, likely_state, refine
 from psconrl.planning._way_kernels import fastest
@@ -39,6 +39,10 @@ _STRETCH = 16.0
 """How far from the guess multipliers are tried before the extremes."""
 _SWEEPS, _SWEEPS_MANY = 2, 4
 """How often improvements are passed on before the next evaluation."""
+
+_LEAN = 2
+_WALK = 40
+_FLAT = 1e-9
 
 _CLOSE_MANY = 1e-8
 """The same as _CLOSE, for models of many states, whose evaluations are exact to:"""
@@ -151,6 +155,7 @@ def improve(
     wanted: Ints,
     g: float,
     h: Floats,
+    advantages: Floats,
     A: int,
     indptr: Ints,
     indices: Ints,
@@ -179,6 +184,7 @@ def improve(
                 for entry in range(indptr[pair], indptr[pair + 1]):
                     advantage += data[entry] * (h[indices[entry]] - h[s])
                 if sweep == 0:
+                    advantages[pair] = advantage
                     lower = min(lower, advantage)
                     if a == policy[s]:
                         own = max(own, advantage) if improved else max(own, abs(advantage))
@@ -197,22 +203,33 @@ def improve(
 
 @njit
 def price(
-    policy: Ints, inverse: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
-) -> tuple[bool, Floats, int, float, int]:
+    policy: Ints,
+    inverse: Floats,
+    h: Floats,
+    advantages: Floats,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    c: Floats,
+) -> tuple[bool, Floats, int, float, float, int]:
     """Policy iteration for the costs c (S * A), from a policy and its inverse; the policy is changed in place.
 
-    Whether it succeeded, inverse, reference state, a lower bound of the average from any state, evaluations made.
+    The bias is written to h, the advantages of all pairs to `advantages` (S * A).
+
+    Whether it succeeded, inverse, reference state, gain, a lower bound of the average from any state, evaluations made.
     """
     S = len(policy)
     fresh = False
     wanted, order = np.empty(S, dtype=np.int64), np.arange(S)
     for evaluations in range(1, _ROUNDS):
-        g, h = bias(inverse, policy, r, A, indptr, indices, data, c)
+        g = bias(inverse, policy, h, r, A, indptr, indices, data, c)
         span = _span(h)
         if not (span < HUGE and abs(g) < HUGE):  # nan included
-            return False, inverse, r, -np.inf, evaluations
+            return False, inverse, r, np.nan, -np.inf, evaluations
         tie = max(_TIE, 1e-15 * span)
-        lower, own, _ = improve(policy, wanted, g, h, A, indptr, indices, data, c, tie, order, _SWEEPS)
+        lower, own, _ = improve(policy, wanted, g, h, advantages, A, indptr, indices, data, c, tie, order, _SWEEPS)
         changes = 0
         for s in range(S):
             if wanted[s] != policy[s]:
@@ -220,20 +237,20 @@ def price(
         if not own <= tie:
             # Updates have worn the inverse out.
             if fresh or not np.isfinite(own):
-                return False, inverse, r, -np.inf, evaluations
-            lost, inverse = invert(policy, r, A, indptr, indices, data)
+                return False, inverse, r, np.nan, -np.inf, evaluations
+            fine, inverse, r = start_anew(policy, int(np.argmax(inverse[r])), A, indptr, indices, data, c)
+            if not fine:
+                return False, inverse, r, np.nan, -np.inf, evaluations
             fresh = True
-            if lost < 0:
-                continue
-            return False, inverse, r, -np.inf, evaluations
+            continue
         if changes == 0:
-            return True, inverse, r, g + lower, evaluations
-        fresh = turn(inverse, policy, wanted, r, A, indptr, indices, data) >= 0
+            return True, inverse, r, g, g + lower, evaluations
+        fresh = turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0
         if fresh:
             fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, c)
             if not fine:
-                return False, inverse, r, -np.inf, evaluations
-    return False, inverse, r, -np.inf, _ROUNDS
+                return False, inverse, r, np.nan, -np.inf, evaluations
+    return False, inverse, r, np.nan, -np.inf, _ROUNDS
 
 
 @njit
@@ -245,7 +262,7 @@ def price_many(
     The policy and h are changed in place. Whether it succeeded, reference state, lower bound, evaluations made.
     """
     S = len(policy)
-    wanted, costs = np.empty(S, dtype=np.int64), np.empty(S)
+    wanted, costs, advantages = np.empty(S, dtype=np.int64), np.empty(S), np.empty(S * A)
     g, lower, most, left = 0.0, -np.inf, 0.0, np.inf
     enough = max(_FIRST, 0.5 * accuracy)
     rare = RARE
@@ -266,7 +283,7 @@ def price_many(
             h[r] = 0.0
             tie = max(accuracy, 2.0 * left)
             lower, _, most = improve(
-                policy, wanted, g, h, A, indptr, indices, data, c, tie, factor[0][::-1], _SWEEPS_MANY
+                policy, wanted, g, h, advantages, A, indptr, indices, data, c, tie, factor[0][::-1], _SWEEPS_MANY
             )
             if most > 0.0:
                 break
@@ -328,78 +345,65 @@ def plan(
     start: Ints,
     guess: Floats,
     r: int,
-    h: Floats | None,
+    h: Floats,
+    many: bool | None,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
     """The best policy of a model by rows, costs (m + 1, S * A).
 
-    It starts from policies (k, S), a guess of the multipliers (m,) and a reference state. h: for models of many
-    states a guess of the bias (S,), overwritten; None has policies evaluated by inverses.
+    It starts from policies (k, S), a guess of the multipliers (m,), a reference state and a guess of the bias (S,),
+    which is overwritten. many: None has policies evaluated by inverses, for models of up to some hundred states.
 
     Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
     reference state; what it took: rounds and evaluations.
     """
     m, S = len(thresholds), start.shape[1]
     A = costs.shape[1] // S
-    J = np.zeros((_COLUMNS, m + 1))
-    laws = np.zeros((_COLUMNS, S))
-    policies = np.zeros((_COLUMNS, S), dtype=np.int64)
+    J = np.empty((_COLUMNS, m + 1))
+    laws = np.empty((_COLUMNS, S))
+    policies = np.empty((_COLUMNS, S), dtype=np.int64)
     effort = np.zeros(2, dtype=np.int64)
     mu = np.zeros((S, A))
     nothing = np.full(m, np.nan)
 
-    policy = start[0].copy()
+    c, own = np.empty(S * A), np.empty(S * A)
+    _price_tags(c, costs, 1.0, guess)
+    start = start.copy()
+    lean(start, h, r, A, indptr, indices, data, c)
+    policy = start[-1].copy()
     occupied = np.zeros(S)
     close = _CLOSE
-    if h is None:
+    if many is None:
         fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
         if not fine:
             return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     else:
         close = _CLOSE_MANY
     n = 0
-    for k in range(start.shape[0]):
-        if h is None:
-            if k > 0:
-                fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
-            if fine:
-                occupied = law(inverse, policy, r, A, indptr, indices, data)
-        else:
-            policy[:] = start[k]
-            fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
-        if not fine:
-            return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-        add(policy, occupied, A, costs, J, laws, policies, n)
-        effort[1] += 1
-        n += 1
-
-    c = np.empty(S * A)
-    bound = -np.inf
+    bound, value = -np.inf, np.inf
     accuracy = _FIRST
     up, down = 1.0, 1.0
-    while n < _COLUMNS:
-        feasible, weights, multipliers, value = master(J[:n], thresholds)
-        effort[0] += 1
+    feasible, weights, multipliers = False, np.zeros(0), guess
+    while n < _COLUMNS - _WALK - len(start):
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
         trial = True
-        if effort[0] == 1:
-            priced, main = guess, 1.0
-        elif not feasible and up < _STRETCH:
-            up *= 4.0
-            priced, main = up * guess, 1.0
-        elif feasible and multipliers.sum() == 0.0 and down < _STRETCH:
-            down *= 4.0
-            priced, main = guess / down, 1.0
-        else:
-            priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
+        priced, main = guess, 1.0
+        if n > 0:
+            feasible, weights, multipliers, value = master(J[:n], thresholds)
+            if not feasible and up < _STRETCH:
+                up *= 4.0
+                priced = up * guess
+            elif feasible and multipliers.sum() == 0.0 and down < _STRETCH:
+                down *= 4.0
+                priced = guess / down
+            else:
+                priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
+        effort[0] += 1
+        _price_tags(c, costs, main, priced)
         limit = 0.0
-        for pair in range(S * A):
-            c[pair] = main * costs[0, pair]
         for i in range(m):
             limit += priced[i] * thresholds[i]
-            for pair in range(S * A):
-                c[pair] += priced[i] * costs[i + 1, pair]
-        if h is None:
-            fine, inverse, r, lower, evaluations = price(policy, inverse, r, A, indptr, indices, data, c)
+        if many is None:
+            fine, inverse, r, g, lower, evaluations = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
         else:
             fine, r, lower, evaluations = price_many(policy, h, r, A, indptr, indices, data, c, accuracy)
         effort[1] += evaluations
@@ -412,8 +416,25 @@ def plan(
         if feasible:
             accuracy = min(max(0.1 * (value - bound), EXACT), accuracy)
         if feasible and value - bound <= close:
-            return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
-        if h is None:
+            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
+        if many is None and m == 1 and main == 1.0:
+            tau, lam = thresholds[0], priced[0]
+            fine, count, lam, lower = walk(
+                policy, inverse, g, h, own, r, A, indptr, indices, data, costs, tau, lam, J, laws, policies, n
+            )
+            bound = max(bound, lower)
+            if count > 0:
+                feasible, weights, multipliers, value = master(J[n : n + count], thresholds)
+                gap = value - bound
+                if feasible and gap <= close:
+                    multipliers[0] = lam
+                    return finish(J[n:], laws[n:], policies[n:], weights, multipliers, value, gap, effort, count, A)
+                n += count
+            if not fine:
+                fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
+                if not fine:
+                    break
+        if many is None:
             occupied = law(inverse, policy, r, A, indptr, indices, data)
         else:
             fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
@@ -425,14 +446,175 @@ def plan(
             known = known or _equal(policies[j], policies[n])
         if not known:
             n += 1
-        elif h is not None and accuracy > EXACT:
+        elif many is not None and accuracy > EXACT:
             accuracy = max(0.01 * accuracy, EXACT)
         elif not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
-                return finish(J, laws, policies, weights, multipliers, value, value - bound, r, effort, n, A)
+                return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
             break
+        if effort[0] == 1:
+            # The start policies, where they differ, else what was found.
+            found = policy.copy()
+            for k in range(len(start)):
+                for s in range(S):
+                    agree = True
+                    for j in range(len(start)):
+                        agree = agree and start[j, s] == start[k, s]
+                    if agree:
+                        start[k, s] = found[s]
+            for k in range(len(start)):
+                if many is None:
+                    fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
+                    if fine:
+                        occupied = law(inverse, policy, r, A, indptr, indices, data)
+                else:
+                    policy[:] = start[k]
+                    fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
+                effort[1] += 1
+                if fine:
+                    add(policy, occupied, A, costs, J, laws, policies, n)
+                    n += 1
+                elif many is None:
+                    policy[:] = found
+                    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
+                    if not fine:
+                        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+
+
+@njit
+def walk(
+    policy: Ints,
+    inverse: Floats,
+    g: float,
+    h: Floats,
+    own: Floats,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    threshold: float,
+    multiplier: float,
+    J: Floats,
+    laws: Floats,
+    policies: Ints,
+    n: int,
+) -> tuple[bool, int, float, float]:
+    """From a policy that is best for a multiplier, one action after another, to the optimum.
+
+    The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
+    the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where
+    the multiplier is zero. One or two columns are written from n on.
+
+    Whether the inverse kept its digits, columns written (0 if the optimum was not reached), multiplier, lower bound.
+    """
+    S = len(policy)
+    slope, h1 = np.empty(S * A), np.empty(S)
+    wanted = policy.copy()
+    g1 = bias(inverse, policy, h1, r, A, indptr, indices, data, costs[1])
+    for _ in range(_WALK):
+        _advantages(slope, g1, h1, A, indptr, indices, data, costs[1])
+        excess = g1 - threshold
+        sign = -1.0 if excess <= 0.0 else 1.0
+        most, enter = multiplier if excess <= 0.0 else np.inf, -1
+        for s in range(S):
+            for a in range(A):
+                pair = s * A + a
+                fall = -sign * slope[pair]
+                if fall > _FLAT and max(own[pair], 0.0) < fall * most and a != policy[s]:
+                    most, enter = max(own[pair], 0.0) / fall, pair
+        if not most < np.inf:
+            return True, 0, multiplier, -np.inf
+        multiplier += sign * most
+        g += sign * most * g1
+        lower = np.inf
+        for pair in range(S * A):
+            own[pair] += sign * most * slope[pair]
+            lower = min(lower, own[pair])
+        for s in range(S):
+            h[s] += sign * most * h1[s]
+        if enter >= 0:
+            s = enter // A
+            before, wanted[s] = policy[s], enter % A
+            if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0:
+                return False, 0, multiplier, -np.inf
+            for x in range(S):
+                h1[x] += slope[enter] * inverse[x, s]
+            h1[r] = 0.0
+            g1 += slope[enter] * inverse[r, s]
+        if enter < 0 or excess * (g1 - threshold) <= 0.0:
+            add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
+            if enter >= 0:
+                wanted[s] = before
+                if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0:
+                    return False, 0, multiplier, -np.inf
+                add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n + 1)
+            return True, 1 if enter < 0 else 2, multiplier, g + lower - multiplier * threshold
+    return True, 0, multiplier, -np.inf
+
+
+@njit
+def _advantages(
+    advantages: Floats, g: float, h: Floats, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> None:
+    """Of all pairs, for gain g and bias h."""
+    for s in range(len(h)):
+        for a in range(A):
+            advantages[s * A + a] = _advantage(s, a, g, A, h, indptr, indices, data, c)
+
+
+@njit
+def _price_tags(c: Floats, costs: Floats, main: float, multipliers: Floats) -> None:
+    """The costs (S * A) of policy iteration: the main ones and those of the limits, weighted."""
+    for pair in range(len(c)):
+        c[pair] = main * costs[0, pair]
+        for i in range(len(multipliers)):
+            c[pair] += multipliers[i] * costs[i + 1, pair]
+
+
+@njit
+def lean(policies: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats) -> None:
+    """Where policies (k, S) agree, let them take the action that is best for a guess h of the bias.
+
+    A model sampled anew differs most in states that were hardly ever seen; what to do there follows from where they
+    lead.
+    """
+    S = len(h)
+    g = np.inf
+    for a in range(A):
+        g = min(g, _advantage(r, a, 0.0, A, h, indptr, indices, data, c))
+    for _ in range(_LEAN):
+        for s in range(S):
+            k = 1
+            while k < len(policies) and policies[k, s] == policies[0, s]:
+                k += 1
+            if k < len(policies):
+                continue
+            own = policies[0, s]
+            best, least = own, _advantage(s, own, g, A, h, indptr, indices, data, c) - _TIE
+            for a in range(A):
+                if a != own:
+                    advantage = _advantage(s, a, g, A, h, indptr, indices, data, c)
+                    if advantage < least:
+                        best, least = a, advantage
+            h[s] += least
+            for k in range(len(policies)):
+                policies[k, s] = best
+
+
+@njit
+def _advantage(
+    s: int, a: int, g: float, A: int, h: Floats, indptr: Ints, indices: Ints, data: Floats, c: Floats
+) -> float:
+    """Of a pair, for gain g and bias h."""
+    pair = s * A + a
+    total = c[pair] - g
+    for entry in range(indptr[pair], indptr[pair + 1]):
+        total += data[entry] * (h[indices[entry]] - h[s])
+    return total
 
 
 @njit
@@ -448,7 +630,7 @@ def follow(
     c: Floats,
 ) -> tuple[bool, Floats, int]:
     """Turn a policy, in place, and its inverse into those of another one, rerouted if it has several classes."""
-    if turn(inverse, policy, wanted, r, A, indptr, indices, data) < 0:
+    if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) < 0:
         return True, inverse, r
     return start_anew(policy, r, A, indptr, indices, data, c)
 
@@ -458,16 +640,16 @@ def start_anew(
     policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> tuple[bool, Floats, int]:
     """The inverse of a policy, which is rerouted if it has several classes; whether this succeeded, inverse, r."""
-    lost, inverse = invert(policy, r, A, indptr, indices, data)
+    lost, inverse = invert(policy, r, A, indptr, indices, data, LARGE)
     for rerouted in range(2):
         if lost >= 0 and rerouted:
             r, led = reroute(policy, A, indptr, indices, data, c)
             if not led:
                 break
-            lost, inverse = invert(policy, r, A, indptr, indices, data)
+            lost, inverse = invert(policy, r, A, indptr, indices, data, LARGE)
         if lost >= 0:  # r was not in the class: take a state that is
             r = lost
-            lost, inverse = invert(policy, r, A, indptr, indices, data)
+            lost, inverse = invert(policy, r, A, indptr, indices, data, HUGE)
     return lost < 0, inverse, r
 
 
@@ -501,12 +683,11 @@ def finish(
     multipliers: Floats,
     value: float,
     gap: float,
-    r: int,
     effort: Ints,
     n: int,
     A: int,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
-    """The answer made of the columns that carry weight, the safest first."""
+    """The answer made of the columns that carry weight, the safest first; its reference is the likeliest state."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
     used = np.empty(n, dtype=np.int64)
@@ -525,6 +706,13 @@ def finish(
         for s in range(S):
             mu[s, policies[j, s]] += weights[j] * laws[j, s]
             chosen[k, s] = policies[j, s]
+    r, most = 0, 0.0
+    for s in range(S):
+        mass = 0.0
+        for a in range(A):
+            mass += mu[s, a]
+        if mass > most:
+            r, most = s, mass
     return OPTIMAL, mu, value, gap, multipliers, chosen, r, effort
 
 

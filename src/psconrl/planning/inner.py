@@ -97,7 +97,7 @@ def _compiled(
         policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
     else:
         policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
-    h = _bias(S, start)
+    h = start["bias"].copy() if "bias" in start else np.zeros(S)
     status, mu, value, gap, multipliers, policies, r, _ = kernels.plan(
         rows.indptr,
         rows.indices,
@@ -108,23 +108,20 @@ def _compiled(
         guess,
         int(reference[0]),
         h,
+        _many(S),
     )
     if status == kernels.FAILED:
         return None
     if status == kernels.INFEASIBLE:
         return _infeasible(m, "compiled", start)
     execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
-    following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "way": way}
-    if h is not None:
-        following["bias"] = h
+    following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "bias": h, "way": way}
     return _feasible(execution, value, multipliers, gap, "compiled", following)
 
 
-def _bias(S: int, start: Start) -> Floats | None:
-    """What the compiled planner starts from in models of many states; None for those evaluated by inverses."""
-    if S <= INVERTED_UP_TO:
-        return None
-    return start["bias"].copy() if "bias" in start else np.zeros(S)
+def _many(S: int) -> bool | None:
+    """What tells the compiled planner that a model has too many states for inverses."""
+    return None if S <= INVERTED_UP_TO else True
 
 
 def _by_highs(
@@ -193,7 +190,9 @@ def _execution(
         from psconrl.planning._join_kernels import joined
 
         start, r = near
-        sound, flow = joined(mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, _bias(rows.S, {}))
+        sound, flow = joined(
+            mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, np.zeros(rows.S), _many(rows.S)
+        )
         if sound:
             single, connected, policy, way = execute(flow, *model, way, SUPPORT)
             if single:  # not so if what joins the classes is below the support's cut
