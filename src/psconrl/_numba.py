@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
     """Compile a kernel; the plain twin stays reachable as `kernel.py_func`."""
-    return _compiled(function, fastmath=False)
+    return _compiled(function)
 
 
 def njit_sums(function: Callable[Args, Result]) -> Callable[Args, Result]:
@@ -21,8 +21,13 @@ def njit_sums(function: Callable[Args, Result]) -> Callable[Args, Result]:
     return _compiled(function, fastmath={"reassoc", "contract"})
 
 
-def _compiled(function: Callable[Args, Result], fastmath: Any) -> Callable[Args, Result]:
-    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)(function)
+def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
+    """The same, for small kernels that become a part of those that use them: calls count references to arrays."""
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
+    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     _depend_on_all_kernels(dispatcher)
     return cast(Callable[Args, Result], dispatcher)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
+from psconrl.agents._random_kernels import State, gamma, log_uniform, mix, uniform
 from psconrl.planning._rows_kernels import longer
 
 STICKS_UP_TO = 0.1
@@ -35,7 +36,7 @@ def draw_rows(
     target: Ints,
     number: Ints,
     S: int,
-    rng: np.random.Generator,
+    state: State,
     cut: float,
 ) -> tuple[Ints, Ints, Floats]:
     """One model by rows (indptr, indices, data) from the posterior.
@@ -44,6 +45,7 @@ def draw_rows(
     only some are possible, allowed[support[row] : support[row + 1]] are the possible ones and `parameters` their
     own; an empty `support` means that all are. The counts are chains of entries, see `counts`.
     """
+    mix(state)
     rows = len(head)
     restricted = len(support) > 0
     indptr = np.zeros(rows + 1, dtype=np.int64)
@@ -71,7 +73,7 @@ def draw_rows(
         while entry >= 0:
             x = target[entry]
             prior = 0.0 if sticks else own[x] if restricted else alpha
-            weight = rng.standard_gamma(prior + number[entry])
+            weight = gamma(state, prior + number[entry])
             indices[size] = x
             data[size] = weight
             at[x] = size
@@ -79,14 +81,14 @@ def draw_rows(
             total += weight
             entry = link[entry]
         if sticks:
-            size = _break_sticks(indices, data, size, total, alpha, possible, at, rng, cut)
+            size = _break_sticks(indices, data, size, total, alpha, possible, at, state, cut)
         else:
             count = 0
             for x in possible:
                 if at[x] < 0:
                     others[count] = x
                     count += 1
-            size = _one_by_one(indices, data, size, total, alpha, others[:count], own, rng)
+            size = _one_by_one(indices, data, size, total, alpha, others[:count], own, state)
         if restricted:
             for k in range(support[row], support[row + 1]):
                 own[allowed[k]] = 0.0
@@ -106,7 +108,7 @@ def _break_sticks(
     alpha: float,
     possible: Ints,
     at: Ints,
-    rng: np.random.Generator,
+    state: State,
     cut: float,
 ) -> int:
     """Append the weights that the prior adds to the possible states, at[x] is where x stands; the new size."""
@@ -115,14 +117,14 @@ def _break_sticks(
     left = 1.0
     if total > 0.0:
         if shape >= 1.0:
-            left = rng.standard_gamma(shape)
+            left = gamma(state, shape)
         else:
             # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
-            left = rng.standard_gamma(1.0 + shape) * math.exp(-rng.standard_exponential() / shape)
+            left = gamma(state, 1.0 + shape) * math.exp(log_uniform(state) / shape)
     end = 0.5 * len(at) * cut * (total + left)
     while left > end:
-        x = possible[int(rng.random() * n)]
-        rest = left * math.exp(-rng.standard_exponential() / shape)
+        x = possible[int(uniform(state) * n)]
+        rest = left * math.exp(log_uniform(state) / shape)
         if at[x] < 0:
             at[x] = size
             indices[size] = x
@@ -143,7 +145,7 @@ def _one_by_one(
     alpha: float,
     others: Ints,
     own: Floats,
-    rng: np.random.Generator,
+    state: State,
 ) -> int:
     """Append Gamma variables of the states that were not observed; alpha nan: their own parameters."""
     first = size
@@ -151,9 +153,9 @@ def _one_by_one(
     for x in others:
         a = own[x] if np.isnan(alpha) else alpha
         if a >= 1.0:
-            logarithm = math.log(rng.standard_gamma(a))
+            logarithm = math.log(gamma(state, a))
         else:
-            logarithm = math.log(rng.standard_gamma(1.0 + a)) - rng.standard_exponential() / a
+            logarithm = math.log(gamma(state, 1.0 + a)) + log_uniform(state) / a
         indices[size] = x
         data[size] = logarithm
         largest = max(largest, logarithm)

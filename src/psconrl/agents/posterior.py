@@ -113,6 +113,8 @@ def _check(parameters: Floats, empty: Bools, A: int) -> None:
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     from psconrl.agents._posterior_kernels import draw_rows
+    from psconrl.agents._random_kernels import seeded
 
-    drawn = draw_rows(prior.level, prior.support, prior.allowed, prior.own, *counts.chains, counts.S, rng, cut)
+    state = seeded(rng)
+    drawn = draw_rows(prior.level, prior.support, prior.allowed, prior.own, *counts.chains, counts.S, state, cut)
     return Rows(*drawn, counts.S)
