@@ -365,6 +365,8 @@ def plan(
     mu = np.zeros((S, A))
     nothing = np.full(m, np.nan)
 
+    if not _finite(costs, thresholds):
+        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     c, own = np.empty(S * A), np.empty(S * A)
     _price_tags(c, costs, 1.0, guess)
     start = start.copy()
@@ -419,21 +421,32 @@ def plan(
             return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
         if many is None and m == 1 and main == 1.0:
             tau, lam = thresholds[0], priced[0]
-            fine, count, lam, lower = walk(
-                policy, inverse, g, h, own, r, A, indptr, indices, data, costs, tau, lam, J, laws, policies, n
+            count, lam, lower = walk(
+                policy.copy(),
+                inverse.copy(),
+                g,
+                h,
+                own,
+                r,
+                A,
+                indptr,
+                indices,
+                data,
+                costs,
+                tau,
+                lam,
+                J,
+                laws,
+                policies,
+                n,
             )
-            bound = max(bound, lower)
             if count > 0:
+                bound = max(bound, lower)
                 feasible, weights, multipliers, value = master(J[n : n + count], thresholds)
                 gap = value - bound
                 if feasible and gap <= close:
                     multipliers[0] = lam
                     return finish(J[n:], laws[n:], policies[n:], weights, multipliers, value, gap, effort, count, A)
-                n += count
-            if not fine:
-                fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
-                if not fine:
-                    break
         if many is None:
             occupied = law(inverse, policy, r, A, indptr, indices, data)
         else:
@@ -502,14 +515,14 @@ def walk(
     laws: Floats,
     policies: Ints,
     n: int,
-) -> tuple[bool, int, float, float]:
+) -> tuple[int, float, float]:
     """From a policy that is best for a multiplier, one action after another, to the optimum.
 
     The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
     the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where
     the multiplier is zero. One or two columns are written from n on.
 
-    Whether the inverse kept its digits, columns written (0 if the optimum was not reached), multiplier, lower bound.
+    Columns written (0 if the optimum was not reached), multiplier, lower bound.
     """
     S = len(policy)
     slope, h1 = np.empty(S * A), np.empty(S)
@@ -527,7 +540,7 @@ def walk(
                 if fall > _FLAT and max(own[pair], 0.0) < fall * most and a != policy[s]:
                     most, enter = max(own[pair], 0.0) / fall, pair
         if not most < np.inf:
-            return True, 0, multiplier, -np.inf
+            return 0, multiplier, -np.inf
         multiplier += sign * most
         g += sign * most * g1
         lower = np.inf
@@ -540,7 +553,7 @@ def walk(
             s = enter // A
             before, wanted[s] = policy[s], enter % A
             if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0:
-                return False, 0, multiplier, -np.inf
+                return 0, multiplier, -np.inf
             for x in range(S):
                 h1[x] += slope[enter] * inverse[x, s]
             h1[r] = 0.0
@@ -550,10 +563,10 @@ def walk(
             if enter >= 0:
                 wanted[s] = before
                 if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0:
-                    return False, 0, multiplier, -np.inf
+                    return 0, multiplier, -np.inf
                 add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n + 1)
-            return True, 1 if enter < 0 else 2, multiplier, g + lower - multiplier * threshold
-    return True, 0, multiplier, -np.inf
+            return 1 if enter < 0 else 2, multiplier, g + lower - multiplier * threshold
+    return 0, multiplier, -np.inf
 
 
 @njit
@@ -564,6 +577,16 @@ def _advantages(
     for s in range(len(h)):
         for a in range(A):
             advantages[s * A + a] = _advantage(s, a, g, A, h, indptr, indices, data, c)
+
+
+@njit
+def _finite(costs: Floats, thresholds: Floats) -> bool:
+    finite = True
+    for i in range(len(costs)):
+        finite = finite and (i == 0 or np.isfinite(thresholds[i - 1]))
+        for pair in range(costs.shape[1]):
+            finite = finite and np.isfinite(costs[i, pair])
+    return finite
 
 
 @njit
@@ -755,3 +778,28 @@ def execute(
                 policy[s, a] = 1.0 / A
                 connected = False
     return True, connected, policy, actions
+
+
+@njit
+def answer(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    thresholds: Floats,
+    start: Ints,
+    guess: Floats,
+    r: int,
+    h: Floats,
+    many: bool | None,
+    way: Ints,
+    support: float,
+) -> tuple[int, Floats, float, float, Floats, Ints, int, bool, bool, Floats, Ints]:
+    """`plan` and, of its occupancy, `execute`: what both give, without the effort."""
+    status, mu, value, gap, multipliers, policies, r, _ = plan(
+        indptr, indices, data, costs, thresholds, start, guess, r, h, many
+    )
+    single, connected, policy = False, False, mu
+    if status == OPTIMAL:
+        single, connected, policy, way = execute(mu, indptr, indices, data, way, support)
+    return status, mu, value, gap, multipliers, policies, r, single, connected, policy, way

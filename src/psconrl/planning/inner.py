@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,7 @@ _DENSE = 300
 """Programs of models up to this size are assembled faster from arrays."""
 
 
-@dataclass(frozen=True, eq=False)
-class BestPolicy:
+class BestPolicy(NamedTuple):
     """A policy (S, A) for the stateless program of a model, or the news that it is infeasible.
 
     policy: None if infeasible; multipliers (m,); classes: how many recurrent classes the optimum has; connected:
@@ -52,7 +50,7 @@ class BestPolicy:
     connected: bool
     gap: float
     method: Method
-    start: Start = field(default_factory=dict)
+    start: Start
 
 
 def best_policy(
@@ -70,16 +68,12 @@ def best_policy(
     answer only where several are optimal. method: "compiled" is column generation over policies with a certificate;
     where that fails, and with "highs", the linear program is solved by HiGHS.
     """
-    if not np.isfinite(costs).all():
-        raise SolverError("the costs are not finite")
     rows = transitions if isinstance(transitions, Rows) else Rows.from_dense(transitions, CUT)
     uncut = transitions
     if not isinstance(uncut, Rows) and np.count_nonzero(uncut) == len(rows.data):
         uncut = rows
     start = start or {}
-    # To the compiler, arrays that must not be written to are of another kind, and everything would compile twice.
-    costs, thresholds = (array if array.flags.writeable else array.copy() for array in (costs, thresholds))
-    if method == "compiled" and np.isfinite(thresholds).all():
+    if method == "compiled":
         best = _compiled(rows, uncut, costs, thresholds, join, start)
         if best is not None:
             return best
@@ -95,10 +89,16 @@ def _compiled(
     S, A, m = rows.S, rows.A, len(thresholds)
     if "policies" in start:
         policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
+        h = start["bias"].copy()
     else:
         policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
-    h = start["bias"].copy() if "bias" in start else np.zeros(S)
-    status, mu, value, gap, multipliers, policies, r, _ = kernels.plan(
+        h = np.zeros(S)
+    # To the compiler, arrays that must not be written to are of another kind, and everything would compile twice.
+    if not costs.flags.writeable:
+        costs = costs.copy()
+    if not thresholds.flags.writeable:
+        thresholds = thresholds.copy()
+    status, mu, value, gap, multipliers, policies, r, single, connected, policy, way = kernels.answer(
         rows.indptr,
         rows.indices,
         rows.data,
@@ -109,14 +109,19 @@ def _compiled(
         int(reference[0]),
         h,
         _many(S),
+        way,
+        SUPPORT,
     )
     if status == kernels.FAILED:
         return None
     if status == kernels.INFEASIBLE:
         return _infeasible(m, "compiled", start)
-    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
+    classes = 1
+    if not single or not (connected or uncut is rows):
+        execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
+        policy, classes, connected = execution.policy, execution.classes, execution.connected
     following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "bias": h, "way": way}
-    return _feasible(execution, value, multipliers, gap, "compiled", following)
+    return BestPolicy(True, policy, value, multipliers, classes, connected, gap, "compiled", following)
 
 
 def _many(S: int) -> bool | None:
@@ -128,6 +133,8 @@ def _by_highs(
     rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, start: Start
 ) -> BestPolicy:
     """The linear program, from the basis in `start` if there is one; whatever else is there is handed on."""
+    if not np.isfinite(costs).all():
+        raise SolverError("the costs are not finite")
     S, A, m = rows.S, rows.A, len(thresholds)
     program = _program(rows, costs, thresholds)
     try:
@@ -145,14 +152,8 @@ def _by_highs(
     execution, _ = _execution(mu, rows, uncut, costs, thresholds, join, np.full(S, -1))
     multipliers = (-vertex.row_duals[program.constraint_rows]).clip(0.0)
     following = {**start, "basis": vertex.basis}
-    return _feasible(execution, vertex.objective, multipliers, np.nan, "highs", following)
-
-
-def _feasible(
-    execution: Execution, value: float, multipliers: Floats, gap: float, method: Method, following: Start
-) -> BestPolicy:
     policy, classes, connected = execution.policy, execution.classes, execution.connected
-    return BestPolicy(True, policy, value, multipliers, classes, connected, gap, method, following)
+    return BestPolicy(True, policy, vertex.objective, multipliers, classes, connected, np.nan, "highs", following)
 
 
 def _program(rows: Rows, costs: Floats, thresholds: Floats) -> OccupancyProgram:
