@@ -6,7 +6,7 @@ head (rows,) is the first entry of a row, link (capacity,) the next one of an en
 
 import numpy as np
 
-from psconrl._checks import Ints
+from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 
 
@@ -52,3 +52,58 @@ def by_rows(head: Ints, link: Ints, target: Ints, number: Ints, used: int) -> tu
             entry = link[entry]
         indptr[row + 1] = size
     return indptr, indices, numbers
+
+
+@njit
+def means(head: Ints, link: Ints, target: Ints, number: Ints, visits: Ints) -> Floats:
+    """The empirical transitions (S, A, S), rows of zeros for pairs never visited."""
+    S, A = visits.shape
+    p = np.zeros((S, A, S))
+    for row in range(S * A):
+        s, a = row // A, row % A
+        entry = head[row]
+        while entry >= 0:
+            p[s, a, target[entry]] = number[entry] / visits[s, a]
+            entry = link[entry]
+    return p
+
+
+@njit
+def empirical(
+    head: Ints, link: Ints, target: Ints, number: Ints, used: int, visits: Ints, state: int
+) -> tuple[Ints, Ints, Floats]:
+    """The same by rows (indptr, indices, data); pairs never visited lead uniformly to the states seen so far.
+
+    Those are the states left, entered, or that in which the agent is now.
+    """
+    S, A = visits.shape
+    seen = np.zeros(S, dtype=np.bool_)
+    seen[state] = True
+    for entry in range(used):
+        seen[target[entry]] = True
+    unvisited, n = 0, 0
+    for s in range(S):
+        for a in range(A):
+            if visits[s, a] > 0:
+                seen[s] = True
+            else:
+                unvisited += 1
+    for s in range(S):
+        n += seen[s]
+    size = used + unvisited * n
+    indptr, indices, data = np.zeros(S * A + 1, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
+    size = 0
+    for row in range(S * A):
+        if visits[row // A, row % A] > 0:
+            entry = head[row]
+            while entry >= 0:
+                indices[size], data[size] = target[entry], number[entry] / visits[row // A, row % A]
+                size += 1
+                entry = link[entry]
+        else:
+            for x in range(S):
+                if seen[x]:
+                    indices[size], data[size] = x, 1.0 / n
+                    size += 1
+        indptr[row + 1] = size
+    return indptr, indices, data

@@ -61,7 +61,9 @@ class Memory:
 
     def mean_transitions(self) -> Floats:
         """p_hat (S, A, S), rows of zeros for pairs never visited."""
-        return np.asarray(self.counts / np.maximum(self.visits, 1)[:, :, np.newaxis])
+        from psconrl.agents._counts_kernels import means
+
+        return means(*self.observed.chains, self.visits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Floats, Ints
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.inner import BestPolicy, best_policy
@@ -39,14 +39,13 @@ def exploit(best: BestPolicy, stop: Stop) -> Plan:
     )
 
 
-def empirical_transitions(memory: Memory) -> Floats:
-    """p_hat (S, A, S); pairs never visited lead uniformly to the states seen so far."""
-    p = memory.mean_transitions()
-    seen: Bools = np.asarray(memory.visits.any(axis=1))
-    seen[memory.observed.visited()] = True
-    seen[memory.state] = True
-    p[memory.visits == 0] = seen / seen.sum()
-    return p
+def empirical_transitions(memory: Memory) -> Rows:
+    """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
+    from psconrl.agents._counts_kernels import empirical
+
+    observed = memory.observed
+    rows = empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
+    return Rows(*rows, observed.S)
 
 
 def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 
-BLOCK = 1024
+BLOCK = 4096
 
 
 class Stream:
