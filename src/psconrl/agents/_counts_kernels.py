@@ -7,10 +7,10 @@ head (rows,) is the first entry of a row, link (capacity,) the next one of an en
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 
 
-@njit
+@njit_inline
 def count(row: int, x: int, head: Ints, link: Ints, target: Ints, number: Ints, used: Ints) -> None:
     """Count a move from a row to x; there must be room for one more entry."""
     entry = head[row]

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.agents._random_kernels import State, gamma, log_uniform, mix, uniform
 from psconrl.planning._rows_kernels import longer
 
@@ -54,7 +54,7 @@ def draw_rows(
     own = np.zeros(S)
     others = np.empty(S, dtype=np.int64)
     at = np.full(S, -1)
-    every = np.arange(S)
+    pool = allowed if restricted else np.arange(S)
     size = 0
     for row in range(rows):
         while size + S > len(indices):
@@ -62,10 +62,10 @@ def draw_rows(
             data = longer(data)
         first = size
         alpha = level[row]
-        possible = allowed[support[row] : support[row + 1]] if restricted else every
+        begin, end = (support[row], support[row + 1]) if restricted else (0, S)
         sticks = alpha <= STICKS_UP_TO
         if restricted:
-            for k in range(support[row], support[row + 1]):
+            for k in range(begin, end):
                 own[allowed[k]] = parameters[k]
         # Observed next states, each with its own variable; for sticks without the prior, which may fall on them, too.
         total = 0.0
@@ -81,16 +81,16 @@ def draw_rows(
             total += weight
             entry = link[entry]
         if sticks:
-            size = _break_sticks(indices, data, size, total, alpha, possible, at, state, cut)
+            size = _break_sticks(indices, data, size, total, alpha, pool, begin, end - begin, at, state, cut)
         else:
             count = 0
-            for x in possible:
-                if at[x] < 0:
-                    others[count] = x
+            for k in range(begin, end):
+                if at[pool[k]] < 0:
+                    others[count] = pool[k]
                     count += 1
             size = _one_by_one(indices, data, size, total, alpha, others[:count], own, state)
         if restricted:
-            for k in range(support[row], support[row + 1]):
+            for k in range(begin, end):
                 own[allowed[k]] = 0.0
         for i in range(first, size):
             at[indices[i]] = -1
@@ -99,20 +99,24 @@ def draw_rows(
     return indptr, indices[:size].copy(), data[:size].copy()
 
 
-@njit
+@njit_inline
 def _break_sticks(
     indices: Ints,
     data: Floats,
     size: int,
     total: float,
     alpha: float,
-    possible: Ints,
+    pool: Ints,
+    begin: int,
+    n: int,
     at: Ints,
     state: State,
     cut: float,
 ) -> int:
-    """Append the weights that the prior adds to the possible states, at[x] is where x stands; the new size."""
-    n = len(possible)
+    """Append the weights that the prior adds to the n possible states, in `pool` from `begin` on; the new size.
+
+    at[x] is where x stands.
+    """
     shape = n * alpha
     left = 1.0
     if total > 0.0:
@@ -121,9 +125,9 @@ def _break_sticks(
         else:
             # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
             left = gamma(state, 1.0 + shape) * math.exp(log_uniform(state) / shape)
-    end = 0.5 * len(at) * cut * (total + left)
-    while left > end:
-        x = possible[int(uniform(state) * n)]
+    enough = 0.5 * len(at) * cut * (total + left)
+    while left > enough:
+        x = pool[begin + int(uniform(state) * n)]
         rest = left * math.exp(log_uniform(state) / shape)
         if at[x] < 0:
             at[x] = size
@@ -167,7 +171,7 @@ def _one_by_one(
     return size
 
 
-@njit
+@njit_inline
 def _normalise(indices: Ints, data: Floats, first: int, size: int, cut: float) -> int:
     """Make the entries from `first` on a distribution without those below `cut`; the new size."""
     total = 0.0

@@ -17,7 +17,7 @@ policy iteration for sum_i y_i c_i finds a policy that changes that, or proves t
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.planning._chain_kernels import HUGE, LARGE, bias, invert, law, reroute, turn
 from psconrl.planning._rows_kernels import one_class
 from psconrl.planning._sparse_kernels import RARE, factorise, likely_state, refine
@@ -135,7 +135,7 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
     return True, weights, multipliers, value
 
 
-@njit
+@njit_inline
 def _subtract(T: Floats, row: int, times: float, other: int) -> None:
     for j in range(T.shape[1]):
         T[row, j] -= times * T[other, j]
@@ -628,7 +628,7 @@ def lean(policies: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints,
                 policies[k, s] = best
 
 
-@njit
+@njit_inline
 def _advantage(
     s: int, a: int, g: float, A: int, h: Floats, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> float:

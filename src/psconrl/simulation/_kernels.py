@@ -7,7 +7,7 @@ that a run may be cut anywhere and go on with the same numbers.
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.agents._counts_kernels import count
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
@@ -18,7 +18,7 @@ T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
 """What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
 
 
-@njit
+@njit_inline
 def draw(cumulative: Floats, first: int, last: int, u: float) -> int:
     """The first index in [first, last) whose cumulative probability exceeds u."""
     while first < last - 1:
