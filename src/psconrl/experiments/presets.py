@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -63,6 +64,7 @@ class Preset:
     description: str
     build: Callable[[bool], list[tuple[Cell, int]]] | None = None
 
+    @cache  # noqa: B019  presets live as long as the process
     def experiment(self, quick: bool = False) -> Experiment | None:
         """Cells and numbers of runs; None if nothing is to be run."""
         if self.build is None:

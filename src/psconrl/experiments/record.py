@@ -234,12 +234,15 @@ def _to_episodes(rows: pa.StructArray) -> NDArray[np.void]:
 
 
 def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
-    shapes, policies, visits = (rows.field(name) for name in ("shape", "policy", "visits"))
+    starts = _numbers(rows.field("start")).tolist()
+    shapes, policies, visits = (_parts(rows.field(name)) for name in ("shape", "policy", "visits"))
     return tuple(
-        Snapshot(
-            int(start),
-            _numbers(policies[k].values).reshape(shapes[k].as_py()),
-            _numbers(visits[k].values).reshape(S, A),
-        )
-        for k, start in enumerate(_numbers(rows.field("start")))
+        Snapshot(start, policy.reshape(shape), seen.reshape(S, A))
+        for start, shape, policy, seen in zip(starts, shapes, policies, visits, strict=True)
     )
+
+
+def _parts(lists: pa.ListArray) -> list[NDArray[Any]]:
+    """The arrays of a column of lists."""
+    ends = np.cumsum(_numbers(lists.value_lengths()))
+    return np.split(_numbers(lists.flatten()), ends[:-1]) if len(ends) else []

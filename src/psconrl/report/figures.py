@@ -87,6 +87,7 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
             # Without dates equal figures are equal files.
             metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
             figure.savefig(path, dpi=_DPI, facecolor="white", metadata=metadata)
+            figure.set_layout_engine("none")  # laid out once, which takes long
     return paths
 
 
