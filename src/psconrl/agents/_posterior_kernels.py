@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
-from psconrl.agents._random_kernels import State, gamma, log_uniform, mix, uniform
+from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
 from psconrl.planning._rows_kernels import longer
 
 STICKS_UP_TO = 0.1
@@ -124,11 +124,11 @@ def _break_sticks(
             left = gamma(state, shape)
         else:
             # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
-            left = gamma(state, 1.0 + shape) * math.exp(log_uniform(state) / shape)
+            left = gamma(state, 1.0 + shape) * math.exp(-exponential(state) / shape)
     enough = 0.5 * len(at) * cut * (total + left)
     while left > enough:
         x = pool[begin + int(uniform(state) * n)]
-        rest = left * math.exp(log_uniform(state) / shape)
+        rest = left * math.exp(-exponential(state) / shape)
         if at[x] < 0:
             at[x] = size
             indices[size] = x
@@ -159,7 +159,7 @@ def _one_by_one(
         if a >= 1.0:
             logarithm = math.log(gamma(state, a))
         else:
-            logarithm = math.log(gamma(state, 1.0 + a)) + log_uniform(state) / a
+            logarithm = math.log(gamma(state, 1.0 + a)) - exponential(state) / a
         indices[size] = x
         data[size] = logarithm
         largest = max(largest, logarithm)

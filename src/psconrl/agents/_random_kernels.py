@@ -5,17 +5,39 @@ SFC64 (C. Doty-Humphrey, Practically Random), the same as numpy's of that name; 
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psconrl._checks import Floats
 from psconrl._numba import njit_inline
 
 State: TypeAlias = NDArray[np.uint64]
 
-_ONE, _LEFT, _RIGHT, _TURN, _BACK, _DOUBLE = (np.uint64(number) for number in (1, 3, 11, 24, 40, 11))
+_ONE, _LEFT, _RIGHT, _TURN, _BACK, _DOUBLE, _LAYER, _SIGN = (np.uint64(n) for n in (1, 3, 11, 24, 40, 11, 255, 256))
 _ROUNDS = 12
+
+
+def _layers(r: float, area: float, density: Callable[[float], float], inverse: Callable[[float], float]) -> Floats:
+    """A falling density under 256 layers of equal area (Marsaglia and Tsang's ziggurat): their right ends.
+
+    The lowest one holds the tail beyond r, and stands for a rectangle of its area.
+    """
+    x = np.zeros(257)
+    x[0], x[1] = area / density(r), r
+    for layer in range(1, 255):
+        x[layer + 1] = inverse(density(x[layer]) + area / x[layer])
+    return x
+
+
+_EXP_R, _NORMAL_R = 7.69711747013104972, 3.6541528853610088
+_EXP_X = _layers(_EXP_R, 3.9496598225815571993e-3, lambda x: math.exp(-x), lambda y: -math.log(y))
+_NORMAL_X = _layers(
+    _NORMAL_R, 4.92867323399e-3, lambda x: math.exp(-0.5 * x * x), lambda y: math.sqrt(-2.0 * math.log(y))
+)
+_EXP_F, _NORMAL_F = np.exp(-_EXP_X), np.exp(-0.5 * _NORMAL_X**2)
 
 
 def seeded(rng: np.random.Generator) -> State:
@@ -51,19 +73,37 @@ def uniform(state: State) -> float:
 
 
 @njit_inline
-def log_uniform(state: State) -> float:
-    """The logarithm of a number in (0, 1]: minus an exponential variable."""
-    return math.log(1.0 - uniform(state))
+def exponential(state: State) -> float:
+    """A standard exponential variable."""
+    while True:
+        bits = raw(state)
+        layer = int(bits & _LAYER)
+        x = float(bits >> _DOUBLE) * 2.0**-53 * _EXP_X[layer]
+        if x < _EXP_X[layer + 1]:
+            return x
+        if layer == 0:
+            return _EXP_R - math.log(1.0 - uniform(state))
+        if _EXP_F[layer] + uniform(state) * (_EXP_F[layer + 1] - _EXP_F[layer]) < math.exp(-x):
+            return x
 
 
 @njit_inline
 def normal(state: State) -> float:
-    """A standard normal variable, by Marsaglia's polar method."""
+    """A standard normal variable."""
     while True:
-        x, y = 2.0 * uniform(state) - 1.0, 2.0 * uniform(state) - 1.0
-        square = x * x + y * y
-        if 0.0 < square < 1.0:
-            return x * math.sqrt(-2.0 * math.log(square) / square)
+        bits = raw(state)
+        layer = int(bits & _LAYER)
+        sign = 1.0 if bits & _SIGN else -1.0
+        x = float(bits >> _DOUBLE) * 2.0**-53 * _NORMAL_X[layer]
+        if x < _NORMAL_X[layer + 1]:
+            return sign * x
+        if layer == 0:
+            beyond, y = 1.0, 0.0
+            while 2.0 * y <= beyond * beyond:
+                beyond, y = -math.log(1.0 - uniform(state)) / _NORMAL_R, -math.log(1.0 - uniform(state))
+            return sign * (_NORMAL_R + beyond)
+        if _NORMAL_F[layer] + uniform(state) * (_NORMAL_F[layer + 1] - _NORMAL_F[layer]) < math.exp(-0.5 * x * x):
+            return sign * x
 
 
 @njit_inline
