@@ -41,10 +41,8 @@ _EXP_F, _NORMAL_F = np.exp(-_EXP_X), np.exp(-0.5 * _NORMAL_X**2)
 
 
 def seeded(rng: np.random.Generator) -> State:
-    """A state, from three random numbers."""
-    state: State = np.ones(4, dtype=np.uint64)
-    state[:3] = rng.bit_generator.random_raw(3)
-    return state
+    """A state, of four random numbers."""
+    return np.asarray(rng.bit_generator.random_raw(4))
 
 
 @njit_inline
