@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Problem, evaluate, make
-from psconrl._checks import Floats
+from psconrl._checks import Bools, Floats
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
+from psconrl.graph import is_communicating
+from psconrl.planning import _many_kernels as many
 from psconrl.planning import _sparse_kernels as kernels
 from psconrl.planning.inner import INVERTED_UP_TO, best_policy
 from psconrl.planning.rows import Rows
 
 
-def sampled(rows: int, columns: int, prior: float, visits: int, seed: int) -> tuple[CMDP, Rows]:
+def sampled(rows: int, columns: int, prior: float | Bools, visits: int, seed: int) -> tuple[CMDP, Rows]:
     """A grid and a model from the posterior after about `visits` tries of each pair."""
     cmdp = make("grid", rows=rows, columns=columns, slip=0.1, seed=seed)
     rng = np.random.default_rng(np.random.SeedSequence([11, seed]))
@@ -64,6 +66,93 @@ def test_nearly_deterministic_and_nearly_decomposable_models() -> None:
                 p[s, a, ring + (s - ring + a + 1) % 40] = 1.0 - leave
                 p[s, a, rng.integers(S)] += leave
         check_agreement(Rows.from_dense(p), rng.random((2, S, A)), np.array([0.48]))
+
+
+@pytest.mark.parametrize("visits", [0, 1, 30])
+def test_models_that_fall_apart(visits: int) -> None:
+    """With a mask of possible moves as the prior, a sample may have states or corners without a way out."""
+    traps = 0
+    for seed in range(8):
+        cmdp, rows = sampled(15, 15, neighbours(make("grid", rows=15, columns=15, slip=0.1, seed=seed)), visits, seed)
+        traps += not is_communicating(rows.matrix())
+        check_agreement(rows, cmdp.costs, cmdp.thresholds)
+    assert traps > 0 or visits > 0
+
+
+def neighbours(cmdp: CMDP) -> Bools:
+    """The mask (S, A, S) of the moves that some action of a state makes possible."""
+    moves = cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S).any(axis=1)
+    return np.repeat(moves[:, np.newaxis], cmdp.A, axis=1)
+
+
+def with_a_trap(cost: float, spent: float) -> tuple[Rows, Floats]:
+    """A grid in which one action of state 7 leads to one more state, for good; the costs there."""
+    cmdp = make("grid", rows=12, columns=13, slip=0.1)
+    S, A = cmdp.S + 1, cmdp.A
+    p, costs = np.zeros((S, A, S)), np.ones((2, S, A))
+    p[:-1, :, :-1] = cmdp.matrix.toarray().reshape(cmdp.S, A, cmdp.S)
+    costs[:, :-1] = cmdp.costs
+    p[7, 2] = 0.0
+    p[7, 2, 6], p[7, 2, -1], p[-1, :, -1] = 0.9, 0.1, 1.0
+    costs[0, -1], costs[1, -1] = cost, spent
+    return Rows.from_dense(p), costs
+
+
+def test_a_dear_trap_is_left_out() -> None:
+    rows, costs = with_a_trap(1.0, 0.0)
+    check_agreement(rows, costs, np.array([0.05]))
+    check_agreement(rows, costs[:1], np.zeros(0))
+    best = best_policy(rows, costs, np.array([0.05]), join=0.1)
+    assert best.policy is not None
+    assert best.policy[7, 2] == 0.0
+    assert not best.connected
+
+
+def test_a_trap_that_decides_is_left_to_the_linear_program() -> None:
+    """A trap that is better than the rest, and one that alone keeps the limit."""
+    rows, costs = with_a_trap(0.1, 0.0)
+    best = best_policy(rows, costs, np.array([0.05]), join=0.1)
+    assert (best.method, best.feasible) == ("highs", True)
+    assert best.value == pytest.approx(0.1, abs=1e-9)
+    costs = costs[:, :, :].copy()
+    costs[1, :-1] = 0.5
+    best = best_policy(rows, costs, np.array([0.05]), join=0.1)
+    assert (best.method, best.feasible) == ("highs", True)
+    costs[1, -1] = 0.5
+    best = best_policy(rows, costs, np.array([0.05]), join=0.1)
+    assert (best.method, best.feasible) == ("compiled", False)
+
+
+def test_a_reference_in_a_trap_is_replaced() -> None:
+    rows, _ = with_a_trap(1.0, 0.0)
+    found, r, inside, allowed = many.part(rows.S - 1, rows.A, *rows[:3])
+    assert found
+    assert r != rows.S - 1
+    np.testing.assert_array_equal(inside, np.arange(rows.S) < rows.S - 1)
+    np.testing.assert_array_equal(np.flatnonzero(~allowed[: 4 * rows.S - 4]), [7 * 4 + 2])
+
+
+@pytest.mark.parametrize(("S", "branching", "m"), [(150, 2, 1), (200, 3, 1), (300, 3, 1), (180, 3, 2), (160, 4, 3)])
+def test_random_sparse_models(S: int, branching: int, m: int) -> None:
+    for seed in range(3):
+        cmdp = make("garnet", S=S, A=3, branching=branching, m=m, seed=seed)
+        rows = Rows.from_dense(cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S))
+        check_agreement(rows, cmdp.costs, cmdp.thresholds)
+
+
+def test_a_stride_ends_where_the_limit_is_met() -> None:
+    """Two states take other actions on the way, the second of them leads below the limit."""
+    policy, wanted = np.zeros(3, dtype=np.int64), np.empty(3, dtype=np.int64)
+    own = np.array([0.0, 0.2, 0.0, 0.1, 0.0, 0.9])
+    slope = np.array([0.0, -1.0, 0.0, -0.2, 0.0, -1.0])
+    mu = np.array([0.5, 0.25, 0.25])
+    arrays = (policy, wanted, own, slope, mu)
+    assert many.stride(*arrays, 0.3, 1.0, 2) == (True, 0.2, 1)
+    np.testing.assert_array_equal(wanted, [1, 0, 0])
+    assert many.stride(*arrays, 0.52, 1.0, 2) == (True, 0.1 / 0.2, 2)
+    np.testing.assert_array_equal(wanted, [1, 1, 0])
+    assert not many.stride(*arrays, 0.9, 1.0, 2)[0]  # nothing leads so far down
+    assert many.stride(policy, wanted, own, -slope, mu, -0.52, 0.4, 2) == (True, -0.4, 1)  # not below zero
 
 
 def test_laws_and_biases_are_those_of_exact_evaluation() -> None:

@@ -11,7 +11,7 @@ stationary law. Another action in one state changes one row of M, so the inverse
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit, njit_sums
 from psconrl.planning._kernels import stationary
 
@@ -281,13 +281,21 @@ def reroute(policy: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: 
         if average < least:
             best, least = k, average
     led = np.zeros(S, dtype=np.bool_)
-    member, missing = 0, 0
+    member = 0
     for s in range(S):
         led[s] = label[s] == best
         if led[s]:
             member = s
-        else:
-            missing += 1
+    return member, lead(policy, led, A, indptr, indices, data)
+
+
+@njit
+def lead(policy: Ints, led: Bools, A: int, indptr: Ints, indices: Ints, data: Floats) -> bool:
+    """Let a policy, in place, lead all states to those that are led already; whether that is possible."""
+    S = len(policy)
+    missing = 0
+    for s in range(S):
+        missing += not led[s]
     for level in range(len(_LIKELY)):
         progress = True
         while missing > 0 and progress:
@@ -308,7 +316,7 @@ def reroute(policy: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: 
                         progress = True
                         missing -= 1
                         break
-    return member, missing == 0
+    return missing == 0
 
 
 @njit

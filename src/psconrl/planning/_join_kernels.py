@@ -6,7 +6,8 @@ from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning._chain_kernels import law
 from psconrl.planning._kernels import stationary
-from psconrl.planning._plan_kernels import EXACT, law_many, price, price_many, start_anew
+from psconrl.planning._many_kernels import safe_and_everywhere
+from psconrl.planning._plan_kernels import price, start_anew
 
 
 @njit
@@ -21,7 +22,6 @@ def joined(
     policy: Ints,
     r: int,
     h: Floats,
-    many: bool | None,
 ) -> tuple[bool, Floats]:
     """The occupancy mu (S, A) mixed, with weight `join`, with one that visits all states and keeps the limit.
 
@@ -29,46 +29,76 @@ def joined(
     needs more care: where the uniform policy has several recurrent classes, or the safest policy is not found.
     """
     S, A = mu.shape
-    root = int(np.argmax(mu.sum(axis=1)))
-    inside = _class_of(root, A, indptr, indices)
+    inside = _class_of(_likeliest(mu), A, indptr, indices)
     if not inside.any():
         return False, mu
-    if many is None:
-        everywhere = _uniform_law(inside, A, indptr, indices, data)
-        found, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[1])
-        if not found:
-            return False, mu
-        found, inverse, r, _, _, _ = price(policy, inverse, h, np.empty(S * A), r, A, indptr, indices, data, costs[1])
-        if not found:
-            return False, mu
-        safest = law(inverse, policy, r, A, indptr, indices, data)
-    else:
-        everywhere, safest = np.zeros(S), np.zeros(S)
-        # The rows of a state's actions lie side by side: one row with A times the mass is the uniform policy's.
-        found, _ = law_many(np.zeros(S, dtype=np.int64), everywhere, root, 1, indptr[::A].copy(), indices, data / A, h)
-        if not found:
-            return False, mu
-        found, r, _, _ = price_many(policy, h, r, A, indptr, indices, data, costs[1], EXACT)
-        if not found:
-            return False, mu
-        found, r = law_many(policy, safest, r, A, indptr, indices, data, costs[1])
-        if not found:
-            return False, mu
+    everywhere = _uniform_law(inside, A, indptr, indices, data)
+    found, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[1])
+    if not found:
+        return False, mu
+    found, inverse, r, _, _, _ = price(policy, inverse, h, np.empty(S * A), r, A, indptr, indices, data, costs[1])
+    if not found:
+        return False, mu
+    safest = law(inverse, policy, r, A, indptr, indices, data)
+    return True, _mixed(mu, join, costs[1], threshold, policy, safest, everywhere)
+
+
+@njit
+def joined_many(
+    mu: Floats,
+    join: float,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    threshold: float,
+    policy: Ints,
+    r: int,
+    h: Floats,
+) -> tuple[bool, Floats]:
+    """What `joined` does, for many states."""
+    root = _likeliest(mu)
+    if not _class_of(root, mu.shape[1], indptr, indices).any():
+        return False, mu
+    found, safest, everywhere = safe_and_everywhere(root, policy, r, h, mu.shape[1], indptr, indices, data, costs[1])
+    if not found:
+        return False, mu
+    return True, _mixed(mu, join, costs[1], threshold, policy, safest, everywhere)
+
+
+@njit
+def _likeliest(mu: Floats) -> int:
+    state, most = 0, 0.0
+    for s in range(len(mu)):
+        mass = 0.0
+        for a in range(mu.shape[1]):
+            mass += mu[s, a]
+        if mass > most:
+            state, most = s, mass
+    return state
+
+
+@njit
+def _mixed(
+    mu: Floats, join: float, c: Floats, threshold: float, policy: Ints, safest: Floats, everywhere: Floats
+) -> Floats:
+    """mu mixed with the laws of the safest policy and of the uniform one, as much of this as keeps the limit."""
+    S, A = mu.shape
     spent, least = 0.0, 0.0
     for s in range(S):
-        least += safest[s] * costs[1, s * A + policy[s]]
+        least += safest[s] * c[s * A + policy[s]]
         for a in range(A):
-            spent += everywhere[s] / A * costs[1, s * A + a]
+            spent += everywhere[s] / A * c[s * A + a]
     margin, excess = threshold - least, spent - least
     share = 1.0
     if margin > 0.0:
         share = 0.5 if excess <= 2.0 * margin else margin / excess
-    flow = (1.0 - join) * mu
+    flow = np.empty((S, A))
     for s in range(S):
-        flow[s, policy[s]] += join * (1.0 - share) * safest[s]
         for a in range(A):
-            flow[s, a] += join * share * everywhere[s] / A
-    return True, flow
+            flow[s, a] = (1.0 - join) * mu[s, a] + join * share * everywhere[s] / A
+        flow[s, policy[s]] += join * (1.0 - share) * safest[s]
+    return flow
 
 
 @njit

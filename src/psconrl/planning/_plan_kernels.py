@@ -20,7 +20,6 @@ from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
 from psconrl.planning._chain_kernels import HUGE, LARGE, bias, invert, law, reroute, turn
 from psconrl.planning._rows_kernels import one_class
-from psconrl.planning._sparse_kernels import RARE, factorise, likely_state, refine
 from psconrl.planning._way_kernels import fastest
 
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
@@ -37,18 +36,12 @@ _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
 _STRETCH = 16.0
 """How far from the guess multipliers are tried before the extremes."""
-_SWEEPS, _SWEEPS_MANY = 2, 4
+_SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
 
 _LEAN = 2
 _WALK = 40
 _FLAT = 1e-9
-
-_CLOSE_MANY = 1e-8
-"""The same as _CLOSE, for models of many states, whose evaluations are exact to:"""
-EXACT, _EXACT_LAW = 1e-9, 1e-12
-_FIRST, _SHARE = 1e-3, 0.1
-"""Before that, evaluations are exact to this share of the improvement found last, and at first to 1e-3."""
 
 
 @njit
@@ -254,88 +247,6 @@ def price(
 
 
 @njit
-def price_many(
-    policy: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats, accuracy: float
-) -> tuple[bool, int, float, int]:
-    """What `price` does, for many states: from a guess h of the bias, until no action is better by `accuracy`.
-
-    The policy and h are changed in place. Whether it succeeded, reference state, lower bound, evaluations made.
-    """
-    S = len(policy)
-    wanted, costs, advantages = np.empty(S, dtype=np.int64), np.empty(S), np.empty(S * A)
-    g, lower, most, left = 0.0, -np.inf, 0.0, np.inf
-    enough = max(_FIRST, 0.5 * accuracy)
-    rare = RARE
-    for evaluations in range(1, _ROUNDS):
-        for s in range(S):
-            costs[s] = c[s * A + policy[s]]
-        r = likely_state(policy, r, A, indptr, indices, data)
-        fine, factor = factorise(policy, r, A, indptr, indices, data, rare)
-        h -= h[r]
-        h[r] = g
-        while fine:
-            left = refine(factor, policy, r, A, indptr, indices, data, costs, h, False, enough)
-            fine = left <= enough
-            if not fine:
-                h[:] = 0.0
-                break
-            g = h[r]
-            h[r] = 0.0
-            tie = max(accuracy, 2.0 * left)
-            lower, _, most = improve(
-                policy, wanted, g, h, advantages, A, indptr, indices, data, c, tie, factor[0][::-1], _SWEEPS_MANY
-            )
-            if most > 0.0:
-                break
-            if tie <= accuracy:
-                return True, r, g + lower, evaluations
-            h[r] = g
-            enough = 0.5 * accuracy
-        if fine:
-            policy[:] = wanted
-            enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
-        elif rare > RARE / 50.0:
-            rare /= 10.0
-        else:
-            r, led = reroute(policy, A, indptr, indices, data, c)
-            rare = RARE
-            if not led:
-                break
-    return False, r, -np.inf, _ROUNDS
-
-
-@njit
-def law_many(
-    policy: Ints, mu: Floats, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
-) -> tuple[bool, int]:
-    """The stationary law from a guess mu, in place, for many states; the policy is rerouted if it has several."""
-    S = len(policy)
-    one = np.zeros(S)
-    rare = RARE
-    for _ in range(6):
-        r = likely_state(policy, r, A, indptr, indices, data)
-        one[:] = 0.0
-        one[r] = 1.0
-        fine, factor = factorise(policy, r, A, indptr, indices, data, rare)
-        if fine and refine(factor, policy, r, A, indptr, indices, data, one, mu, True, _EXACT_LAW) <= _EXACT_LAW:
-            total = 0.0
-            for s in range(S):
-                mu[s] = max(mu[s], 0.0)
-                total += mu[s]
-            mu /= total
-            return True, r
-        mu[:] = 0.0
-        if rare > RARE / 50.0:
-            rare /= 10.0
-        else:
-            r, led = reroute(policy, A, indptr, indices, data, c)
-            rare = RARE
-            if not led:
-                break
-    return False, r
-
-
-@njit
 def plan(
     indptr: Ints,
     indices: Ints,
@@ -346,12 +257,11 @@ def plan(
     guess: Floats,
     r: int,
     h: Floats,
-    many: bool | None,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
     """The best policy of a model by rows, costs (m + 1, S * A).
 
     It starts from policies (k, S), a guess of the multipliers (m,), a reference state and a guess of the bias (S,),
-    which is overwritten. many: None has policies evaluated by inverses, for models of up to some hundred states.
+    which is overwritten.
 
     Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
     reference state; what it took: rounds and evaluations.
@@ -365,24 +275,18 @@ def plan(
     mu = np.zeros((S, A))
     nothing = np.full(m, np.nan)
 
-    if not _finite(costs, thresholds):
+    if not all_finite(costs, thresholds):
         return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     c, own = np.empty(S * A), np.empty(S * A)
-    _price_tags(c, costs, 1.0, guess)
+    price_tags(c, costs, 1.0, guess)
     start = start.copy()
     lean(start, h, r, A, indptr, indices, data, c)
     policy = start[-1].copy()
-    occupied = np.zeros(S)
-    close = _CLOSE
-    if many is None:
-        fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
-        if not fine:
-            return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-    else:
-        close = _CLOSE_MANY
+    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
+    if not fine:
+        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
     n = 0
     bound, value = -np.inf, np.inf
-    accuracy = _FIRST
     up, down = 1.0, 1.0
     feasible, weights, multipliers = False, np.zeros(0), guess
     while n < _COLUMNS - _WALK - len(start):
@@ -400,14 +304,11 @@ def plan(
             else:
                 priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
         effort[0] += 1
-        _price_tags(c, costs, main, priced)
+        price_tags(c, costs, main, priced)
         limit = 0.0
         for i in range(m):
             limit += priced[i] * thresholds[i]
-        if many is None:
-            fine, inverse, r, g, lower, evaluations = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
-        else:
-            fine, r, lower, evaluations = price_many(policy, h, r, A, indptr, indices, data, c, accuracy)
+        fine, inverse, r, g, lower, evaluations = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
         effort[1] += evaluations
         if not fine:
             break
@@ -415,11 +316,9 @@ def plan(
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
-        if feasible:
-            accuracy = min(max(0.1 * (value - bound), EXACT), accuracy)
-        if feasible and value - bound <= close:
+        if feasible and value - bound <= _CLOSE:
             return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
-        if many is None and m == 1 and main == 1.0:
+        if m == 1 and main == 1.0:
             tau, lam = thresholds[0], priced[0]
             count, lam, lower = walk(
                 policy.copy(),
@@ -444,23 +343,15 @@ def plan(
                 bound = max(bound, lower)
                 feasible, weights, multipliers, value = master(J[n : n + count], thresholds)
                 gap = value - bound
-                if feasible and gap <= close:
+                if feasible and gap <= _CLOSE:
                     multipliers[0] = lam
                     return finish(J[n:], laws[n:], policies[n:], weights, multipliers, value, gap, effort, count, A)
-        if many is None:
-            occupied = law(inverse, policy, r, A, indptr, indices, data)
-        else:
-            fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
-            if not fine:
-                break
-        add(policy, occupied, A, costs, J, laws, policies, n)
+        add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
         known = False
         for j in range(n):
-            known = known or _equal(policies[j], policies[n])
+            known = known or equal(policies[j], policies[n])
         if not known:
             n += 1
-        elif many is not None and accuracy > EXACT:
-            accuracy = max(0.01 * accuracy, EXACT)
         elif not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
@@ -477,18 +368,12 @@ def plan(
                     if agree:
                         start[k, s] = found[s]
             for k in range(len(start)):
-                if many is None:
-                    fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
-                    if fine:
-                        occupied = law(inverse, policy, r, A, indptr, indices, data)
-                else:
-                    policy[:] = start[k]
-                    fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
+                fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
                 effort[1] += 1
                 if fine:
-                    add(policy, occupied, A, costs, J, laws, policies, n)
+                    add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
                     n += 1
-                elif many is None:
+                else:
                     policy[:] = found
                     fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
                     if not fine:
@@ -529,7 +414,7 @@ def walk(
     wanted = policy.copy()
     g1 = bias(inverse, policy, h1, r, A, indptr, indices, data, costs[1])
     for _ in range(_WALK):
-        _advantages(slope, g1, h1, A, indptr, indices, data, costs[1])
+        advantages_of(slope, g1, h1, A, indptr, indices, data, costs[1])
         excess = g1 - threshold
         sign = -1.0 if excess <= 0.0 else 1.0
         most, enter = multiplier if excess <= 0.0 else np.inf, -1
@@ -570,7 +455,7 @@ def walk(
 
 
 @njit
-def _advantages(
+def advantages_of(
     advantages: Floats, g: float, h: Floats, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> None:
     """Of all pairs, for gain g and bias h."""
@@ -580,7 +465,7 @@ def _advantages(
 
 
 @njit
-def _finite(costs: Floats, thresholds: Floats) -> bool:
+def all_finite(costs: Floats, thresholds: Floats) -> bool:
     finite = True
     for i in range(len(costs)):
         finite = finite and (i == 0 or np.isfinite(thresholds[i - 1]))
@@ -590,7 +475,7 @@ def _finite(costs: Floats, thresholds: Floats) -> bool:
 
 
 @njit
-def _price_tags(c: Floats, costs: Floats, main: float, multipliers: Floats) -> None:
+def price_tags(c: Floats, costs: Floats, main: float, multipliers: Floats) -> None:
     """The costs (S * A) of policy iteration: the main ones and those of the limits, weighted."""
     for pair in range(len(c)):
         c[pair] = main * costs[0, pair]
@@ -677,7 +562,7 @@ def start_anew(
 
 
 @njit
-def _equal(one: Ints, other: Ints) -> bool:
+def equal(one: Ints, other: Ints) -> bool:
     different = 0
     for i in range(len(one)):
         if one[i] != other[i]:
@@ -791,13 +676,12 @@ def answer(
     guess: Floats,
     r: int,
     h: Floats,
-    many: bool | None,
     way: Ints,
     support: float,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, bool, bool, Floats, Ints]:
     """`plan` and, of its occupancy, `execute`: what both give, without the effort."""
     status, mu, value, gap, multipliers, policies, r, _ = plan(
-        indptr, indices, data, costs, thresholds, start, guess, r, h, many
+        indptr, indices, data, costs, thresholds, start, guess, r, h
     )
     single, connected, policy = False, False, mu
     if status == OPTIMAL:

@@ -11,13 +11,13 @@ import math
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_sums
 from psconrl.planning._rows_kernels import longer
 
 Elimination = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Floats]
 Factor = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Floats, Floats, Floats]
 
-RARE = 0.1
+RARE = 0.01
 """Moves less likely than this are left out of the factor."""
 _NEAR = np.array([0.3, 0.02])
 """The order of elimination follows moves at least this likely, the first as far as they lead."""
@@ -139,7 +139,7 @@ def eliminate_rows(
     out = np.ones(S)
     home = np.zeros(S)
     row = np.zeros(S)
-    touched = np.empty(2 * S, dtype=np.int64)
+    touched, waiting = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
     lows = ups = 0
     fine = True
     for i in range(n):
@@ -150,8 +150,7 @@ def eliminate_rows(
         s = order[i]
         pair = s * A + policy[s]
         to_r = 0.0
-        count = 0
-        first = i
+        count = before = 0
         for entry in range(indptr[pair], indptr[pair + 1]):
             j = place[indices[entry]]
             if j == i:
@@ -162,14 +161,16 @@ def eliminate_rows(
             if j == n or p < rare:
                 to_r += p
             else:
-                if row[j] == 0.0:
+                if row[j] == 0.0 and j < i:
+                    push(waiting, before, j)
+                    before += 1
+                elif row[j] == 0.0:
                     touched[count] = j
                     count += 1
                 row[j] += p
-                first = min(first, j)
-        for k in range(first, i):
-            if row[k] == 0.0:
-                continue
+        while before > 0:
+            before -= 1
+            k = pop(waiting, before)
             p = row[k]
             row[k] = 0.0
             if p < rare:
@@ -182,25 +183,27 @@ def eliminate_rows(
             to_r += visits * home[k]
             for e in range(up_begin[k], up_begin[k + 1]):
                 j = up_at[e]
-                if j != i:
-                    if row[j] == 0.0 and j > i:
+                flow = visits * up[e]
+                if j != i and flow > 0.0:
+                    if row[j] == 0.0 and j < i:
+                        push(waiting, before, j)
+                        before += 1
+                    elif row[j] == 0.0:
                         touched[count] = j
                         count += 1
-                    row[j] += visits * up[e]
+                    row[j] += flow
         total = to_r
         for e in range(count):
-            if touched[e] > i:
-                total += row[touched[e]]
+            total += row[touched[e]]
         for e in range(count):
             j = touched[e]
-            if j > i:
-                if row[j] >= rare * total:
-                    up_at[ups] = j
-                    up[ups] = row[j]
-                    ups += 1
-                else:
-                    to_r += row[j]
-                row[j] = 0.0
+            if row[j] >= rare * total:
+                up_at[ups] = j
+                up[ups] = row[j]
+                ups += 1
+            else:
+                to_r += row[j]
+            row[j] = 0.0
         out[i] = total
         home[i] = to_r
         fine = fine and total > 0.0
@@ -209,6 +212,33 @@ def eliminate_rows(
     low_begin[S] = lows
     up_begin[S] = ups
     return fine, low_begin, low_at[:lows].copy(), low[:lows].copy(), up_begin, up_at[:ups].copy(), up[:ups].copy(), out
+
+
+@njit
+def push(heap: Ints, size: int, number: int) -> None:
+    """Put a number on a heap of so many, the least on top."""
+    at = size
+    while at > 0 and heap[(at - 1) // 2] > number:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = number
+
+
+@njit
+def pop(heap: Ints, size: int) -> int:
+    """Take the least number off a heap, which holds so many afterwards."""
+    top, last = heap[0], heap[size]
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= last:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = last
+    return int(top)
 
 
 @njit
@@ -249,18 +279,33 @@ def _solve_transposed(factor: Elimination, b: Floats) -> None:
 
 @njit
 def _approximate(
-    factor: Factor, policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, b: Floats, transposed: bool
-) -> Floats:
-    """y with M y = b, or y M = b, for the nearby chain."""
+    factor: Factor,
+    policy: Ints,
+    r: int,
+    A: int,
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    b: Floats,
+    y: Floats,
+    transposed: bool,
+) -> None:
+    """Write y with M y = b, or y M = b, for the nearby chain."""
+    S = len(policy)
     times, visits = factor[8], factor[9]
-    y = b.copy()
+    for s in range(S):
+        y[s] = b[s]
     if transposed:
         _solve_transposed(factor[:8], y)
-        share = (b[r] - y.sum()) / (1.0 + visits.sum())
-        for s in range(len(y)):
+        above, below = b[r], 1.0
+        for s in range(S):
+            above -= y[s]
+            below += visits[s]
+        share = above / below
+        for s in range(S):
             y[s] += share * visits[s]
         y[r] = share
-        return y
+        return
     solve(factor[:8], y)
     above, below = b[r], 1.0
     pair = r * A + policy[r]
@@ -270,31 +315,33 @@ def _approximate(
             above += data[entry] * y[x]
             below += data[entry] * times[x]
     g = above / below
-    for s in range(len(y)):
+    for s in range(S):
         y[s] -= g * times[s]
     y[r] = g
-    return y
 
 
 @njit
 def _apply(
-    policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, y: Floats, transposed: bool
-) -> Floats:
-    """M y, or y M."""
+    policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, y: Floats, b: Floats, transposed: bool
+) -> None:
+    """Write b = M y, or b = y M."""
     S = len(policy)
-    b = np.zeros(S)
     if transposed:
+        for s in range(S):
+            b[s] = 0.0
+        everything = 0.0
         for s in range(S):
             pair = s * A + policy[s]
             mass = y[s]
+            everything += mass
             left = 0.0
             for entry in range(indptr[pair], indptr[pair + 1]):
                 flow = mass * data[entry]
                 left += flow
                 b[indices[entry]] -= flow
             b[s] += left
-        b[r] = y.sum()
-        return b
+        b[r] = everything
+        return
     g = y[r]
     y[r] = 0.0
     for s in range(S):
@@ -305,7 +352,6 @@ def _apply(
             total += data[entry] * (own - y[indices[entry]])
         b[s] = total
     y[r] = g
-    return b
 
 
 @njit
@@ -327,28 +373,29 @@ def refine(
     V = np.empty((_STEPS + 1, S))
     H = np.zeros((_STEPS + 1, _STEPS))
     cosine, sine, e = np.zeros(_STEPS), np.zeros(_STEPS), np.zeros(_STEPS + 1)
+    v, w = np.empty(S), np.empty(S)
     left = np.inf
     for _ in range(_RESTARTS):
-        residual = b - _apply(policy, r, A, indptr, indices, data, y, transposed)
-        before, left = left, math.sqrt(np.dot(residual, residual))
+        _apply(policy, r, A, indptr, indices, data, y, w, transposed)
+        for s in range(S):
+            w[s] = b[s] - w[s]
+        before, left = left, math.sqrt(_square(w))
         if not left > enough or not left < before:
             break
-        V[0] = residual / left
-        e[:] = 0.0
+        for s in range(S):
+            V[0, s] = w[s] / left
         e[0] = left
         used = 0
         for k in range(_STEPS):
-            v = _approximate(factor, policy, r, A, indptr, indices, data, V[k], transposed)
-            w = _apply(policy, r, A, indptr, indices, data, v, transposed)
+            _approximate(factor, policy, r, A, indptr, indices, data, V[k], v, transposed)
+            _apply(policy, r, A, indptr, indices, data, v, w, transposed)
             for i in range(k + 1):
-                H[i, k] = np.dot(V[i], w)
-                w -= H[i, k] * V[i]
-            norm = math.sqrt(np.dot(w, w))
+                H[i, k] = _project(V, i, w)
+            norm = math.sqrt(_square(w))
             for i in range(k):
-                H[i, k], H[i + 1, k] = (
-                    cosine[i] * H[i, k] + sine[i] * H[i + 1, k],
-                    cosine[i] * H[i + 1, k] - sine[i] * H[i, k],
-                )
+                upper, under = H[i, k], H[i + 1, k]
+                H[i, k] = cosine[i] * upper + sine[i] * under
+                H[i + 1, k] = cosine[i] * under - sine[i] * upper
             size = math.hypot(H[k, k], norm)
             if not size > 0.0:
                 break
@@ -356,17 +403,39 @@ def refine(
             H[k, k] = size
             e[k + 1] = -sine[k] * e[k]
             e[k] *= cosine[k]
-            H[k + 1, k] = 0.0
             used = k + 1
             if not abs(e[k + 1]) > 0.5 * enough or norm <= 1e-14 * size:
                 break
-            V[k + 1] = w / norm
-        step = np.zeros(S)
+            for s in range(S):
+                V[k + 1, s] = w[s] / norm
+        for s in range(S):
+            w[s] = 0.0
         for i in range(used - 1, -1, -1):
-            total = e[i]
             for j in range(i + 1, used):
-                total -= H[i, j] * e[j]
-            e[i] = total / H[i, i]
-            step += e[i] * V[i]
-        y += _approximate(factor, policy, r, A, indptr, indices, data, step, transposed)
+                e[i] -= H[i, j] * e[j]
+            e[i] /= H[i, i]
+            for s in range(S):
+                w[s] += e[i] * V[i, s]
+        _approximate(factor, policy, r, A, indptr, indices, data, w, v, transposed)
+        for s in range(S):
+            y[s] += v[s]
     return left
+
+
+@njit_sums
+def _square(w: Floats) -> float:
+    total = 0.0
+    for s in range(len(w)):
+        total += w[s] * w[s]
+    return total
+
+
+@njit_sums
+def _project(V: Floats, i: int, w: Floats) -> float:
+    """Take the direction V[i] out of w, in place; how much of it there was."""
+    total = 0.0
+    for s in range(len(w)):
+        total += V[i, s] * w[s]
+    for s in range(len(w)):
+        w[s] -= total * V[i, s]
+    return total

@@ -37,8 +37,8 @@ def fastest(
     for s in range(S):
         times[s], actions[s] = 0.0 if targets[s] else np.inf, -1
     for least in (_NEVER, _RARE):
-        into_begin, into_move, pair_of = _moves_into(indptr, indices, data, least, S)
-        inside, allowed = _almost_surely(A, targets, into_begin, into_move, pair_of)
+        into_begin, into_move, pair_of = moves_into(indptr, indices, data, least, S)
+        inside, allowed = almost_surely(A, targets, into_begin, into_move, pair_of)
         order, policy = _nearest(data, A, targets, inside, allowed, into_begin, into_move, pair_of)
         if len(order) == 0:
             break
@@ -54,7 +54,7 @@ def fastest(
 
 
 @njit
-def _moves_into(indptr: Ints, indices: Ints, data: Floats, least: float, S: int) -> tuple[Ints, Ints, Ints]:
+def moves_into(indptr: Ints, indices: Ints, data: Floats, least: float, S: int) -> tuple[Ints, Ints, Ints]:
     """The moves that are likelier than `least`, by the state they end in, and the pair of every move."""
     pairs = len(indptr) - 1
     begin = np.zeros(S + 1, dtype=np.int64)
@@ -78,7 +78,7 @@ def _moves_into(indptr: Ints, indices: Ints, data: Floats, least: float, S: int)
 
 
 @njit
-def _almost_surely(A: int, targets: Bools, begin: Ints, move: Ints, pair_of: Ints) -> tuple[Bools, Bools]:
+def almost_surely(A: int, targets: Bools, begin: Ints, move: Ints, pair_of: Ints) -> tuple[Bools, Bools]:
     """The states (S,) that can reach the targets with probability one, and the pairs (S * A,) that stay in them."""
     S = len(targets)
     inside = np.ones(S, dtype=np.bool_)
@@ -119,18 +119,22 @@ def _nearest(
     """The n states to be left, by the length of the path with the least sum of 1 / p, and its actions (n,)."""
     S = len(targets)
     length, via = np.empty(S), np.empty(S, dtype=np.int64)
+    # A heap of lengths and states, the shortest on top; states whose length has come down are there again.
+    lengths, states = np.empty(S + len(move)), np.empty(S + len(move), dtype=np.int64)
+    size = 0
     for s in range(S):
         length[s], via[s] = 0.0 if targets[s] else np.inf, -1
+        if targets[s] and inside[s]:
+            lengths[size], states[size] = 0.0, s
+            size += 1
     settled = np.zeros(S, dtype=np.bool_)
     order = np.empty(S, dtype=np.int64)
     n = 0
-    while True:
-        end = -1
-        for s in range(S):
-            if inside[s] and not settled[s] and length[s] < np.inf and (end < 0 or length[s] < length[end]):
-                end = s
-        if end < 0:
-            break
+    while size > 0:
+        size -= 1
+        end = _shortest(lengths, states, size)
+        if settled[end]:
+            continue
         settled[end] = True
         if not targets[end]:
             order[n] = end
@@ -140,12 +144,48 @@ def _nearest(
             s = k // A
             if allowed[k] and not settled[s] and not targets[s]:
                 far = length[end] + 1.0 / data[move[j]]
+                if far < length[s] and inside[s]:
+                    _put(lengths, states, size, far, s)
+                    size += 1
                 if far < length[s] or (far == length[s] and k < via[s]):
                     length[s], via[s] = far, k
     policy = np.empty(n, dtype=np.int64)
     for i in range(n):
         policy[i] = via[order[i]] % A
     return order[:n], policy
+
+
+@njit
+def _put(lengths: Floats, states: Ints, size: int, length: float, state: int) -> None:
+    """Put a state on a heap of so many."""
+    at = size
+    while at > 0:
+        above = (at - 1) // 2
+        if lengths[above] < length or (lengths[above] == length and states[above] <= state):
+            break
+        lengths[at], states[at] = lengths[above], states[above]
+        at = above
+    lengths[at], states[at] = length, state
+
+
+@njit
+def _shortest(lengths: Floats, states: Ints, size: int) -> int:
+    """Take the state with the least length, the first of several, off a heap, which holds so many afterwards."""
+    top, length, state = states[0], lengths[size], states[size]
+    at = 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        other = child + 1
+        if other < size and (
+            lengths[other] < lengths[child] or (lengths[other] == lengths[child] and states[other] < states[child])
+        ):
+            child = other
+        if length < lengths[child] or (length == lengths[child] and state <= states[child]):
+            break
+        lengths[at], states[at] = lengths[child], states[child]
+        at = child
+    lengths[at], states[at] = length, state
+    return int(top)
 
 
 @njit

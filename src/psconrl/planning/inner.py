@@ -98,7 +98,7 @@ def _compiled(
         costs = costs.copy()
     if not thresholds.flags.writeable:
         thresholds = thresholds.copy()
-    status, mu, value, gap, multipliers, policies, r, single, connected, policy, way = kernels.answer(
+    status, mu, value, gap, multipliers, policies, r, single, connected, policy, way = _planner(S)(
         rows.indptr,
         rows.indices,
         rows.data,
@@ -108,7 +108,6 @@ def _compiled(
         guess,
         int(reference[0]),
         h,
-        _many(S),
         way,
         SUPPORT,
     )
@@ -124,9 +123,15 @@ def _compiled(
     return BestPolicy(True, policy, value, multipliers, classes, connected, gap, "compiled", following)
 
 
-def _many(S: int) -> bool | None:
-    """What tells the compiled planner that a model has too many states for inverses."""
-    return None if S <= INVERTED_UP_TO else True
+def _planner(S: int) -> Any:
+    """The compiled planner for models of so many states."""
+    if S <= INVERTED_UP_TO:
+        from psconrl.planning._plan_kernels import answer
+
+        return answer
+    from psconrl.planning.many import answer_many
+
+    return answer_many
 
 
 def _by_highs(
@@ -188,11 +193,12 @@ def _execution(
     if single and (connected or uncut is rows):
         return Execution(policy, mu, 1, connected), way
     if not single and near is not None and uncut is rows and len(thresholds) == 1:
-        from psconrl.planning._join_kernels import joined
+        from psconrl.planning._join_kernels import joined, joined_many
 
         start, r = near
-        sound, flow = joined(
-            mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, np.zeros(rows.S), _many(rows.S)
+        join_classes = joined if rows.S <= INVERTED_UP_TO else joined_many
+        sound, flow = join_classes(
+            mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, np.zeros(rows.S)
         )
         if sound:
             single, connected, policy, way = execute(flow, *model, way, SUPPORT)

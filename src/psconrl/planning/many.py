@@ -1,0 +1,82 @@
+"""The compiled planner of models of many states: it looks for the part of a model that holds together, and plans there.
+
+Calls of kernels one by one, unlike `_plan_kernels.answer`: they last milliseconds, and compile in half the time.
+"""
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl.planning import _many_kernels as kernels
+from psconrl.planning._plan_kernels import FAILED, INFEASIBLE, OPTIMAL, execute
+
+_GAP = 1e-8
+"""Bounds further apart than this are no certificate."""
+_FEASIBLE = 1e-9
+"""Limits missed by less than this are left to a second opinion."""
+
+Found = tuple[int, Floats, float, float, Floats, Ints, int, Ints]
+"""Status, occupancy, value, gap, multipliers, policies, reference state, effort: what `plan` gives."""
+
+
+def answer_many(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    thresholds: Floats,
+    start: Ints,
+    guess: Floats,
+    r: int,
+    h: Floats,
+    way: Ints,
+    support: float,
+) -> tuple[int, Floats, float, float, Floats, Ints, int, bool, bool, Floats, Ints]:
+    """What `_plan_kernels.answer` gives, for many states."""
+    status, mu, value, gap, multipliers, policies, r, _ = plan_many(
+        indptr, indices, data, costs, thresholds, start, guess, r, h
+    )
+    single, connected, policy = False, False, mu
+    if status == OPTIMAL:
+        single, connected, policy, way = execute(mu, indptr, indices, data, way, support)
+    return status, mu, value, gap, multipliers, policies, r, single, connected, policy, way
+
+
+def plan_many(
+    indptr: Ints,
+    indices: Ints,
+    data: Floats,
+    costs: Floats,
+    thresholds: Floats,
+    start: Ints,
+    guess: Floats,
+    r: int,
+    h: Floats,
+) -> Found:
+    """What `_plan_kernels.plan` gives, for many states."""
+    S = start.shape[1]
+    A = costs.shape[1] // S
+    rows = indptr, indices, data
+    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, r, np.zeros(2, dtype=np.int64)
+    if not (np.isfinite(costs).all() and np.isfinite(thresholds).all()):
+        return failed
+    some, r, inside, allowed = kernels.part(r, A, *rows)
+    if not some:
+        return failed
+    if allowed.all():
+        return kernels.search(*rows, costs, thresholds, start, guess, r, h)
+    own_indptr, own_indices, own_data, own_costs, stand_in = kernels.confined(inside, allowed, r, A, *rows, costs)
+    states = np.arange(S)
+    start = stand_in[states * A + start] % A
+    status, mu, value, gap, multipliers, policies, r, effort = kernels.search(
+        own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, r, h
+    )
+    least = kernels.least_outside(inside, A, indptr, indices, costs, thresholds, status == OPTIMAL, multipliers)
+    if status == INFEASIBLE and (len(thresholds) > 1 or least <= _FEASIBLE):
+        return failed
+    if status == OPTIMAL:
+        gap = max(gap, value - least)
+        if not gap <= _GAP:
+            return failed
+        mu = np.bincount(stand_in, mu.ravel(), S * A).astype(np.float64).reshape(S, A)
+        policies = stand_in[states * A + policies] % A
+    return status, mu, value, gap, multipliers, policies, r, effort
