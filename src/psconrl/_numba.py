@@ -1,14 +1,62 @@
 """The one way in which psconrl compiles: typed, without the interpreter lock, cached on disk."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import event
+
+
+class _Undisturbed(event.Listener):
+    """Looks for no garbage while something compiles: that would take a tenth of the time."""
+
+    def __init__(self) -> None:
+        self.depth, self.enabled = 0, False
+
+    def on_start(self, event: Any) -> None:
+        if self.depth == 0:
+            self.enabled = gc.isenabled()
+            gc.disable()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0 and self.enabled:
+            gc.enable()
+
+
+event.register("numba:compile", _Undisturbed())  # type: ignore[no-untyped-call]
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
+
+
+class _First(event.Listener):
+    def __init__(self, action: Callable[[], Any]) -> None:
+        self.action, self.done = action, False
+
+    def on_start(self, event: Any) -> None:
+        if not self.done:
+            self.done = True
+            self.action()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def at_first_compilation(action: Callable[[], Any]) -> Iterator[None]:
+    """Do something once if, and as soon as, a kernel is compiled and not found on disk."""
+    listener = _First(action)
+    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
 
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:

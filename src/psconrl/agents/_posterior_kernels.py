@@ -120,11 +120,8 @@ def _break_sticks(
     shape = n * alpha
     left = 1.0
     if total > 0.0:
-        if shape >= 1.0:
-            left = gamma(state, shape)
-        else:
-            # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
-            left = gamma(state, 1.0 + shape) * math.exp(-exponential(state) / shape)
+        # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
+        left = gamma(state, 1.0 + shape) * math.exp(-exponential(state) / shape)
     enough = 0.5 * len(at) * cut * (total + left)
     while left > enough:
         x = pool[begin + int(uniform(state) * n)]
@@ -156,10 +153,7 @@ def _one_by_one(
     largest = -np.inf
     for x in others:
         a = own[x] if np.isnan(alpha) else alpha
-        if a >= 1.0:
-            logarithm = math.log(gamma(state, a))
-        else:
-            logarithm = math.log(gamma(state, 1.0 + a)) - exponential(state) / a
+        logarithm = math.log(gamma(state, 1.0 + a)) - exponential(state) / a
         indices[size] = x
         data[size] = logarithm
         largest = max(largest, logarithm)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -92,9 +95,40 @@ def execute(cell: Cell, seed: int, code: str) -> Done:
 
 
 def warm_up(agents: set[str]) -> None:
-    """Compile the kernels that these agents need, so that worker processes find them on disk."""
-    for agent in sorted(agents):
-        run_cell(Cell("toy", agent, 30), 0)
+    """Compile the kernels that these agents need, so that worker processes find them on disk.
+
+    As soon as something has to be compiled, a second process begins with other kernels.
+    """
+    from psconrl._numba import at_first_compilation
+
+    second: list[subprocess.Popen[bytes]] = []
+    command = [
+        sys.executable,
+        "-c",
+        f"from psconrl.experiments.run_one import compile_others as go; go({sorted(agents)})",
+    ]
+    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    with at_first_compilation(lambda: second.append(subprocess.Popen(command, **quiet))):
+        for agent in sorted(agents, key=lambda name: (name in _OTHERS, name)):
+            run_cell(Cell("toy", agent, 30), 0)
+    for process in second:
+        process.wait()
+
+
+_OTHERS = ("FHA", "UCRL-CMDP")
+"""Agents with kernels of their own for most of what they do."""
+
+
+def compile_others(agents: Sequence[str]) -> None:
+    """What the second process of `warm_up` compiles."""
+    from psconrl.environments import make
+    from psconrl.planning import best_policy
+
+    toy = make("toy")
+    best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
+    for agent in _OTHERS:
+        if agent in agents:
+            run_cell(Cell("toy", agent, 30), 0)
 
 
 @lru_cache(maxsize=16)

@@ -185,7 +185,7 @@ def search(
     start = start.copy()
     lean(start, h, r, A, indptr, indices, data, c)
     policy = start[-1].copy()
-    n = 0
+    n = int(np.int64(0))
     for k in range(len(start) if m > 1 else 0):
         copy(start[k], policy)
         fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])

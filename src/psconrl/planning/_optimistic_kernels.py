@@ -93,7 +93,7 @@ def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int, st
         np.empty((room, m + 1, S if steps == 0 else 0)),
     )
     work = Work(np.empty((S, S)), np.empty((S, m + 2)), np.empty(S, dtype=np.int64), np.empty(S))
-    known = 0
+    known = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
     for k in range(max(len(start), 1)):
         if len(start) > 0:
             copy(start[k, 0], pool.actions[known])

@@ -285,7 +285,7 @@ def plan(
     fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
     if not fine:
         return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-    n = 0
+    n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
     bound, value = -np.inf, np.inf
     up, down = 1.0, 1.0
     feasible, weights, multipliers = False, np.zeros(0), guess
@@ -663,27 +663,3 @@ def execute(
                 policy[s, a] = 1.0 / A
                 connected = False
     return True, connected, policy, actions
-
-
-@njit
-def answer(
-    indptr: Ints,
-    indices: Ints,
-    data: Floats,
-    costs: Floats,
-    thresholds: Floats,
-    start: Ints,
-    guess: Floats,
-    r: int,
-    h: Floats,
-    way: Ints,
-    support: float,
-) -> tuple[int, Floats, float, float, Floats, Ints, int, bool, bool, Floats, Ints]:
-    """`plan` and, of its occupancy, `execute`: what both give, without the effort."""
-    status, mu, value, gap, multipliers, policies, r, _ = plan(
-        indptr, indices, data, costs, thresholds, start, guess, r, h
-    )
-    single, connected, policy = False, False, mu
-    if status == OPTIMAL:
-        single, connected, policy, way = execute(mu, indptr, indices, data, way, support)
-    return status, mu, value, gap, multipliers, policies, r, single, connected, policy, way

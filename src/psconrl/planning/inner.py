@@ -98,7 +98,7 @@ def _compiled(
         costs = costs.copy()
     if not thresholds.flags.writeable:
         thresholds = thresholds.copy()
-    status, mu, value, gap, multipliers, policies, r, single, connected, policy, way = _planner(S)(
+    status, mu, value, gap, multipliers, policies, r, _ = _planner(S)(
         rows.indptr,
         rows.indices,
         rows.data,
@@ -108,17 +108,13 @@ def _compiled(
         guess,
         int(reference[0]),
         h,
-        way,
-        SUPPORT,
     )
     if status == kernels.FAILED:
         return None
     if status == kernels.INFEASIBLE:
         return _infeasible(m, "compiled", start)
-    classes = 1
-    if not single or not (connected or uncut is rows):
-        execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
-        policy, classes, connected = execution.policy, execution.classes, execution.connected
+    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
+    policy, _, classes, connected = execution
     following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "bias": h, "way": way}
     return BestPolicy(True, policy, value, multipliers, classes, connected, gap, "compiled", following)
 
@@ -126,12 +122,12 @@ def _compiled(
 def _planner(S: int) -> Any:
     """The compiled planner for models of so many states."""
     if S <= INVERTED_UP_TO:
-        from psconrl.planning._plan_kernels import answer
+        from psconrl.planning._plan_kernels import plan
 
-        return answer
-    from psconrl.planning.many import answer_many
+        return plan
+    from psconrl.planning.many import plan_many
 
-    return answer_many
+    return plan_many
 
 
 def _by_highs(
@@ -157,7 +153,7 @@ def _by_highs(
     execution, _ = _execution(mu, rows, uncut, costs, thresholds, join, np.full(S, -1))
     multipliers = (-vertex.row_duals[program.constraint_rows]).clip(0.0)
     following = {**start, "basis": vertex.basis}
-    policy, classes, connected = execution.policy, execution.classes, execution.connected
+    policy, _, classes, connected = execution
     return BestPolicy(True, policy, vertex.objective, multipliers, classes, connected, np.nan, "highs", following)
 
 

@@ -1,13 +1,13 @@
 """The compiled planner of models of many states: it looks for the part of a model that holds together, and plans there.
 
-Calls of kernels one by one, unlike `_plan_kernels.answer`: they last milliseconds, and compile in half the time.
+Calls of kernels one by one, unlike `_plan_kernels.plan`: they last milliseconds, and compile in half the time.
 """
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.planning import _many_kernels as kernels
-from psconrl.planning._plan_kernels import FAILED, INFEASIBLE, OPTIMAL, execute
+from psconrl.planning._plan_kernels import FAILED, INFEASIBLE, OPTIMAL
 
 _GAP = 1e-8
 """Bounds further apart than this are no certificate."""
@@ -16,29 +16,6 @@ _FEASIBLE = 1e-9
 
 Found = tuple[int, Floats, float, float, Floats, Ints, int, Ints]
 """Status, occupancy, value, gap, multipliers, policies, reference state, effort: what `plan` gives."""
-
-
-def answer_many(
-    indptr: Ints,
-    indices: Ints,
-    data: Floats,
-    costs: Floats,
-    thresholds: Floats,
-    start: Ints,
-    guess: Floats,
-    r: int,
-    h: Floats,
-    way: Ints,
-    support: float,
-) -> tuple[int, Floats, float, float, Floats, Ints, int, bool, bool, Floats, Ints]:
-    """What `_plan_kernels.answer` gives, for many states."""
-    status, mu, value, gap, multipliers, policies, r, _ = plan_many(
-        indptr, indices, data, costs, thresholds, start, guess, r, h
-    )
-    single, connected, policy = False, False, mu
-    if status == OPTIMAL:
-        single, connected, policy, way = execute(mu, indptr, indices, data, way, support)
-    return status, mu, value, gap, multipliers, policies, r, single, connected, policy, way
 
 
 def plan_many(

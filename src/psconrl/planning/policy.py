@@ -12,7 +12,7 @@ support falls into at most m + 1 recurrent classes of the ratio policy. Three ru
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -27,8 +27,7 @@ SUPPORT = 1e-14
 """Occupancies below this are rounding; states without any are left to the fastest way into the others."""
 
 
-@dataclass(frozen=True, eq=False)
-class Execution:
+class Execution(NamedTuple):
     """An executable policy (S, A), the occupancy it was made from, and what had to be done to it."""
 
     policy: Floats
