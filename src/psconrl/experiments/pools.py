@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -77,6 +78,7 @@ class ProcessPool:
         self._context = multiprocessing.get_context(kind)
         if kind == "forkserver":
             self._context.set_forkserver_preload(_HEAVY)
+            forkserver.ensure_running()  # it imports while this process goes on
         self._start()
 
     def _start(self) -> None:

@@ -96,8 +96,9 @@ def _pool(missing: list[Run], workers: int | None, dask: str | None) -> Pool:
     count = min(workers or cores(), len(missing))
     if count == 1:
         return SerialPool()
+    pool = ProcessPool(count)
     warm_up({cell.agent for cell, _ in missing})
-    return ProcessPool(count)
+    return pool
 
 
 class _Sweep:

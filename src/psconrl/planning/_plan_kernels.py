@@ -13,9 +13,9 @@ bounds the average of c from below, for every policy from every state. Upper and
 While the policies found cannot meet the limits together, `master` gives weights y of the limits that prove it, and
 policy iteration for sum_i y_i c_i finds a policy that changes that, or proves that no policy does.
 
-With one limit a few columns are all it takes: from the policy that is best for the multiplier of the plan before, `walk`
-goes on to its neighbours, one action at a time, until the limit lies between two of them. `master` is for more limits,
-and for the policies on the way that fall apart.
+With one limit a few columns are all it takes: from the policy that is best for the multiplier of the plan before,
+`walk` goes on to its neighbours, one action at a time, until the limit lies between two of them. `master` is for more
+limits, and for policies on the way that fall apart.
 """
 
 import numpy as np
