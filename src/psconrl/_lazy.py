@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -24,3 +25,13 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
         return value
 
     return find
+
+
+def later(module: str) -> Callable[[], Any]:
+    """What imports a module when it is first called: an import statement in a function takes longer each time."""
+
+    @cache
+    def load() -> Any:
+        return import_module(module)
+
+    return load

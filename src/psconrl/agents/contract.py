@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import later
 from psconrl.agents.counts import Counts
 from psconrl.problem import Problem
+
+_kernels = later("psconrl.agents._counts_kernels")
 
 FOREVER = 2**62
 """A length or count that no run reaches."""
@@ -57,13 +60,13 @@ class Memory:
 
     def mean_costs(self) -> Floats:
         """Empirical means (m + 1, S, A), 0 for pairs never visited."""
-        return np.asarray(self.cost_sums / np.maximum(self.visits, 1))
+        means: Floats = _kernels().mean_costs(self.cost_sums, self.visits)
+        return means
 
     def mean_transitions(self) -> Floats:
         """p_hat (S, A, S), rows of zeros for pairs never visited."""
-        from psconrl.agents._counts_kernels import means
-
-        return means(*self.observed.chains, self.visits)
+        means: Floats = _kernels().means(*self.observed.chains, self.visits)
+        return means
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,14 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
+from psconrl._lazy import later
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
 from psconrl.planning.rows import Rows
 from psconrl.problem import Problem
+
+_kernels, _random = later("psconrl.agents._posterior_kernels"), later("psconrl.agents._random_kernels")
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
@@ -112,9 +115,7 @@ def _check(parameters: Floats, empty: Bools, A: int) -> None:
 
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
-    from psconrl.agents._posterior_kernels import draw_rows
-    from psconrl.agents._random_kernels import seeded
-
-    state = seeded(rng)
-    drawn = draw_rows(prior.level, prior.support, prior.allowed, prior.own, *counts.chains, counts.S, state, cut)
-    return Rows(*drawn, counts.S)
+    given = prior.level, prior.support, prior.allowed, prior.own
+    drawn = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
+    indptr, indices, data = drawn
+    return Rows(indptr, indices, data, counts.S)

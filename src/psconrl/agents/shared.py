@@ -5,11 +5,14 @@ import math
 import numpy as np
 
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import later
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.inner import BestPolicy, best_policy
 from psconrl.planning.rows import Rows
 from psconrl.planning.shortest import fastest_way
+
+_kernels = later("psconrl.agents._counts_kernels")
 
 
 def plan_in(
@@ -41,11 +44,9 @@ def exploit(best: BestPolicy, stop: Stop) -> Plan:
 
 def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
-    from psconrl.agents._counts_kernels import empirical
-
     observed = memory.observed
-    rows = empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
-    return Rows(*rows, observed.S)
+    indptr, indices, data = _kernels().empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
+    return Rows(indptr, indices, data, observed.S)
 
 
 def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:

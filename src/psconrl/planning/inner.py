@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import later
 from psconrl.errors import SolverError
 from psconrl.planning.highs import run
 from psconrl.planning.policy import SUPPORT, Execution, executable, joint_occupancy
@@ -26,6 +27,8 @@ from psconrl.planning.rows import Rows
 
 Method = Literal["compiled", "highs"]
 Start = Mapping[str, NDArray[Any]]
+
+_kernels, _many = later("psconrl.planning._plan_kernels"), later("psconrl.planning.many")
 
 INVERTED_UP_TO = 130
 """Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors."""
@@ -84,8 +87,7 @@ def _compiled(
     rows: Rows, uncut: Floats | Rows, costs: Floats, thresholds: Floats, join: float, start: Start
 ) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no certificate."""
-    from psconrl.planning import _plan_kernels as kernels
-
+    kernels = _kernels()
     S, A, m = rows.S, rows.A, len(thresholds)
     if "policies" in start:
         policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
@@ -122,12 +124,8 @@ def _compiled(
 def _planner(S: int) -> Any:
     """The compiled planner for models of so many states."""
     if S <= INVERTED_UP_TO:
-        from psconrl.planning._plan_kernels import plan
-
-        return plan
-    from psconrl.planning.many import plan_many
-
-    return plan_many
+        return _kernels().plan
+    return _many().plan_many
 
 
 def _by_highs(
@@ -182,10 +180,8 @@ def _execution(
 
     near: a policy (S,) with one closed class and a state in it, from which the compiled planner may search.
     """
-    from psconrl.planning._plan_kernels import execute
-
     model = rows[:3]
-    single, connected, policy, way = execute(mu, *model, way, SUPPORT)
+    single, connected, policy, way = _kernels().execute(mu, *model, way, SUPPORT)
     if single and (connected or uncut is rows):
         return Execution(policy, mu, 1, connected), way
     if not single and near is not None and uncut is rows and len(thresholds) == 1:
@@ -197,7 +193,7 @@ def _execution(
             mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, np.zeros(rows.S)
         )
         if sound:
-            single, connected, policy, way = execute(flow, *model, way, SUPPORT)
+            single, connected, policy, way = _kernels().execute(flow, *model, way, SUPPORT)
             if single:  # not so if what joins the classes is below the support's cut
                 return Execution(policy, mu, 2, connected), way
     matrix = cut(rows.matrix())

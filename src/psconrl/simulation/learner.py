@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._checks import Floats, Ints, whole
+from psconrl._lazy import later
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.simulation.run import Snapshot
 from psconrl.simulation.streams import streams
+
+_kernels = later("psconrl.simulation._kernels")
 
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
@@ -91,12 +94,10 @@ class Learner:
         return (last.start + 1) * float(self.horizon + 1) ** (1.0 / SNAPSHOTS)
 
     def _adopt(self, plan: Plan) -> None:
-        from psconrl.simulation._kernels import cumulate_policy
-
         S, A = self.visits.shape
         if plan.policy.ndim != 3 or plan.policy.shape[1:] != (S, A):
             raise ValueError(f"Plan.policy has shape {plan.policy.shape}; it must be (L, S, A) with (S, A) = {(S, A)}")
-        sound, self.cumulative_policy = cumulate_policy(plan.policy)
+        sound, self.cumulative_policy = _kernels().cumulate_policy(plan.policy)
         if not sound:
             raise ValueError("Plan.policy has a row that is no distribution over the actions")
         whole(plan.max_length, "Plan.max_length")
@@ -129,15 +130,13 @@ class Learner:
 
     def act(self, s: int) -> int:
         """The action in state s; a new plan is made first if the last one is over."""
-        from psconrl.simulation._kernels import draw
-
         if not 0 <= s < self.agent.problem.S:
             raise ValueError(f"state {s} is none of 0, ..., {self.agent.problem.S - 1}")
         if self.current is None:
             self.begin(s)
         row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
         A = self.agent.problem.A
-        return draw(row, s * A, s * A + A, self.actions.random()) - s * A
+        return int(_kernels().draw(row, s * A, s * A + A, self.actions.random()) - s * A)
 
     def observe(self, s: int, a: int, costs: ArrayLike, s_next: int) -> bool:
         """Take in one step; whether the plan is over after it."""

@@ -1,7 +1,7 @@
 """What a run leaves behind."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ def episode_columns(costs: int | None = None) -> list[Any]:
     return columns if costs is None else [*columns, ("average_costs", np.float64, (costs,))]
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
+class Snapshot(NamedTuple):
     """One plan on the way: when it started, its policy (L, S, A), and the visits (S, A) before it."""
 
     start: int
