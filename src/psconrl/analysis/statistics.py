@@ -101,9 +101,17 @@ def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
 
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, low and high (G,) over runs of curves (R, G), pointwise."""
-    resampled = np.ascontiguousarray((weights(len(curves)) @ curves).T)  # three times as fast as along axis 0
-    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    return curves.mean(axis=0), low, high
+    resampled = curves.T @ weights(len(curves)).T
+    resampled.sort(axis=1)  # faster than the search for a quantile
+    return curves.mean(axis=0), *(_quantile(resampled, (1 + sign * LEVEL) / 2) for sign in (-1, 1))
+
+
+def _quantile(sorted_rows: Floats, level: float) -> Floats:
+    """The quantile of each row, between two of its entries on a straight line."""
+    place = level * (sorted_rows.shape[1] - 1)
+    first = min(int(place), sorted_rows.shape[1] - 2)
+    low, high = sorted_rows[:, first], sorted_rows[:, first + 1]
+    return np.asarray(low + (place - first) * (high - low))
 
 
 def growth_exponent(times: Ints, curves: Floats, start: float = 0.1) -> Interval:
