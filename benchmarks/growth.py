@@ -39,20 +39,34 @@ def timed(side: int, prior: float | None, horizon: int, optimum: float | None = 
     return run, time.process_time() - begin
 
 
+def learn(prior: float | None, horizon: int) -> None:
+    """The largest grid: what the run cost, and how near to the optimum it came."""
+    cmdp, _ = grid(SIDES[-1], prior)
+    solution = psconrl.solve(cmdp)
+    uniform = psconrl.evaluate(cmdp, np.full((cmdp.S, cmdp.A), 1.0 / cmdp.A)).average_costs[:, 0]
+    run, seconds = timed(SIDES[-1], prior, horizon, solution.value)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    highs = int((run.episodes["solver"] == "highs").sum())
+    print(f"{run}\n{seconds:.0f} s CPU, peak memory {memory:.0f} MiB, {highs} plans by HiGHS")
+    print(f"the optimum {solution.value:.6f} at the limit {cmdp.thresholds[0]}; the uniform policy {uniform.round(6)}")
+    tenth = len(run.grid) // 10
+    for end in range(tenth, len(run.grid) + 1, tenth):
+        first, last = end - tenth, end - 1
+        before = run.cumulative[:, first - 1] if first else np.zeros(2)
+        steps = run.grid[last] - (run.grid[first - 1] if first else 0)
+        average = (run.cumulative[:, last] - before) / steps
+        totals = f"regret {run.regret[last]:8.0f}, violation {run.violation[0, last]:8.0f}"
+        print(f"  t = {run.grid[last]:8d}: {totals}, averages of this tenth {average.round(6)}", flush=True)
+    print(f"the last policy: {psconrl.evaluate(cmdp, run.policy[0]).average_costs[:, 0].round(6)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--horizon", type=int)
     parser.add_argument("--prior", type=float)
     args = parser.parse_args()
     if args.horizon:
-        optimum = psconrl.solve(grid(SIDES[-1], args.prior)[0]).value
-        run, seconds = timed(SIDES[-1], args.prior, args.horizon, optimum)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        highs = int((run.episodes["solver"] == "highs").sum())
-        print(f"{run}\n{seconds:.0f} s CPU, peak memory {memory:.0f} MiB, {highs} plans by HiGHS, J* = {optimum:.6f}")
-        for share in (0.1, 0.2, 0.5, 1.0):
-            at = int(share * len(run.grid)) - 1
-            print(f"  t = {run.grid[at]:8d}: regret {run.regret[at]:8.0f}, violation {run.violation[0, at]:8.0f}")
+        learn(args.prior, args.horizon)
         return
     costs = []
     for side in SIDES:

@@ -37,6 +37,8 @@ EXACT = 1e-9
 _GAP = 1e-8
 _FIRST, _SHARE = 1e-3, 0.1
 """Before that, they are exact to a share of the improvement found last, and at first to 1e-3."""
+_ROUGH = 15
+"""So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
 _EXACT_LAW = 1e-12
 _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
@@ -374,6 +376,8 @@ def price_many(
             sound = True
             copy(wanted, policy)
             enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
+            if evaluations >= _ROUGH:
+                enough = 0.5 * EXACT
         else:
             for s in range(len(h)):
                 h[s] = 0.0

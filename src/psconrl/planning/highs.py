@@ -32,6 +32,10 @@ PRICED = 1e-7
 """Reduced costs may be wrong by this, times the largest cost; HiGHS has been seen to call a vertex optimal, with
 no dual infeasibility, whose reduced costs were wrong by 0.03. Each vertex is therefore checked."""
 
+ITERATIONS = 20
+"""A solve ends after so many steps of the simplex method per row and column, and the next attempt begins: the dual
+method has been seen to go round in circles on a program of 400 rows."""
+
 _local = threading.local()
 
 
@@ -87,6 +91,7 @@ def _attempt(
 ) -> tuple[str, Vertex | None]:
     import highspy
 
+    rows, columns = program.matrix.shape
     solver = _solver()
     solver.resetOptions()
     settings = {
@@ -95,10 +100,10 @@ def _attempt(
         "solver": "simplex",
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
+        "simplex_iteration_limit": ITERATIONS * (rows + columns),
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)
-    rows, columns = program.matrix.shape
     matrix = program.matrix
     solver.passModel(
         columns,
