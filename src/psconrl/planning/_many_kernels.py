@@ -42,8 +42,9 @@ _ROUGH = 15
 _EXACT_LAW = 1e-12
 _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
-_EVALUATIONS, _COLUMNS = 100, 100
-"""More of them are not tried."""
+_EVALUATIONS, _WORK = 100, 400
+"""More policies are not evaluated for given multipliers, and in all."""
+_COLUMNS = 100
 _SWEEPS = 4
 """How often improvements are passed on before the next evaluation."""
 _FLAT = 1e-9
@@ -200,7 +201,7 @@ def search(
     low, high = 0.0, np.inf
     priced, main, trial = guess, 1.0, True
     feasible, weights, multipliers = False, np.zeros(0), guess
-    while n < _COLUMNS - 1 and effort[0] < _COLUMNS:
+    while n < _COLUMNS - 1 and effort[1] < _WORK:
         effort[0] += 1
         price_tags(c, costs, main, priced)
         fine, r, g, lower, evaluations, factor = price_many(policy, h, own, r, A, indptr, indices, data, c, accuracy)
@@ -214,10 +215,11 @@ def search(
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, r, effort
-        if not law_by(factor, policy, occupied, r, A, indptr, indices, data):
+        fine = law_by(factor, policy, occupied, r, A, indptr, indices, data)
+        if not fine:
             fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
-            if not fine:
-                break
+        if not fine:
+            break
         add(policy, occupied, A, costs, J, laws, policies, n)
         at = n
         new = is_new(policies, n)
@@ -241,11 +243,9 @@ def search(
             advantages_of(slope, g1, h1, A, indptr, indices, data, costs[1])
             found, step, changes = stride(policy, wanted, own, slope, occupied, excess, lam, A)
             if found:
-                for s in range(S):
-                    h[s] += step * h1[s]
-                lower = least_between(own, slope, step)
-                bound = max(bound, g + step * g1 + lower - (lam + step) * thresholds[0])
                 copy(wanted, policy)
+                lower = go_on(h, own, step, h1, slope)
+                bound = max(bound, g + step * g1 + lower - (lam + step) * thresholds[0])
             if found and changes <= _FEW:
                 effort[1] += 1
                 fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
@@ -307,11 +307,14 @@ def stride(
 
 
 @njit
-def least_between(own: Floats, slope: Floats, step: float) -> float:
-    """The least advantage after a step of the multiplier."""
+def go_on(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -> float:
+    """Move bias and advantages, in place, along their lines in the multiplier; the least advantage there."""
+    for s in range(len(h)):
+        h[s] += step * h1[s]
     least = np.inf
     for pair in range(len(own)):
-        least = min(least, own[pair] + step * slope[pair])
+        own[pair] += step * slope[pair]
+        least = min(least, own[pair])
     return least
 
 

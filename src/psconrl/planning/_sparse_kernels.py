@@ -17,7 +17,7 @@ from psconrl.planning._rows_kernels import longer
 Elimination = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Floats]
 Factor = tuple[Ints, Ints, Ints, Floats, Ints, Ints, Floats, Floats, Floats, Floats]
 
-RARE = 0.01
+RARE = 0.03
 """Moves less likely than this are left out of the factor."""
 _NEAR = np.array([0.3, 0.02])
 """The order of elimination follows moves at least this likely, the first as far as they lead."""
