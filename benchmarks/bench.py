@@ -380,6 +380,7 @@ def main() -> None:
         "optimistic": lambda: printed("Optimistic planning", "optimistic.py", "--sets", "8"),
         "runs": whole_runs,
         "states": lambda: printed("Cost against S", "growth.py"),
+        "taxi": lambda: printed("Taxi", "taxi.py"),
         "sizes": growth_in_a_m_t,
         "starting": starting,
         "figure": figure,
