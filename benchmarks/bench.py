@@ -227,7 +227,7 @@ def whole_runs() -> list[str]:
 
 def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, float, int]:
     """The share of a run's time inside compiled code, its seconds and its plans."""
-    from psconrl.agents import _posterior_kernels
+    from psconrl.agents import _counts_kernels, _posterior_kernels
     from psconrl.planning import _join_kernels, _plan_kernels
     from psconrl.simulation import _kernels
 
@@ -239,6 +239,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
         (_join_kernels, "joined"),
         (_kernels, "run_plan"),
         (_kernels, "cumulate_policy"),
+        (_counts_kernels, "mean_costs"),
     ]
     originals = [getattr(module, name) for module, name in watched]
 
@@ -325,7 +326,7 @@ def starting() -> list[str]:
     load = min(wall([sys.executable, "-c", "import psconrl"]) for _ in range(5)) - nothing
     command = str(Path(sys.executable).with_name("psconrl"))
     help_ = min(wall([command, "--help"]) for _ in range(5))
-    first = [command, "run", "--env", "marsrover-4x4", "--horizon", "100", "--seeds", "1", "--workers", "1"]
+    first = [command, "run", "--env", "marsrover-4x4", "--horizon", "100", "--seeds", "1", "--workers", "2"]
     for name in ("PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"):
         first += ["--agent", name]
     with tempfile.TemporaryDirectory() as folder:

@@ -44,8 +44,11 @@ _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
 
 _LEAN = 2
+"""How often `lean` goes through the states."""
 _WALK = 40
+"""How many actions `walk` changes at most."""
 _FLAT = 1e-9
+"""Advantages whose slope in the multiplier is below this do not cross zero."""
 
 
 @njit
