@@ -138,7 +138,7 @@ def test_the_small_program_against_an_enumeration() -> None:
     for _ in range(200):
         n = int(rng.integers(1, 8))
         J, tau = rng.random((n, 2)), rng.random(1)
-        feasible, weights, multipliers, value = kernels.master(J, tau)
+        feasible, weights, multipliers, value = kernels.master(J, 0, n, tau)
         best = min(
             (
                 float(J[i, 0] + (J[k, 0] - J[i, 0]) * t)

@@ -59,7 +59,9 @@ def stationary(P: Floats) -> Floats:
             for i in range(k + 1):
                 x[i] /= total
             total = 1.0
-    return x / total
+    for i in range(n):
+        x[i] /= total
+    return x
 
 
 @njit

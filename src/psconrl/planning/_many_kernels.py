@@ -22,9 +22,11 @@ from psconrl.planning._plan_kernels import (
     INFEASIBLE,
     add,
     advantages_of,
-    equal,
+    copy,
     finish,
+    go_on,
     improve,
+    is_new,
     lean,
     master,
     price_tags,
@@ -184,11 +186,11 @@ def search(
     policies = np.empty((_COLUMNS, S), dtype=np.int64)
     c, own, slope, h1 = np.empty(S * A), np.empty(S * A), np.empty(S * A), np.zeros(S)
     occupied, wanted = np.zeros(S), np.empty(S, dtype=np.int64)
-    price_tags(c, costs, 1.0, guess)
+    price_tags(c, costs, 1.0, 1.0, guess)
     start = start.copy()
     lean(start, h, r, A, indptr, indices, data, c)
     policy = start[-1].copy()
-    n = int(np.int64(0))
+    first = n = int(np.int64(0))
     for k in range(len(start) if m > 1 else 0):
         copy(start[k], policy)
         fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
@@ -203,7 +205,7 @@ def search(
     feasible, weights, multipliers = False, np.zeros(0), guess
     while n < _COLUMNS - 1 and effort[1] < _WORK:
         effort[0] += 1
-        price_tags(c, costs, main, priced)
+        price_tags(c, costs, main, 1.0, priced)
         fine, r, g, lower, evaluations, factor = price_many(policy, h, own, r, A, indptr, indices, data, c, accuracy)
         effort[1] += evaluations
         if not fine:
@@ -224,9 +226,9 @@ def search(
         at = n
         new = is_new(policies, n)
         n += new
-        feasible, weights, multipliers, value = master(J[:n], thresholds)
+        feasible, weights, multipliers, value = master(J, first, n, thresholds)
         if feasible and value - bound <= _GAP:
-            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
+            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
         if not new and not trial and accuracy <= EXACT:
             break
         if not new:
@@ -253,9 +255,9 @@ def search(
                     break
                 add(policy, occupied, A, costs, J, laws, policies, n)
                 n += is_new(policies, n)
-                feasible, weights, multipliers, value = master(J[:n], thresholds)
+                feasible, weights, multipliers, value = master(J, first, n, thresholds)
                 if feasible and value - bound <= _GAP:
-                    return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
+                    return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
             if found and effort[0] <= _STRIDES and low <= lam + step <= high:
                 accuracy = min(max(_SHARE * abs(step * excess), EXACT), accuracy)
                 priced, main, trial = np.full(1, lam + step), 1.0, True
@@ -304,34 +306,6 @@ def stride(
             if sign * excess <= 0.0:
                 return True, sign * when[k], changes
     return sign < 0.0, -multiplier, changes
-
-
-@njit
-def go_on(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -> float:
-    """Move bias and advantages, in place, along their lines in the multiplier; the least advantage there."""
-    for s in range(len(h)):
-        h[s] += step * h1[s]
-    least = np.inf
-    for pair in range(len(own)):
-        own[pair] += step * slope[pair]
-        least = min(least, own[pair])
-    return least
-
-
-@njit
-def is_new(policies: Ints, n: int) -> int:
-    """1 if policy n is none of those before, else 0."""
-    for j in range(n):
-        if equal(policies[j], policies[n]):
-            return 0
-    return 1
-
-
-@njit
-def copy(array: Ints, to: Ints) -> None:
-    """Entry by entry."""
-    for i in range(len(array)):
-        to[i] = array[i]
 
 
 @njit

@@ -52,20 +52,20 @@ _FLAT = 1e-9
 
 
 @njit
-def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
-    """The small program over columns J (n, m + 1), by the simplex method on a tableau.
+def master(J: Floats, first: int, n: int, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
+    """The small program over n columns, the rows of J (.., m + 1) from the first one on, by the simplex method.
 
     Whether it is feasible; weights (n,), multipliers (m,), value. If infeasible: the weights of the limits in place of
     the multipliers, and their excess with the best column.
     """
-    n, m = J.shape[0], len(thresholds)
+    m = len(thresholds)
     width = n + m + 2
     artificial, right = n + m, n + m + 1
     T = np.zeros((m + 2, width))
     basis = np.empty(m + 1, dtype=np.int64)
     for i in range(m):
         for j in range(n):
-            T[i, j] = J[j, i + 1] - thresholds[i]
+            T[i, j] = J[first + j, i + 1] - thresholds[i]
         T[i, n + i] = 1.0
         basis[i] = n + i
     for j in range(n):
@@ -77,13 +77,13 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
         for j in range(width):
             T[m + 1, j] = 0.0
         for j in range(n):
-            T[m + 1, j] = -1.0 if phase == 0 else J[j, 0]
+            T[m + 1, j] = -1.0 if phase == 0 else J[first + j, 0]
         if phase == 0:
             T[m + 1, right] = -1.0
         else:
             for i in range(m + 1):
                 if basis[i] < n:
-                    _subtract(T, m + 1, J[basis[i], 0], i)
+                    _subtract(T, m + 1, J[first + basis[i], 0], i)
         for step in range(50 * (m + 2)):
             enter, least = -1, -1e-13
             for j in range(n + m):
@@ -119,7 +119,7 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
             for j in range(n):
                 mixed = 0.0
                 for i in range(m):
-                    mixed += multipliers[i] * (J[j, i + 1] - thresholds[i])
+                    mixed += multipliers[i] * (J[first + j, i + 1] - thresholds[i])
                 excess = min(excess, mixed)
             return False, weights, multipliers, excess
     value, total = 0.0, 0.0
@@ -129,7 +129,7 @@ def master(J: Floats, thresholds: Floats) -> tuple[bool, Floats, Floats, float]:
             total += weights[basis[i]]
     for j in range(n):
         weights[j] /= total
-        value += weights[j] * J[j, 0]
+        value += weights[j] * J[first + j, 0]
     for i in range(m):
         multipliers[i] = max(T[m + 1, n + i], 0.0)
     return True, weights, multipliers, value
@@ -222,7 +222,9 @@ def price(
     """
     S = len(policy)
     fresh = False
-    wanted, order = np.empty(S, dtype=np.int64), np.arange(S)
+    wanted, order = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
+    for s in range(S):
+        order[s] = s
     for evaluations in range(1, _ROUNDS):
         g = bias(inverse, policy, h, r, A, indptr, indices, data, c)
         span = _span(h)
@@ -238,7 +240,11 @@ def price(
             # Updates have worn the inverse out.
             if fresh or not np.isfinite(own):
                 return False, inverse, r, np.nan, -np.inf, evaluations
-            fine, inverse, r = start_anew(policy, int(np.argmax(inverse[r])), A, indptr, indices, data, c)
+            likeliest = r
+            for s in range(S):
+                if inverse[r, s] > inverse[r, likeliest]:
+                    likeliest = s
+            fine, inverse, r = start_anew(policy, likeliest, A, indptr, indices, data, c)
             if not fine:
                 return False, inverse, r, np.nan, -np.inf, evaluations
             fresh = True
@@ -280,41 +286,47 @@ def plan(
     policies = np.empty((_COLUMNS, S), dtype=np.int64)
     effort = np.zeros(2, dtype=np.int64)
     mu = np.zeros((S, A))
-    nothing = np.full(m, np.nan)
+    nothing = np.empty(m)
+    for i in range(m):
+        nothing[i] = np.nan
+    failed = FAILED, mu, np.nan, np.inf, nothing, start, r, effort
 
     if not all_finite(costs, thresholds):
-        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+        return failed
     c, own = np.empty(S * A), np.empty(S * A)
-    price_tags(c, costs, 1.0, guess)
-    start = start.copy()
+    price_tags(c, costs, 1.0, 1.0, guess)
+    start, policy, found = start.copy(), np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
     lean(start, h, r, A, indptr, indices, data, c)
-    policy = start[-1].copy()
+    copy(start[-1], policy)
     fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
     if not fine:
-        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-    n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
+        return failed
+    first = n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
     bound, value = -np.inf, np.inf
     up, down = 1.0, 1.0
-    feasible, weights, multipliers = False, np.zeros(0), guess
-    while n < _COLUMNS - _WALK - len(start):
+    feasible, weights, multipliers = False, nothing, guess
+    while n < _COLUMNS - 2 - len(start):
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
         trial = True
-        priced, main = guess, 1.0
+        priced, main, times = guess, 1.0, 1.0
         if n > 0:
-            feasible, weights, multipliers, value = master(J[:n], thresholds)
+            feasible, weights, multipliers, value = master(J, first, n, thresholds)
+            unpriced = True
+            for i in range(m):
+                unpriced = unpriced and multipliers[i] == 0.0
             if not feasible and up < _STRETCH:
                 up *= 4.0
-                priced = up * guess
-            elif feasible and multipliers.sum() == 0.0 and down < _STRETCH:
+                times = up
+            elif feasible and unpriced and down < _STRETCH:
                 down *= 4.0
-                priced = guess / down
+                times = 1.0 / down
             else:
                 priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
         effort[0] += 1
-        price_tags(c, costs, main, priced)
+        price_tags(c, costs, main, times, priced)
         limit = 0.0
         for i in range(m):
-            limit += priced[i] * thresholds[i]
+            limit += times * priced[i] * thresholds[i]
         fine, inverse, r, g, lower, evaluations = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
         effort[1] += evaluations
         if not fine:
@@ -324,12 +336,13 @@ def plan(
         elif lower - limit > _FEASIBLE:
             return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
         if feasible and value - bound <= _CLOSE:
-            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
+            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
+        copy(policy, found)
         if m == 1 and main == 1.0:
-            tau, lam = thresholds[0], priced[0]
+            lam = times * priced[0]
             count, lam, lower = walk(
-                policy.copy(),
-                inverse.copy(),
+                policy,
+                inverse,
                 g,
                 h,
                 own,
@@ -339,7 +352,7 @@ def plan(
                 indices,
                 data,
                 costs,
-                tau,
+                thresholds[0],
                 lam,
                 J,
                 laws,
@@ -348,25 +361,24 @@ def plan(
             )
             if count > 0:
                 bound = max(bound, lower)
-                feasible, weights, multipliers, value = master(J[n : n + count], thresholds)
-                gap = value - bound
-                if feasible and gap <= _CLOSE:
+                feasible, weights, multipliers, value = master(J, n, count, thresholds)
+                if feasible and value - bound <= _CLOSE:
                     multipliers[0] = lam
-                    return finish(J[n:], laws[n:], policies[n:], weights, multipliers, value, gap, effort, count, A)
+                    return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, count, A)
+            fine, inverse, r = start_anew(found, r, A, indptr, indices, data, costs[0])
+            if not fine:
+                break
+            copy(found, policy)
         add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
-        known = False
-        for j in range(n):
-            known = known or equal(policies[j], policies[n])
-        if not known:
-            n += 1
-        elif not trial:
+        new = is_new(policies, n)
+        n += new
+        if not new and not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
-                return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, A)
+                return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
             break
         if effort[0] == 1:
             # The start policies, where they differ, else what was found.
-            found = policy.copy()
             for k in range(len(start)):
                 for s in range(S):
                     agree = True
@@ -375,17 +387,19 @@ def plan(
                     if agree:
                         start[k, s] = found[s]
             for k in range(len(start)):
-                fine, inverse, r = follow(policy, start[k], inverse, r, A, indptr, indices, data, costs[0])
                 effort[1] += 1
+                fine = turn(inverse, policy, start[k], r, A, indptr, indices, data, LARGE) < 0
+                if not fine:
+                    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
                 if fine:
                     add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
-                    n += 1
+                    n += is_new(policies, n)
                 else:
-                    policy[:] = found
+                    copy(found, policy)
                     fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
                     if not fine:
-                        return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-    return FAILED, mu, np.nan, np.inf, nothing, start, r, effort
+                        return failed
+    return failed
 
 
 @njit
@@ -408,7 +422,7 @@ def walk(
     policies: Ints,
     n: int,
 ) -> tuple[int, float, float]:
-    """From a policy that is best for a multiplier, one action after another, to the optimum.
+    """From a policy that is best for a multiplier, one action after another, to the optimum; all in place.
 
     The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
     the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where
@@ -433,14 +447,10 @@ def walk(
                     most, enter = max(own[pair], 0.0) / fall, pair
         if not most < np.inf:
             return 0, multiplier, -np.inf
-        multiplier += sign * most
-        g += sign * most * g1
-        lower = np.inf
-        for pair in range(S * A):
-            own[pair] += sign * most * slope[pair]
-            lower = min(lower, own[pair])
-        for s in range(S):
-            h[s] += sign * most * h1[s]
+        step = sign * most
+        multiplier += step
+        g += step * g1
+        lower = go_on(h, own, step, h1, slope)
         if enter >= 0:
             s = enter // A
             before, wanted[s] = policy[s], enter % A
@@ -459,6 +469,18 @@ def walk(
                 add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n + 1)
             return 1 if enter < 0 else 2, multiplier, g + lower - multiplier * threshold
     return 0, multiplier, -np.inf
+
+
+@njit
+def go_on(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -> float:
+    """Move bias and advantages, in place, along their lines in the multiplier; the least advantage there."""
+    for s in range(len(h)):
+        h[s] += step * h1[s]
+    least = np.inf
+    for pair in range(len(own)):
+        own[pair] += step * slope[pair]
+        least = min(least, own[pair])
+    return least
 
 
 @njit
@@ -482,12 +504,12 @@ def all_finite(costs: Floats, thresholds: Floats) -> bool:
 
 
 @njit
-def price_tags(c: Floats, costs: Floats, main: float, multipliers: Floats) -> None:
-    """The costs (S * A) of policy iteration: the main ones and those of the limits, weighted."""
+def price_tags(c: Floats, costs: Floats, main: float, times: float, multipliers: Floats) -> None:
+    """The costs (S * A) of policy iteration: the main ones and, so many times the multipliers, those of the limits."""
     for pair in range(len(c)):
         c[pair] = main * costs[0, pair]
         for i in range(len(multipliers)):
-            c[pair] += multipliers[i] * costs[i + 1, pair]
+            c[pair] += times * multipliers[i] * costs[i + 1, pair]
 
 
 @njit
@@ -533,55 +555,48 @@ def _advantage(
 
 
 @njit
-def follow(
-    policy: Ints,
-    wanted: Ints,
-    inverse: Floats,
-    r: int,
-    A: int,
-    indptr: Ints,
-    indices: Ints,
-    data: Floats,
-    c: Floats,
-) -> tuple[bool, Floats, int]:
-    """Turn a policy, in place, and its inverse into those of another one, rerouted if it has several classes."""
-    if turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) < 0:
-        return True, inverse, r
-    return start_anew(policy, r, A, indptr, indices, data, c)
-
-
-@njit
 def start_anew(
     policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats
 ) -> tuple[bool, Floats, int]:
     """The inverse of a policy, which is rerouted if it has several classes; whether this succeeded, inverse, r."""
-    lost, inverse = invert(policy, r, A, indptr, indices, data, LARGE)
-    for rerouted in range(2):
-        if lost >= 0 and rerouted:
+    lost, inverse = 0, np.empty((0, 0))
+    for attempt in range(4):
+        if attempt == 2:
             r, led = reroute(policy, A, indptr, indices, data, c)
             if not led:
                 break
-            lost, inverse = invert(policy, r, A, indptr, indices, data, LARGE)
-        if lost >= 0:  # r was not in the class: take a state that is
+        elif attempt > 0:  # r was not in the class: take a state that is
             r = lost
-            lost, inverse = invert(policy, r, A, indptr, indices, data, HUGE)
+        lost, inverse = invert(policy, r, A, indptr, indices, data, HUGE if attempt % 2 else LARGE)
+        if lost < 0:
+            break
     return lost < 0, inverse, r
 
 
 @njit
-def equal(one: Ints, other: Ints) -> bool:
-    different = 0
-    for i in range(len(one)):
-        if one[i] != other[i]:
-            different += 1
-    return different == 0
+def is_new(policies: Ints, n: int) -> int:
+    """1 if policy n is none of those before, else 0."""
+    for j in range(n):
+        different = 0
+        for s in range(policies.shape[1]):
+            different += policies[j, s] != policies[n, s]
+        if different == 0:
+            return 0
+    return 1
+
+
+@njit
+def copy(array: Ints, to: Ints) -> None:
+    """Entry by entry: whole-array assignments take seconds to compile."""
+    for i in range(len(array)):
+        to[i] = array[i]
 
 
 @njit
 def add(policy: Ints, mu: Floats, A: int, costs: Floats, J: Floats, laws: Floats, policies: Ints, n: int) -> None:
     """Write a policy as column n: its averages, stationary law and actions."""
-    laws[n] = mu
-    policies[n] = policy
+    for s in range(len(policy)):
+        laws[n, s], policies[n, s] = mu[s], policy[s]
     for i in range(costs.shape[0]):
         total = 0.0
         for s in range(len(policy)):
@@ -599,10 +614,11 @@ def finish(
     value: float,
     gap: float,
     effort: Ints,
+    first: int,
     n: int,
     A: int,
 ) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
-    """The answer made of the columns that carry weight, the safest first; its reference is the likeliest state."""
+    """The answer made of those of n columns that carry weight, the safest first, its reference the likeliest state."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
     used = np.empty(n, dtype=np.int64)
@@ -610,16 +626,16 @@ def finish(
     for j in range(n):
         if weights[j] > 0.0:
             at = count
-            while at > 0 and J[used[at - 1], -1] > J[j, -1]:
+            while at > 0 and J[used[at - 1], -1] > J[first + j, -1]:
                 used[at] = used[at - 1]
                 at -= 1
-            used[at] = j
+            used[at] = first + j
             count += 1
     chosen = np.empty((count, S), dtype=np.int64)
     for k in range(count):
         j = used[k]
         for s in range(S):
-            mu[s, policies[j, s]] += weights[j] * laws[j, s]
+            mu[s, policies[j, s]] += weights[j - first] * laws[j, s]
             chosen[k, s] = policies[j, s]
     r, most = 0, 0.0
     for s in range(S):
@@ -644,21 +660,16 @@ def execute(
     clean = np.zeros((S, A))
     mass = np.zeros(S)
     inside = np.zeros(S, dtype=np.bool_)
-    missing = 0
     for s in range(S):
         for a in range(A):
             if mu[s, a] > support:
                 clean[s, a] = mu[s, a]
                 mass[s] += mu[s, a]
         inside[s] = mass[s] > 0.0
-        missing += not inside[s]
     policy = np.zeros((S, A))
     if not one_class(clean, indptr, indices, data, support):
         return False, False, policy, way
-    if missing == 0:
-        actions = np.full(S, -1)
-    else:
-        actions, _ = fastest(indptr, indices, data, A, inside, way)
+    actions, _ = fastest(indptr, indices, data, A, inside, way)
     connected = True
     for s in range(S):
         for a in range(A):

@@ -48,9 +48,14 @@ def one_class(mu: Floats, indptr: Ints, indices: Ints, data: Floats, support: fl
     It has, if all states with mass lead to the likeliest one: a closed class that does not hold it could not.
     """
     S = mu.shape[0]
-    mass = mu.sum(axis=1)
-    backward = np.zeros(S, dtype=np.bool_)
-    backward[np.argmax(mass)] = True
+    mass, backward = np.zeros(S), np.zeros(S, dtype=np.bool_)
+    likeliest = 0
+    for s in range(S):
+        for a in range(mu.shape[1]):
+            mass[s] += mu[s, a]
+        if mass[s] > mass[likeliest]:
+            likeliest = s
+    backward[likeliest] = True
     progress = True
     while progress:
         progress = False
@@ -81,5 +86,6 @@ def _leads(s: int, to: Bools, mu: Floats, indptr: Ints, indices: Ints, data: Flo
 def longer(array: NDArray[Any]) -> NDArray[Any]:
     """The array with twice the room."""
     result = np.empty(2 * len(array) + 1, dtype=array.dtype)
-    result[: len(array)] = array
+    for i in range(len(array)):
+        result[i] = array[i]
     return result

@@ -58,7 +58,8 @@ def cumulate_policy(policy: Floats) -> tuple[bool, Floats]:
                     last = a
                 total += p
                 cumulative[k, s * A + a] = total
-            cumulative[k, s * A + last : s * A + A] = 2.0
+            for a in range(last, A):
+                cumulative[k, s * A + a] = 2.0
             sound = sound and abs(total - 1.0) < 1e-9
     return sound, cumulative
 
