@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning._optimistic_kernels import Optimum, Work, evaluate
 from psconrl.planning._set_kernels import Set, add_member, nearest
@@ -62,31 +62,37 @@ def believed(within: Set, costs: Floats, found: Optimum, p: Floats) -> Floats:
 
 
 @njit
-def rows_elsewhere(within: Set, center: Floats, inside: Bools, cut: bool) -> tuple[Ints, Ints, Floats]:
-    """The members nearest to a centre (S * A, S) of all pairs outside some states, rows in compressed form.
+def model_around(mu: Floats, p: Floats, within: Set, center: Floats, cut: bool) -> tuple[Ints, Ints, Floats]:
+    """The model in which an occupancy mu (S, A) is executed, rows in compressed form.
 
-    Those inside are left empty; cut: without unlikely entries.
+    Pairs in use have their rows of p (S * A, S); those of states without mass the members nearest to a centre
+    (S * A, S), written to p, too, which lose unlikely entries if `cut`; other rows are empty.
     """
-    pairs, S = center.shape
-    A = pairs // S
-    least = _CUT if cut else 0.0
-    p = np.empty((pairs, S))
-    begin = np.zeros(pairs + 1, dtype=np.int64)
-    for k in range(pairs):
-        begin[k + 1] = begin[k]
-        if not inside[k // A]:
-            nearest(center[k], within.lower[k], within.upper[k], p[k])
+    S, A = mu.shape
+    begin = np.zeros(S * A + 1, dtype=np.int64)
+    least = np.empty(S * A)
+    for s in range(S):
+        outside = True
+        for a in range(A):
+            outside = outside and mu[s, a] <= SUPPORT
+        for a in range(A):
+            k = s * A + a
+            least[k] = 0.0 if mu[s, a] > SUPPORT else np.inf
+            if outside:
+                nearest(center[k], within.lower[k], within.upper[k], p[k])
+                least[k] = _CUT if cut else 0.0
+            begin[k + 1] = begin[k]
             for j in range(S):
-                begin[k + 1] += p[k, j] > least
-    index, value = np.empty(begin[pairs], dtype=np.int64), np.empty(begin[pairs])
-    for k in range(pairs):
+                begin[k + 1] += p[k, j] > least[k]
+    index, value = np.empty(begin[S * A], dtype=np.int64), np.empty(begin[S * A])
+    for k in range(S * A):
         at, total = begin[k], 0.0
-        if not inside[k // A]:
-            for j in range(S):
-                if p[k, j] > least:
-                    index[at], value[at] = j, p[k, j]
-                    total += p[k, j]
-                    at += 1
+        for j in range(S):
+            if p[k, j] > least[k]:
+                index[at], value[at] = j, p[k, j]
+                total += p[k, j]
+                at += 1
+        if least[k] > 0.0:
             for t in range(begin[k], at):
                 value[t] /= total
     return begin, index, value

@@ -77,20 +77,26 @@ class Optimum(NamedTuple):
 
 
 @njit
-def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int, steps: int, origin: int) -> Optimum:
+def optimise(
+    within: Set, costs: Floats, tau: Floats, start: Ints, goal: int, steps: int | None, origin: int
+) -> Optimum:
     """The best mixture of columns: for VALUE of least cost within the limits, for MARGIN the safest one.
 
     costs (m + 1, S, A), start (n, 2, L, S): columns to start from, n may be 0. With VALUE and limits that cannot be
-    met it ends as soon as that is proven. Averages are in the long run if steps is 0, else over so many from a state
-    `origin`.
+    met it ends as soon as that is proven. Averages are over a number of steps from a state `origin`, or, with None, for
+    which the rest is not compiled, in the long run.
     """
     m, S, A = len(tau), costs.shape[1], costs.shape[2]
     room = len(start) + _ROUNDS * (m + 1)
+    if steps is None:
+        L, biases = 1, S
+    else:
+        L, biases = steps, 0
     pool = Pool(
-        np.empty((room, max(steps, 1), S), dtype=np.int64),
-        np.empty((room, max(steps, 1), S), dtype=np.int64),
+        np.empty((room, L, S), dtype=np.int64),
+        np.empty((room, L, S), dtype=np.int64),
         np.empty((room, m + 1)),
-        np.empty((room, m + 1, S if steps == 0 else 0)),
+        np.empty((room, m + 1, biases)),
     )
     work = Work(np.empty((S, S)), np.empty((S, m + 2)), np.empty(S, dtype=np.int64), np.empty(S))
     known = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
@@ -135,7 +141,7 @@ def optimise(within: Set, costs: Floats, tau: Floats, start: Ints, goal: int, st
                     total += prices[i] * costs[i + 1, s, a]
                 c[s, a] = total
         before = known
-        if steps == 0:
+        if steps is None:
             enough = objective - close + spent
             known, found = _price(within, costs, c, own, prices, enough, close, pool, known, work)
         else:
@@ -205,9 +211,9 @@ def _first_column(cost: Floats, actions: Ints, orders: Ints) -> None:
 
 
 @njit
-def _evaluated(within: Set, costs: Floats, pool: Pool, at: int, steps: int, origin: int, work: Work) -> bool:
+def _evaluated(within: Set, costs: Floats, pool: Pool, at: int, steps: int | None, origin: int, work: Work) -> bool:
     """Fill in the averages, and biases, of a column in the pool; False if that is not possible."""
-    if steps == 0:
+    if steps is None:
         return evaluate(within, costs, pool.actions[at, 0], pool.orders[at, 0], work, pool.J[at], pool.H[at])
     law = forward(within, costs.shape[2], pool.actions[at], pool.orders[at], origin)
     averages(costs, pool.actions[at], law, pool.J[at])

@@ -19,7 +19,7 @@ solves again.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,9 +42,6 @@ from psconrl.planning.program import (
     with_margin,
 )
 from psconrl.planning.solution import Solution
-
-if TYPE_CHECKING:
-    from psconrl.planning._set_kernels import Set
 
 PROVEN = 1e-8
 """Largest gap of a compiled answer, where the costs' range is one; the reference method solves again above it."""
@@ -130,10 +127,10 @@ def best_optimistic(
     p_hat (S, A, S), radius (S, A). A pure function of its arguments; columns and way: what an earlier answer of
     the same size gave; they save most of the work and change the answer only where several are optimal.
     """
-    from psconrl.planning._believed_kernels import believed
-    from psconrl.planning._kernels import one_class
+    from psconrl.planning._believed_kernels import believed, model_around
     from psconrl.planning._master_kernels import VALUE
     from psconrl.planning._optimistic_kernels import FAILED, INFEASIBLE, optimise, used_columns
+    from psconrl.planning._plan_kernels import execute
     from psconrl.planning._set_kernels import around
 
     S, A, _ = p_hat.shape
@@ -143,7 +140,7 @@ def best_optimistic(
     costs, thresholds = np.array(costs), np.array(thresholds)
     center = p_hat.reshape(S * A, S)
     within = around(center, radius.ravel())
-    found = optimise(within, costs, thresholds, columns, VALUE, 0, 0)
+    found = optimise(within, costs, thresholds, columns, VALUE, None, 0)
     if found.status != FAILED:
         columns = used_columns(found)
     if found.status == INFEASIBLE:
@@ -153,8 +150,12 @@ def best_optimistic(
     if proven:
         p = np.zeros((S * A, S))
         mu = believed(within, costs, found, p)
-        if one_class(mu, p, SUPPORT):
-            policy, connected, way = _completed(mu, within, center, way)
+        for cut in (True, False):
+            single, connected, policy, actions = execute(mu, *model_around(mu, p, within, center, cut), way, SUPPORT)
+            if connected or not single:
+                break
+        if single:
+            way = np.where(actions >= 0, actions, way)
             return OptimisticPolicy(True, policy, found.objective, found.prices, connected, 1, found.gap, columns, way)
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method)
@@ -171,29 +172,6 @@ def best_optimistic(
     )
 
 
-def _completed(mu: Floats, within: "Set", center: Floats, way: Ints) -> tuple[Floats, bool, Ints]:
-    """The ratio policy of mu (S, A), led into its support from elsewhere; whether that was possible; the way there."""
-    from psconrl.planning._believed_kernels import rows_elsewhere
-    from psconrl.planning._way_kernels import fastest
-
-    A = mu.shape[1]
-    mu = np.where(mu > SUPPORT, mu, 0.0)
-    mass = mu.sum(axis=1)
-    inside = mass > 0
-    policy = np.where(inside[:, np.newaxis], mu / np.where(inside, mass, 1.0)[:, np.newaxis], 1.0 / A)
-    lost = ~inside
-    for cut in (True, False):
-        if not lost.any():
-            break
-        actions, _ = fastest(*rows_elsewhere(within, center, inside, cut), A, inside, way)
-        led = np.flatnonzero(lost & (actions >= 0))
-        policy[led] = 0.0
-        policy[led, actions[led]] = 1.0
-        way = np.where(lost & (actions >= 0), actions, way)
-        lost[led] = False
-    return policy, not bool(lost.any()), way
-
-
 def _by_columns(intervals: "Intervals", frame: CMDP) -> tuple[Optimum, Floats] | None:
     """The optimum and the model believed in by generating columns; None if it could not be proven."""
     from psconrl.planning import _optimistic_kernels as kernels
@@ -207,7 +185,7 @@ def _by_columns(intervals: "Intervals", frame: CMDP) -> tuple[Optimum, Floats] |
     costs, thresholds = np.array(frame.costs), np.array(frame.thresholds)  # kernels are compiled for writable arrays
 
     def best(c: Floats, tau: Floats, goal: int, start: Ints) -> kernels.Optimum | None:
-        found = kernels.optimise(within, c, tau, start, goal, 0, 0)
+        found = kernels.optimise(within, c, tau, start, goal, None, 0)
         return found if found.status == kernels.OPTIMAL and found.gap <= enough else None
 
     start = np.zeros((0, 2, 1, S), dtype=np.int64)
