@@ -75,9 +75,7 @@ def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
 
 
 def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
-    # Kernels are not handed to others as functions; what that would need takes a sixth of the time to compile.
-    options |= {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-    dispatcher = numba.njit(**options)(function)
+    dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     _depend_on_all_kernels(dispatcher)
     return cast(Callable[Args, Result], dispatcher)
 

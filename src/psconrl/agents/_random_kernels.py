@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats
-from psconrl._numba import njit_inline
+from psconrl._numba import njit, njit_inline
 
 State: TypeAlias = NDArray[np.uint64]
 
@@ -52,7 +52,7 @@ def mix(state: State) -> None:
         raw(state)
 
 
-@njit_inline
+@njit
 def raw(state: State) -> Any:
     """64 random bits."""
     a, b, c = state[0], state[1], state[2]
@@ -64,7 +64,7 @@ def raw(state: State) -> Any:
     return bits
 
 
-@njit_inline
+@njit
 def uniform(state: State) -> float:
     """A number in [0, 1)."""
     return float(raw(state) >> _DOUBLE) * 2.0**-53

@@ -44,7 +44,8 @@ def eliminate(P: Floats, R: Floats, kept: int) -> Floats:
 def stationary(P: Floats) -> Floats:
     """The stationary law of an irreducible chain; P is overwritten."""
     n = P.shape[0]
-    eliminate(P, np.zeros((n, 0)), 1)
+    kept = int(np.int64(1))  # not 1, a constant, for which `eliminate` would compile once more
+    eliminate(P, np.zeros((n, 0)), kept)
     x = np.zeros(n)
     x[0] = 1.0
     total = 1.0

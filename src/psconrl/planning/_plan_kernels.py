@@ -530,13 +530,14 @@ def lean(policies: Ints, h: Floats, r: int, A: int, indptr: Ints, indices: Ints,
                 k += 1
             if k < len(policies):
                 continue
-            own = policies[0, s]
-            best, least = own, _advantage(s, own, g, A, h, indptr, indices, data, c) - _TIE
+            own = best = policies[0, s]
+            least = np.inf
             for a in range(A):
-                if a != own:
-                    advantage = _advantage(s, a, g, A, h, indptr, indices, data, c)
-                    if advantage < least:
-                        best, least = a, advantage
+                advantage = _advantage(s, a, g, A, h, indptr, indices, data, c)
+                if a == own:
+                    advantage -= _TIE
+                if advantage < least or (a == own and advantage == least):
+                    best, least = a, advantage
             h[s] += least
             for k in range(len(policies)):
                 policies[k, s] = best
