@@ -12,7 +12,7 @@ stationary law. Another action in one state changes one row of M, so the inverse
 import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_sums
+from psconrl._numba import njit, njit_inline, njit_sums
 from psconrl.planning._kernels import stationary
 
 NARROW = 1e-13
@@ -34,7 +34,7 @@ _LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
 """Rerouted states prefer moves at least this likely, the first that gives a way."""
 
 
-@njit
+@njit_inline
 def invert(policy: Ints, r: int, A: int, indptr: Ints, indices: Ints, data: Floats, limit: float) -> tuple[int, Floats]:
     """The inverse of M, built from that of a chain in which all states lead to r; -1 before it if this succeeded.
 
@@ -76,7 +76,7 @@ def turn(
     return lost
 
 
-@njit
+@njit_inline
 def _change(
     inverse: Floats,
     v: Floats,
@@ -266,7 +266,7 @@ def closed_classes(policy: Ints, A: int, indptr: Ints, indices: Ints) -> tuple[I
     return label, classes
 
 
-@njit
+@njit_inline
 def reroute(policy: Ints, A: int, indptr: Ints, indices: Ints, data: Floats, c: Floats) -> tuple[int, bool]:
     """Make a policy's closed class with the least average of c (S * A) its only one, by leading the rest to it.
 

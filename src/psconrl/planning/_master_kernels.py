@@ -11,7 +11,7 @@ afresh at every step; m is small.
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -46,7 +46,7 @@ def first_basis(J: Floats, known: int, tau: Floats, goal: int, basis: Ints) -> b
     return False
 
 
-@njit
+@njit_inline
 def master(
     J: Floats, known: int, tau: Floats, goal: int, basis: Ints, weights: Floats, prices: Floats
 ) -> tuple[float, bool]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.planning._finite_kernels import averages, backward, forward
 from psconrl.planning._master_kernels import REACH, VALUE, first_basis, leave_out_violation, master
 from psconrl.planning._set_kernels import Set, add_member, copy, least_mean, sort
@@ -210,7 +210,7 @@ def _first_column(cost: Floats, actions: Ints, orders: Ints) -> None:
         sort(orders[h], least)
 
 
-@njit
+@njit_inline
 def _evaluated(within: Set, costs: Floats, pool: Pool, at: int, steps: int | None, origin: int, work: Work) -> bool:
     """Fill in the averages, and biases, of a column in the pool; False if that is not possible."""
     if steps is None:
@@ -240,7 +240,7 @@ def _price_steps(
     return known + 1, V[origin] / steps
 
 
-@njit
+@njit_inline
 def _price(
     within: Set,
     costs: Floats,

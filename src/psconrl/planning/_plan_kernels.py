@@ -201,7 +201,7 @@ def improve(
     return lower, own, most
 
 
-@njit
+@njit_inline
 def price(
     policy: Ints,
     inverse: Floats,
@@ -402,7 +402,7 @@ def plan(
     return failed
 
 
-@njit
+@njit_inline
 def walk(
     policy: Ints,
     inverse: Floats,

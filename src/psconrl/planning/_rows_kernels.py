@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 
 
 @njit
@@ -41,7 +41,7 @@ def compress(P: Floats, cut: float) -> tuple[Ints, Ints, Floats]:
     return indptr, indices, data
 
 
-@njit
+@njit_inline
 def one_class(mu: Floats, indptr: Ints, indices: Ints, data: Floats, support: float) -> bool:
     """Whether the ratio policy of mu (S, A) has one closed class on its support; flows below `support` do not connect.
 

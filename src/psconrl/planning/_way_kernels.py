@@ -11,7 +11,7 @@ Arrays are filled entry by entry: whole-array assignments and expressions take s
 import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.planning._sparse_kernels import eliminate_rows, solve
 
 _NEVER = 1e-100  # moves less likely than this are left out: nobody waits for them
@@ -21,7 +21,7 @@ _EPS = 2.0**-52
 _ROUNDS = 6  # of correction
 
 
-@njit
+@njit_inline
 def fastest(
     indptr: Ints, indices: Ints, data: Floats, A: int, targets: Bools, start_actions: Ints
 ) -> tuple[Ints, Floats]:
@@ -229,7 +229,7 @@ def _follow(
             policy[i] = mixed[i]
 
 
-@njit
+@njit_inline
 def _iterate(
     indptr: Ints,
     indices: Ints,
@@ -278,7 +278,7 @@ def _iterate(
     return V
 
 
-@njit
+@njit_inline
 def _evaluate(
     indptr: Ints,
     indices: Ints,
