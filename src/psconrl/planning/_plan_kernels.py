@@ -285,27 +285,23 @@ def plan(
     laws = np.empty((_COLUMNS, S))
     policies = np.empty((_COLUMNS, S), dtype=np.int64)
     effort = np.zeros(2, dtype=np.int64)
-    mu = np.zeros((S, A))
     nothing = np.empty(m)
     for i in range(m):
         nothing[i] = np.nan
-    failed = FAILED, mu, np.nan, np.inf, nothing, start, r, effort
-
-    if not all_finite(costs, thresholds):
-        return failed
     c, own = np.empty(S * A), np.empty(S * A)
-    price_tags(c, costs, 1.0, 1.0, guess)
     start, policy, found = start.copy(), np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
-    lean(start, h, r, A, indptr, indices, data, c)
-    copy(start[-1], policy)
-    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
-    if not fine:
-        return failed
+    inverse = np.empty((0, 0))
+    status, fine = FAILED, all_finite(costs, thresholds)
+    if fine:
+        price_tags(c, costs, 1.0, 1.0, guess)
+        lean(start, h, r, A, indptr, indices, data, c)
+        copy(start[-1], policy)
+        fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
     first = n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
     bound, value = -np.inf, np.inf
     up, down = 1.0, 1.0
     feasible, weights, multipliers = False, nothing, guess
-    while n < _COLUMNS - 2 - len(start):
+    while fine and n < _COLUMNS - 2 - len(start):
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
         trial = True
         priced, main, times = guess, 1.0, 1.0
@@ -334,12 +330,14 @@ def plan(
         if main == 1.0:
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
-            return INFEASIBLE, mu, np.nan, np.inf, nothing, start, r, effort
+            status = INFEASIBLE
+            break
         if feasible and value - bound <= _CLOSE:
-            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
+            status = OPTIMAL
+            break
         copy(policy, found)
         if m == 1 and main == 1.0:
-            lam = times * priced[0]
+            fine = False  # the walk takes policy and inverse along
             count, lam, lower = walk(
                 policy,
                 inverse,
@@ -353,7 +351,7 @@ def plan(
                 data,
                 costs,
                 thresholds[0],
-                lam,
+                times * priced[0],
                 J,
                 laws,
                 policies,
@@ -364,42 +362,38 @@ def plan(
                 feasible, weights, multipliers, value = master(J, n, count, thresholds)
                 if feasible and value - bound <= _CLOSE:
                     multipliers[0] = lam
-                    return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, n, count, A)
-            fine, inverse, r = start_anew(found, r, A, indptr, indices, data, costs[0])
-            if not fine:
+                    first, n, status = n, count, OPTIMAL
+                    break
+        # What was found, and at first the start policies, which keep their actions where they differ; where the last of
+        # them cannot be evaluated, what was found again.
+        others = len(start) if effort[0] == 1 else 0
+        for s in range(S if others > 0 else 0):
+            agree = True
+            for k in range(others):
+                agree = agree and start[k, s] == start[0, s]
+            for k in range(others if agree else 0):
+                start[k, s] = found[s]
+        before = n
+        for k in range(others + 2):
+            if k > others and fine:
                 break
-            copy(found, policy)
-        add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
-        new = is_new(policies, n)
-        n += new
-        if not new and not trial:
+            wanted = start[k - 1] if 0 < k <= others else found
+            fine = fine and turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) < 0
+            if not fine:
+                copy(wanted, policy)
+                fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
+            if fine:
+                add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
+                n += is_new(policies, n)
+            effort[1] += k > 0
+        if n == before and not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
-                return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
+                status = OPTIMAL
             break
-        if effort[0] == 1:
-            # The start policies, where they differ, else what was found.
-            for k in range(len(start)):
-                for s in range(S):
-                    agree = True
-                    for j in range(len(start)):
-                        agree = agree and start[j, s] == start[k, s]
-                    if agree:
-                        start[k, s] = found[s]
-            for k in range(len(start)):
-                effort[1] += 1
-                fine = turn(inverse, policy, start[k], r, A, indptr, indices, data, LARGE) < 0
-                if not fine:
-                    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
-                if fine:
-                    add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
-                    n += is_new(policies, n)
-                else:
-                    copy(found, policy)
-                    fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
-                    if not fine:
-                        return failed
-    return failed
+    if status == OPTIMAL:
+        return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
+    return status, np.zeros((S, A)), np.nan, np.inf, nothing, start, r, effort
 
 
 @njit_inline
