@@ -228,7 +228,7 @@ def whole_runs() -> list[str]:
 def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, float, int]:
     """The share of a run's time inside compiled code, its seconds and its plans."""
     from psconrl.agents import _counts_kernels, _posterior_kernels
-    from psconrl.planning import _join_kernels, _plan_kernels
+    from psconrl.planning import _plan_kernels
     from psconrl.simulation import _kernels
 
     inside = 0.0
@@ -236,7 +236,6 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
         (_posterior_kernels, "draw_rows"),
         (_plan_kernels, "plan"),
         (_plan_kernels, "execute"),
-        (_join_kernels, "joined"),
         (_kernels, "run_plan"),
         (_kernels, "cumulate_policy"),
         (_counts_kernels, "mean_costs"),

@@ -447,30 +447,3 @@ def law_many(
             if not led:
                 break
     return False, r
-
-
-@njit
-def safe_and_everywhere(
-    root: int,
-    policy: Ints,
-    r: int,
-    h: Floats,
-    A: int,
-    indptr: Ints,
-    indices: Ints,
-    data: Floats,
-    c: Floats,
-) -> tuple[bool, Floats, Floats]:
-    """The stationary laws of the policy with the least average of c (S * A) and of the uniform one, which visits root.
-
-    The former is looked for from `policy`, which is overwritten, and from a bias h.
-    """
-    S = len(policy)
-    safest, everywhere = np.zeros(S), np.zeros(S)
-    # The rows of a state's actions lie side by side: one row with A times the mass is the uniform policy's.
-    found, _ = law_many(np.zeros(S, dtype=np.int64), everywhere, root, 1, indptr[::A].copy(), indices, data / A, h)
-    if found:
-        found, r, _, _, _, _ = price_many(policy, h, np.empty(S * A), r, A, indptr, indices, data, c, EXACT)
-    if found:
-        found, r = law_many(policy, safest, r, A, indptr, indices, data, c)
-    return found, safest, everywhere

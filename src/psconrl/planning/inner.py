@@ -180,28 +180,27 @@ def _execution(
 
     near: a policy (S,) with one closed class and a state in it, from which the compiled planner may search.
     """
-    model = rows[:3]
-    single, connected, policy, way = _kernels().execute(mu, *model, way, SUPPORT)
+    single, connected, policy, way = _kernels().execute(mu, *rows[:3], way, SUPPORT)
     if single and (connected or uncut is rows):
         return Execution(policy, mu, 1, connected), way
-    if not single and near is not None and uncut is rows and len(thresholds) == 1:
-        from psconrl.planning._join_kernels import joined, joined_many
-
-        start, r = near
-        join_classes = joined if rows.S <= INVERTED_UP_TO else joined_many
-        sound, flow = join_classes(
-            mu, join, *model, costs.reshape(2, -1), thresholds[0], start.copy(), r, np.zeros(rows.S)
-        )
-        if sound:
-            single, connected, policy, way = _kernels().execute(flow, *model, way, SUPPORT)
-            if single:  # not so if what joins the classes is below the support's cut
-                return Execution(policy, mu, 2, connected), way
     matrix = cut(rows.matrix())
     whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
 
     def joint() -> Floats | None:
-        margin, safest = largest_margin(occupancy_program(matrix, costs, thresholds))
-        strict = None if safest is None else (safest.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
-        return joint_occupancy(whole, matrix, costs, thresholds, strict)
+        safest = None if near is None else _safest(rows, costs, thresholds, near)
+        if safest is None:
+            margin, vertex = largest_margin(occupancy_program(matrix, costs, thresholds))
+            safest = None if vertex is None else (vertex.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
+        return joint_occupancy(whole, matrix, costs, thresholds, safest)
 
     return executable(mu, matrix, whole, joint=joint, join=join), way
+
+
+def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, int]) -> tuple[Floats, float] | None:
+    """The occupancy (S, A) with the least cost under one limit, and its margin; None if that is not found."""
+    if len(thresholds) != 1:
+        return None
+    (policy, r), nothing = near, np.zeros(0)
+    only = costs[1:].reshape(1, -1)
+    status, mu, value, *_ = _planner(rows.S)(*rows[:3], only, nothing, policy[np.newaxis], nothing, r, np.zeros(rows.S))
+    return (mu, float(thresholds[0] - value)) if status == _kernels().OPTIMAL else None
