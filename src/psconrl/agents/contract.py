@@ -28,7 +28,7 @@ FOREVER = 2**62
 Carry = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Memory:
     """What an agent may look at when it plans.
 

@@ -11,28 +11,24 @@ from psconrl._checks import Ints
 class Counts:
     """Counts of moves in a model with S states and A actions; rows are s * A + a.
 
-    The arrays (see `_counts_kernels`) are what compiled loops read and write; `room` must be called before entries are
-    added, and a loop that adds many must stop when there is no room left.
+    `chains`, the arrays head, link, target and number (see `_counts_kernels`), and `used` are what compiled loops read
+    and write; `room` must be called before entries are added, and a loop that adds many must stop when there is no room
+    left.
     """
 
     def __init__(self, S: int, A: int) -> None:
         self.S, self.A = S, A
-        self.head: Ints = np.full(S * A, -1, dtype=np.int64)
-        self.link, self.target, self.number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
+        link, target, number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
+        self.chains: tuple[Ints, Ints, Ints, Ints] = np.full(S * A, -1, dtype=np.int64), link, target, number
         self.used: Ints = np.zeros(1, dtype=np.int64)
-
-    @property
-    def chains(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """The arrays head, link, target and number."""
-        return self.head, self.link, self.target, self.number
 
     def room(self) -> None:
         """Make room for at least one more entry."""
-        if self.used[0] == len(self.link):
-            more = np.empty(len(self.link) + 16, dtype=np.int64)
-            self.link, self.target, self.number = (
-                np.concatenate([array, more]) for array in (self.link, self.target, self.number)
-            )
+        head, link, target, number = self.chains
+        if self.used[0] == len(link):
+            more = np.empty(len(link) + 16, dtype=np.int64)
+            link, target, number = (np.concatenate([array, more]) for array in (link, target, number))
+            self.chains = head, link, target, number
 
     def add(self, s: int, a: int, x: int) -> None:
         """Count one move."""
@@ -54,7 +50,7 @@ class Counts:
 
     def visited(self) -> Ints:
         """The states that were ever moved to, ascending."""
-        return np.unique(self.target[: self.used[0]])
+        return np.unique(self.chains[2][: self.used[0]])
 
     def copy(self) -> Counts:
         """A copy that later counts do not change."""
@@ -65,7 +61,7 @@ class Counts:
     def of(cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int) -> Counts:
         """Counts made of arrays."""
         counts = cls(S, len(head) // S)
-        counts.head, counts.link, counts.target, counts.number = head, link, target, number
+        counts.chains = head, link, target, number
         counts.used[0] = used
         return counts
 

@@ -116,6 +116,5 @@ def _check(parameters: Floats, empty: Bools, A: int) -> None:
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     given = prior.level, prior.support, prior.allowed, prior.own
-    drawn = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
-    indptr, indices, data = drawn
+    indptr, indices, data = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
     return Rows(indptr, indices, data, counts.S)

@@ -175,11 +175,11 @@ def search(
     thresholds: Floats,
     start: Ints,
     guess: Floats,
-    r: int,
+    reference: Ints,
     h: Floats,
-) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
     """What `plan` does and gives, for a model of many states in which policies with one closed class suffice."""
-    m, S = len(thresholds), start.shape[1]
+    m, S, r = len(thresholds), start.shape[1], reference[0]
     A = costs.shape[1] // S
     effort = np.zeros(2, dtype=np.int64)
     J, laws = np.empty((_COLUMNS, m + 1)), np.empty((_COLUMNS, S))
@@ -216,7 +216,7 @@ def search(
         if main == 1.0:
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
-            return INFEASIBLE, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, r, effort
+            return INFEASIBLE, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, effort
         fine = law_by(factor, policy, occupied, r, A, indptr, indices, data)
         if not fine:
             fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
@@ -271,7 +271,7 @@ def search(
             priced, main, trial = guess / down, 1.0, True
         else:
             priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
-    return FAILED, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, r, effort
+    return FAILED, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, effort
 
 
 @njit

@@ -268,18 +268,18 @@ def plan(
     thresholds: Floats,
     start: Ints,
     guess: Floats,
-    r: int,
+    reference: Ints,
     h: Floats,
-) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
     """The best policy of a model by rows, costs (m + 1, S * A).
 
-    It starts from policies (k, S), a guess of the multipliers (m,), a reference state and a guess of the bias (S,),
-    which is overwritten.
+    It starts from policies (k, S), a guess of the multipliers (m,), a reference state (1,) and a guess of the bias (S,)
+    that is overwritten.
 
     Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
-    reference state; what it took: rounds and evaluations.
+    reference state (1,); what it took: rounds and evaluations.
     """
-    m, S = len(thresholds), start.shape[1]
+    m, S, r = len(thresholds), start.shape[1], reference[0]
     A = costs.shape[1] // S
     J = np.empty((_COLUMNS, m + 1))
     laws = np.empty((_COLUMNS, S))
@@ -393,7 +393,7 @@ def plan(
             break
     if status == OPTIMAL:
         return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
-    return status, np.zeros((S, A)), np.nan, np.inf, nothing, start, r, effort
+    return status, np.zeros((S, A)), np.nan, np.inf, nothing, start, reference, effort
 
 
 @njit_inline
@@ -612,7 +612,7 @@ def finish(
     first: int,
     n: int,
     A: int,
-) -> tuple[int, Floats, float, float, Floats, Ints, int, Ints]:
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
     """The answer made of those of n columns that carry weight, the safest first, its reference the likeliest state."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
@@ -632,14 +632,14 @@ def finish(
         for s in range(S):
             mu[s, policies[j, s]] += weights[j - first] * laws[j, s]
             chosen[k, s] = policies[j, s]
-    r, most = 0, 0.0
+    reference, most = np.zeros(1, dtype=np.int64), 0.0
     for s in range(S):
         mass = 0.0
         for a in range(A):
             mass += mu[s, a]
         if mass > most:
-            r, most = s, mass
-    return OPTIMAL, mu, value, gap, multipliers, chosen, r, effort
+            reference[0], most = s, mass
+    return OPTIMAL, mu, value, gap, multipliers, chosen, reference, effort
 
 
 @njit

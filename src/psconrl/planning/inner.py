@@ -88,37 +88,46 @@ def _compiled(
 ) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no certificate."""
     kernels = _kernels()
-    S, A, m = rows.S, rows.A, len(thresholds)
-    if "policies" in start:
-        policies, guess, reference, way = (start[key] for key in ("policies", "multipliers", "reference", "way"))
-        h = start["bias"].copy()
-    else:
-        policies, guess, reference, way = np.zeros((1, S), np.int64), np.zeros(m), np.zeros(1, np.int64), np.full(S, -1)
-        h = np.zeros(S)
+    n, S, A = costs.shape
+    if "policies" not in start:
+        start = {**start, **_first_start(S, n - 1)}
+    h = start["bias"].copy()
     # To the compiler, arrays that must not be written to are of another kind, and everything would compile twice.
     if not costs.flags.writeable:
         costs = costs.copy()
     if not thresholds.flags.writeable:
         thresholds = thresholds.copy()
-    status, mu, value, gap, multipliers, policies, r, _ = _planner(S)(
+    status, mu, value, gap, multipliers, policies, reference, _ = _planner(S)(
         rows.indptr,
         rows.indices,
         rows.data,
-        costs.reshape(m + 1, S * A),
+        costs.reshape(n, S * A),
         thresholds,
-        policies,
-        guess,
-        int(reference[0]),
+        start["policies"],
+        start["multipliers"],
+        start["reference"],
         h,
     )
     if status == kernels.FAILED:
         return None
     if status == kernels.INFEASIBLE:
-        return _infeasible(m, "compiled", start)
-    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, way, (policies[0], r))
+        return _infeasible(n - 1, "compiled", start)
+    near = policies, reference
+    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, start["way"], near)
     policy, _, classes, connected = execution
-    following = {"policies": policies, "multipliers": multipliers, "reference": np.array([r]), "bias": h, "way": way}
+    following = {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": h, "way": way}
     return BestPolicy(True, policy, value, multipliers, classes, connected, gap, "compiled", following)
+
+
+def _first_start(S: int, m: int) -> Start:
+    """What the compiled planner starts from when there was no plan before."""
+    return {
+        "policies": np.zeros((1, S), dtype=np.int64),
+        "multipliers": np.zeros(m),
+        "reference": np.zeros(1, dtype=np.int64),
+        "bias": np.zeros(S),
+        "way": np.full(S, -1),
+    }
 
 
 def _planner(S: int) -> Any:
@@ -174,11 +183,11 @@ def _execution(
     thresholds: Floats,
     join: float,
     way: Ints,
-    near: tuple[Ints, int] | None = None,
+    near: tuple[Ints, Ints] | None = None,
 ) -> tuple[Execution, Ints]:
     """The executable policy of an occupancy (S, A), and the way into its support, looked for from `way`.
 
-    near: a policy (S,) with one closed class and a state in it, from which the compiled planner may search.
+    near: policies (k, S) and a reference state (1,) from which the compiled planner may search.
     """
     single, connected, policy, way = _kernels().execute(mu, *rows[:3], way, SUPPORT)
     if single and (connected or uncut is rows):
@@ -196,11 +205,11 @@ def _execution(
     return executable(mu, matrix, whole, joint=joint, join=join), way
 
 
-def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, int]) -> tuple[Floats, float] | None:
+def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, Ints]) -> tuple[Floats, float] | None:
     """The occupancy (S, A) with the least cost under one limit, and its margin; None if that is not found."""
     if len(thresholds) != 1:
         return None
-    (policy, r), nothing = near, np.zeros(0)
-    only = costs[1:].reshape(1, -1)
-    status, mu, value, *_ = _planner(rows.S)(*rows[:3], only, nothing, policy[np.newaxis], nothing, r, np.zeros(rows.S))
+    (policies, reference), nothing = near, np.zeros(0)
+    only, h = costs[1:].reshape(1, -1), np.zeros(rows.S)
+    status, mu, value, *_ = _planner(rows.S)(*rows[:3], only, nothing, policies[:1], nothing, reference, h)
     return (mu, float(thresholds[0] - value)) if status == _kernels().OPTIMAL else None

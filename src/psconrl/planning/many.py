@@ -14,7 +14,7 @@ _GAP = 1e-8
 _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
 
-Found = tuple[int, Floats, float, float, Floats, Ints, int, Ints]
+Found = tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]
 """Status, occupancy, value, gap, multipliers, policies, reference state, effort: what `plan` gives."""
 
 
@@ -26,26 +26,27 @@ def plan_many(
     thresholds: Floats,
     start: Ints,
     guess: Floats,
-    r: int,
+    reference: Ints,
     h: Floats,
 ) -> Found:
     """What `_plan_kernels.plan` gives, for many states."""
     S = start.shape[1]
     A = costs.shape[1] // S
     rows = indptr, indices, data
-    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, r, np.zeros(2, dtype=np.int64)
+    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, reference, np.zeros(2, dtype=np.int64)
     if not (np.isfinite(costs).all() and np.isfinite(thresholds).all()):
         return failed
-    some, r, inside, allowed = kernels.part(r, A, *rows)
+    some, r, inside, allowed = kernels.part(int(reference[0]), A, *rows)
     if not some:
         return failed
+    reference = np.array([r])
     if allowed.all():
-        return kernels.search(*rows, costs, thresholds, start, guess, r, h)
+        return kernels.search(*rows, costs, thresholds, start, guess, reference, h)
     own_indptr, own_indices, own_data, own_costs, stand_in = kernels.confined(inside, allowed, r, A, *rows, costs)
     states = np.arange(S)
     start = stand_in[states * A + start] % A
-    status, mu, value, gap, multipliers, policies, r, effort = kernels.search(
-        own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, r, h
+    status, mu, value, gap, multipliers, policies, reference, effort = kernels.search(
+        own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, reference, h
     )
     least = kernels.least_outside(inside, A, indptr, indices, costs, thresholds, status == OPTIMAL, multipliers)
     if status == INFEASIBLE and (len(thresholds) > 1 or least <= _FEASIBLE):
@@ -56,4 +57,4 @@ def plan_many(
             return failed
         mu = np.bincount(stand_in, mu.ravel(), S * A).astype(np.float64).reshape(S, A)
         policies = stand_in[states * A + policies] % A
-    return status, mu, value, gap, multipliers, policies, r, effort
+    return status, mu, value, gap, multipliers, policies, reference, effort

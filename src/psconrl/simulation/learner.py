@@ -50,6 +50,7 @@ class Learner:
         self.carry: dict[str, NDArray[Any]] = {}
         self.rows: Rows = []
         self.snapshots: list[Snapshot] = []
+        self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
 
     @property
     def counts(self) -> Ints:
@@ -63,8 +64,9 @@ class Learner:
 
     def begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
+        t = self.t
         memory = Memory(
-            t=self.t,
+            t=t,
             horizon=self.horizon,
             state=s,
             episode=len(self.rows),
@@ -78,9 +80,10 @@ class Learner:
         self.clock[1], self.origin = 0, s
         self._adopt(plan)
         # The newest plan is always among the snapshots; it stays if it came late enough after the one before.
-        if len(self.snapshots) > 1 and self.snapshots[-1].start + 1 < self._next_snapshot(self.snapshots[-2]):
-            self.snapshots.pop()
-        self.snapshots.append(Snapshot(self.t, plan.policy.copy(), self.visits.copy()))
+        kept = self.snapshots
+        if len(kept) > 1 and kept[-1].start + 1 < (kept[-2].start + 1) * self.spacing:
+            kept.pop()
+        kept.append(Snapshot(t, plan.policy.copy(), self.visits.copy()))
         return plan
 
     def supply(self) -> None:
@@ -88,10 +91,6 @@ class Learner:
         self.observed.room()
         self.environment.ready()
         self.actions.ready()
-
-    def _next_snapshot(self, last: Snapshot) -> float:
-        """The step from which on the snapshot after `last` stays: evenly spaced in the logarithm of time."""
-        return (last.start + 1) * float(self.horizon + 1) ** (1.0 / SNAPSHOTS)
 
     def _adopt(self, plan: Plan) -> None:
         S, A = self.visits.shape

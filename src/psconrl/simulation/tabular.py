@@ -17,6 +17,8 @@ from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
 
 CHECKPOINTS = 500
+HORIZON = REASONS.index("horizon")
+"""Reasons before it end a plan; the one after it, that the loop ran out of random numbers or room, does not."""
 
 
 def simulate(
@@ -108,35 +110,40 @@ class _Simulation:
         self.totals, self.curves = state["totals"].copy(), state["curves"].copy()
 
     def run(self, until: int) -> None:
-        learner = self.learner
-        while learner.t < until:
-            plan = learner.current or learner.begin(int(learner.clock[2]))
-            learner.supply()
-            reason = self.run_plan(
-                learner.cumulative_policy,
-                plan.max_length,
-                learner.count_limit,
-                self.indptr,
-                self.indices,
-                self.cumulative,
-                self.costs,
-                self.cmdp.move_costs is not None,
-                learner.environment.buffer,
-                learner.actions.buffer,
-                (learner.environment.position, learner.actions.position),
-                until,
-                learner.clock,
-                *learner.observed.chains,
-                learner.observed.used,
-                learner.visits,
-                learner.cost_sums,
-                self.totals,
-                self.levels,
-                self.grid,
-                self.curves,
-            )
-            if reason < len(REASONS) and REASONS[reason] != "horizon":
+        learner, clock = self.learner, self.learner.clock
+        arrays = self._arrays(until)
+        while clock[0] < until:
+            plan = learner.current or learner.begin(int(clock[2]))
+            reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
+            if reason < HORIZON:
                 learner.end(reason, self._averages(plan))
+            elif reason > HORIZON:
+                learner.supply()
+                arrays = self._arrays(until)
+
+    def _arrays(self, until: int) -> tuple[Any, ...]:
+        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts."""
+        learner = self.learner
+        return (
+            self.indptr,
+            self.indices,
+            self.cumulative,
+            self.costs,
+            self.cmdp.move_costs is not None,
+            learner.environment.buffer,
+            learner.actions.buffer,
+            (learner.environment.position, learner.actions.position),
+            until,
+            learner.clock,
+            *learner.observed.chains,
+            learner.observed.used,
+            learner.visits,
+            learner.cost_sums,
+            self.totals,
+            self.levels,
+            self.grid,
+            self.curves,
+        )
 
     def _averages(self, plan: Plan) -> Floats | None:
         return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
@@ -145,7 +152,7 @@ class _Simulation:
         learner = self.learner
         rows: Rows = list(learner.rows)
         if learner.current is not None:
-            rows.append(learner.row(REASONS.index("horizon"), self._averages(learner.current)))
+            rows.append(learner.row(HORIZON, self._averages(learner.current)))
         observed = learner.observed
         curves = self.curves.copy()
         if np.isnan(self.optimum):
