@@ -654,17 +654,21 @@ def execute(
     S, A = mu.shape
     clean = np.zeros((S, A))
     mass = np.zeros(S)
-    inside = np.zeros(S, dtype=np.bool_)
+    inside, actions = np.zeros(S, dtype=np.bool_), np.empty(S, dtype=np.int64)
+    missing = 0
     for s in range(S):
+        actions[s] = -1
         for a in range(A):
             if mu[s, a] > support:
                 clean[s, a] = mu[s, a]
                 mass[s] += mu[s, a]
         inside[s] = mass[s] > 0.0
+        missing += not inside[s]
     policy = np.zeros((S, A))
     if not one_class(clean, indptr, indices, data, support):
         return False, False, policy, way
-    actions, _ = fastest(indptr, indices, data, A, inside, way)
+    if missing > 0:
+        actions, _ = fastest(indptr, indices, data, A, inside, way)
     connected = True
     for s in range(S):
         for a in range(A):

@@ -113,8 +113,7 @@ def _compiled(
     if status == kernels.INFEASIBLE:
         return _infeasible(n - 1, "compiled", start)
     near = policies, reference
-    execution, way = _execution(mu, rows, uncut, costs, thresholds, join, start["way"], near)
-    policy, _, classes, connected = execution
+    policy, classes, connected, way = _execution(mu, rows, uncut, costs, thresholds, join, start["way"], near)
     following = {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": h, "way": way}
     return BestPolicy(True, policy, value, multipliers, classes, connected, gap, "compiled", following)
 
@@ -157,10 +156,9 @@ def _by_highs(
             return _infeasible(m, "highs", start)
         vertex = best_vertex(program, safest)
     mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
-    execution, _ = _execution(mu, rows, uncut, costs, thresholds, join, np.full(S, -1))
+    policy, classes, connected, _ = _execution(mu, rows, uncut, costs, thresholds, join, np.full(S, -1))
     multipliers = (-vertex.row_duals[program.constraint_rows]).clip(0.0)
     following = {**start, "basis": vertex.basis}
-    policy, _, classes, connected = execution
     return BestPolicy(True, policy, vertex.objective, multipliers, classes, connected, np.nan, "highs", following)
 
 
@@ -184,14 +182,30 @@ def _execution(
     join: float,
     way: Ints,
     near: tuple[Ints, Ints] | None = None,
-) -> tuple[Execution, Ints]:
+) -> tuple[Floats, int, bool, Ints]:
     """The executable policy of an occupancy (S, A), and the way into its support, looked for from `way`.
+
+    Policy, recurrent classes, whether every state is led into the support, way.
 
     near: policies (k, S) and a reference state (1,) from which the compiled planner may search.
     """
     single, connected, policy, way = _kernels().execute(mu, *rows[:3], way, SUPPORT)
     if single and (connected or uncut is rows):
-        return Execution(policy, mu, 1, connected), way
+        return policy, 1, connected, way
+    policy, _, classes, connected = _with_care(mu, rows, uncut, costs, thresholds, join, near)
+    return policy, classes, connected, way
+
+
+def _with_care(
+    mu: Floats,
+    rows: Rows,
+    uncut: Floats | Rows,
+    costs: Floats,
+    thresholds: Floats,
+    join: float,
+    near: tuple[Ints, Ints] | None,
+) -> Execution:
+    """The same where there are several recurrent classes, or the cut model leads not all states to them."""
     matrix = cut(rows.matrix())
     whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
 
@@ -202,7 +216,7 @@ def _execution(
             safest = None if vertex is None else (vertex.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
         return joint_occupancy(whole, matrix, costs, thresholds, safest)
 
-    return executable(mu, matrix, whole, joint=joint, join=join), way
+    return executable(mu, matrix, whole, joint=joint, join=join)
 
 
 def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, Ints]) -> tuple[Floats, float] | None:

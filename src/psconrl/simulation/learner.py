@@ -49,7 +49,9 @@ class Learner:
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
         self.rows: Rows = []
-        self.snapshots: list[Snapshot] = []
+        self.kept: list[Snapshot] = []
+        self.newest: Snapshot | None = None  # of the current plan, or the last
+        self.visits_before = self.visits.copy()
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
 
     @property
@@ -64,6 +66,7 @@ class Learner:
 
     def begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
+        self._keep_newest()
         t = self.t
         memory = Memory(
             t=t,
@@ -79,12 +82,20 @@ class Learner:
         plan = self.agent.plan(memory, self.planning)
         self.clock[1], self.origin = 0, s
         self._adopt(plan)
-        # The newest plan is always among the snapshots; it stays if it came late enough after the one before.
-        kept = self.snapshots
-        if len(kept) > 1 and kept[-1].start + 1 < (kept[-2].start + 1) * self.spacing:
-            kept.pop()
-        kept.append(Snapshot(t, plan.policy.copy(), self.visits.copy()))
+        np.copyto(self.visits_before, self.visits)
+        self.newest = Snapshot(t, plan.policy, self.visits_before)
         return plan
+
+    def _keep_newest(self) -> None:
+        """Keep the snapshot of the plan before if it came late enough after the one kept last."""
+        newest = self.newest
+        if newest is not None and (not self.kept or newest.start + 1 >= (self.kept[-1].start + 1) * self.spacing):
+            self.kept.append(newest.copy())
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """Those that are kept, and the newest one."""
+        return self.kept if self.newest is None else [*self.kept, self.newest.copy()]
 
     def supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
@@ -105,11 +116,11 @@ class Learner:
 
     def end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
+        plan = self.current
+        assert plan is not None
         self.rows.append(self.row(reason, averages))
-        assert self.current is not None
-        self.last_length = int(self.clock[1])
-        self.carry = dict(self.current.carry)
-        self.current = None
+        self.last_length = self.rows[-1][1]
+        self.carry, self.current = dict(plan.carry), None
 
     def row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
@@ -189,7 +200,10 @@ class Learner:
         learner.origin, learner.last_length = state["origin"], state["last_length"]
         learner.carry = dict(state["carry"])
         learner.rows = list(state["rows"])
-        learner.snapshots = [Snapshot(*snapshot) for snapshot in state["snapshots"]]
+        learner.kept = [Snapshot(*snapshot).copy() for snapshot in state["snapshots"]]
+        if learner.kept:
+            learner.newest = learner.kept.pop()
+            learner.visits_before = learner.newest.visits
         if state["plan"] is not None:
             learner._adopt(Plan(**state["plan"]))
         return learner

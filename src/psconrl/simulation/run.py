@@ -32,6 +32,10 @@ class Snapshot(NamedTuple):
     policy: Floats
     visits: Ints
 
+    def copy(self) -> "Snapshot":
+        """A snapshot that nothing changes any more."""
+        return Snapshot(self.start, self.policy.copy(), self.visits.copy())
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
