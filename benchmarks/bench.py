@@ -226,15 +226,15 @@ def whole_runs() -> list[str]:
 
 
 def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, float, int]:
-    """The share of a run's time inside compiled code, its seconds and its plans.
+    """The share of a run's time inside compiled code, its seconds and its plans; medians of several runs.
 
-    The same run several times, with and without the watch, which itself takes time; the fastest of each.
+    What watching the kernels takes, measured on one that does nothing, is no part of it.
     """
     from psconrl.agents import _counts_kernels, _posterior_kernels
     from psconrl.planning import _plan_kernels
     from psconrl.simulation import _kernels
 
-    inside = 0.0
+    inside, calls = 0.0, 0
     kernels = [
         (_posterior_kernels, "draw_rows"),
         (_plan_kernels, "plan"),
@@ -247,7 +247,8 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
 
     def watch(kernel: Any) -> Any:
         def call(*arguments: Any) -> Any:
-            nonlocal inside
+            nonlocal inside, calls
+            calls += 1
             start = time.perf_counter()
             result = kernel(*arguments)
             inside += time.perf_counter() - start
@@ -255,21 +256,30 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
 
         return call
 
-    plain, within = [], []
-    for _ in range(5):
+    def watched(what: Callable[[], Any]) -> tuple[float, float, int, Any]:
+        """Seconds inside kernels and in all, calls of kernels, result."""
+        nonlocal inside, calls
+        inside, calls = 0.0, 0
         start = time.perf_counter()
-        run = psconrl.simulate(agent, cmdp, horizon, 0)
-        plain.append(time.perf_counter() - start)
-        inside = 0.0
+        result = what()
+        return inside, time.perf_counter() - start, calls, result
+
+    shares, seconds, plans = [], [], 0
+    nothing = watch(lambda *_: None)
+    for (module, name), kernel in zip(kernels, originals, strict=True):
+        setattr(module, name, watch(kernel))
+    try:
+        for _ in range(7):
+            within, spent, count, _ = watched(lambda: [nothing(1, 2, 3) for _ in range(1000)])
+            watching = (spent - within) / count
+            within, spent, count, run = watched(lambda: psconrl.simulate(agent, cmdp, horizon, 0))
+            shares.append(within / (spent - count * watching))
+            seconds.append(spent - count * watching)
+            plans = len(run.episodes)
+    finally:
         for (module, name), kernel in zip(kernels, originals, strict=True):
-            setattr(module, name, watch(kernel))
-        try:
-            psconrl.simulate(agent, cmdp, horizon, 0)
-        finally:
-            for (module, name), kernel in zip(kernels, originals, strict=True):
-                setattr(module, name, kernel)
-        within.append(inside)
-    return min(within) / min(plain), min(plain), len(run.episodes)
+            setattr(module, name, kernel)
+    return float(np.median(shares)), float(np.median(seconds)), plans
 
 
 def slope(x: list[float], y: list[float]) -> float:

@@ -23,7 +23,7 @@ class Stop(TypedDict):
 
 def tsde(memory: Memory) -> Stop:
     """Both criteria of TSDE: one step longer than the last episode, or a count more than doubled."""
-    return Stop(max_length=memory.last_length + 1, count_limit=2 * memory.visits)
+    return Stop(max_length=memory.last_length + 1, count_limit=memory.visits + memory.visits)
 
 
 def doubling(memory: Memory) -> Stop:
