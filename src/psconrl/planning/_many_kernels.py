@@ -177,11 +177,14 @@ def search(
     guess: Floats,
     reference: Ints,
     h: Floats,
-) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
-    """What `plan` does and gives, for a model of many states in which policies with one closed class suffice."""
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Floats]:
+    """What `plan` does and gives, for a model of many states in which policies with one closed class suffice.
+
+    The costs are (m + 1, S * A) here, and h is overwritten.
+    """
     m, S, r = len(thresholds), start.shape[1], reference[0]
     A = costs.shape[1] // S
-    effort = np.zeros(2, dtype=np.int64)
+    rounds, work = 0, 0
     J, laws = np.empty((_COLUMNS, m + 1)), np.empty((_COLUMNS, S))
     policies = np.empty((_COLUMNS, S), dtype=np.int64)
     c, own, slope, h1 = np.empty(S * A), np.empty(S * A), np.empty(S * A), np.zeros(S)
@@ -203,11 +206,11 @@ def search(
     low, high = 0.0, np.inf
     priced, main, trial = guess, 1.0, True
     feasible, weights, multipliers = False, np.zeros(0), guess
-    while n < _COLUMNS - 1 and effort[1] < _WORK:
-        effort[0] += 1
+    while n < _COLUMNS - 1 and work < _WORK:
+        rounds += 1
         price_tags(c, costs, main, 1.0, priced)
         fine, r, g, lower, evaluations, factor = price_many(policy, h, own, r, A, indptr, indices, data, c, accuracy)
-        effort[1] += evaluations
+        work += evaluations
         if not fine:
             break
         limit = 0.0
@@ -216,7 +219,7 @@ def search(
         if main == 1.0:
             bound = max(bound, lower - limit)
         elif lower - limit > _FEASIBLE:
-            return INFEASIBLE, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, effort
+            return INFEASIBLE, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, h
         fine = law_by(factor, policy, occupied, r, A, indptr, indices, data)
         if not fine:
             fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
@@ -228,7 +231,7 @@ def search(
         n += new
         feasible, weights, multipliers, value = master(J, first, n, thresholds)
         if feasible and value - bound <= _GAP:
-            return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
+            return finish(J, laws, policies, weights, multipliers, value, value - bound, h, first, n, A)
         if not new and not trial and accuracy <= EXACT:
             break
         if not new:
@@ -249,7 +252,7 @@ def search(
                 lower = go_on(h, own, step, h1, slope)
                 bound = max(bound, g + step * g1 + lower - (lam + step) * thresholds[0])
             if found and changes <= _FEW:
-                effort[1] += 1
+                work += 1
                 fine, r = law_many(policy, occupied, r, A, indptr, indices, data, costs[0])
                 if not fine:
                     break
@@ -257,8 +260,8 @@ def search(
                 n += is_new(policies, n)
                 feasible, weights, multipliers, value = master(J, first, n, thresholds)
                 if feasible and value - bound <= _GAP:
-                    return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
-            if found and effort[0] <= _STRIDES and low <= lam + step <= high:
+                    return finish(J, laws, policies, weights, multipliers, value, value - bound, h, first, n, A)
+            if found and rounds <= _STRIDES and low <= lam + step <= high:
                 accuracy = min(max(_SHARE * abs(step * excess), EXACT), accuracy)
                 priced, main, trial = np.full(1, lam + step), 1.0, True
                 continue
@@ -271,7 +274,7 @@ def search(
             priced, main, trial = guess / down, 1.0, True
         else:
             priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
-    return FAILED, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, effort
+    return FAILED, np.zeros((S, A)), np.nan, np.inf, np.full(m, np.nan), start, reference, h
 
 
 @njit

@@ -213,23 +213,23 @@ def price(
     indices: Ints,
     data: Floats,
     c: Floats,
-) -> tuple[bool, Floats, int, float, float, int]:
+) -> tuple[bool, Floats, int, float, float]:
     """Policy iteration for the costs c (S * A), from a policy and its inverse; the policy is changed in place.
 
     The bias is written to h, the advantages of all pairs to `advantages` (S * A).
 
-    Whether it succeeded, inverse, reference state, gain, a lower bound of the average from any state, evaluations made.
+    Whether it succeeded, inverse, reference state, gain, a lower bound of the average from any state.
     """
     S = len(policy)
     fresh = False
     wanted, order = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
     for s in range(S):
         order[s] = s
-    for evaluations in range(1, _ROUNDS):
+    for _ in range(1, _ROUNDS):
         g = bias(inverse, policy, h, r, A, indptr, indices, data, c)
         span = _span(h)
         if not (span < HUGE and abs(g) < HUGE):  # nan included
-            return False, inverse, r, np.nan, -np.inf, evaluations
+            return False, inverse, r, np.nan, -np.inf
         tie = max(_TIE, 1e-15 * span)
         lower, own, _ = improve(policy, wanted, g, h, advantages, A, indptr, indices, data, c, tie, order, _SWEEPS)
         changes = 0
@@ -239,24 +239,24 @@ def price(
         if not own <= tie:
             # Updates have worn the inverse out.
             if fresh or not np.isfinite(own):
-                return False, inverse, r, np.nan, -np.inf, evaluations
+                return False, inverse, r, np.nan, -np.inf
             likeliest = r
             for s in range(S):
                 if inverse[r, s] > inverse[r, likeliest]:
                     likeliest = s
             fine, inverse, r = start_anew(policy, likeliest, A, indptr, indices, data, c)
             if not fine:
-                return False, inverse, r, np.nan, -np.inf, evaluations
+                return False, inverse, r, np.nan, -np.inf
             fresh = True
             continue
         if changes == 0:
-            return True, inverse, r, g, g + lower, evaluations
+            return True, inverse, r, g, g + lower
         fresh = turn(inverse, policy, wanted, r, A, indptr, indices, data, LARGE) >= 0
         if fresh:
             fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, c)
             if not fine:
-                return False, inverse, r, np.nan, -np.inf, evaluations
-    return False, inverse, r, np.nan, -np.inf, _ROUNDS
+                return False, inverse, r, np.nan, -np.inf
+    return False, inverse, r, np.nan, -np.inf
 
 
 @njit
@@ -264,27 +264,27 @@ def plan(
     indptr: Ints,
     indices: Ints,
     data: Floats,
-    costs: Floats,
+    all_costs: Floats,
     thresholds: Floats,
     start: Ints,
     guess: Floats,
     reference: Ints,
-    h: Floats,
-) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
-    """The best policy of a model by rows, costs (m + 1, S * A).
+    last_bias: Floats,
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Floats]:
+    """The best policy of a model by rows, costs (m + 1, S, A).
 
-    It starts from policies (k, S), a guess of the multipliers (m,), a reference state (1,) and a guess of the bias (S,)
-    that is overwritten.
+    It starts from policies (k, S), a guess of the multipliers (m,), a reference state (1,), and a guess of the bias
+    (S,).
 
-    Status; occupancy (S, A); value; certified gap; multipliers (m,); the policies that carry weight (k, S); the
-    reference state (1,); what it took: rounds and evaluations.
+    Status; occupancy (S, A); value; certified gap; and what the next plan may start from: the policies that carry
+    weight (k, S) after the multipliers (m,), the reference state (1,) and the bias (S,).
     """
-    m, S, r = len(thresholds), start.shape[1], reference[0]
-    A = costs.shape[1] // S
+    n, S, A = all_costs.shape
+    m, r, h = n - 1, reference[0], last_bias.copy()
+    costs = all_costs.reshape(n, S * A)
     J = np.empty((_COLUMNS, m + 1))
     laws = np.empty((_COLUMNS, S))
     policies = np.empty((_COLUMNS, S), dtype=np.int64)
-    effort = np.zeros(2, dtype=np.int64)
     nothing = np.empty(m)
     for i in range(m):
         nothing[i] = np.nan
@@ -299,7 +299,7 @@ def plan(
         fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
     first = n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more
     bound, value = -np.inf, np.inf
-    up, down = 1.0, 1.0
+    up, down, rounds = 1.0, 1.0, 0
     feasible, weights, multipliers = False, nothing, guess
     while fine and n < _COLUMNS - 2 - len(start):
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
@@ -318,13 +318,12 @@ def plan(
                 times = 1.0 / down
             else:
                 priced, main, trial = multipliers, 1.0 if feasible else 0.0, False
-        effort[0] += 1
+        rounds += 1
         price_tags(c, costs, main, times, priced)
         limit = 0.0
         for i in range(m):
             limit += times * priced[i] * thresholds[i]
-        fine, inverse, r, g, lower, evaluations = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
-        effort[1] += evaluations
+        fine, inverse, r, g, lower = price(policy, inverse, h, own, r, A, indptr, indices, data, c)
         if not fine:
             break
         if main == 1.0:
@@ -366,7 +365,7 @@ def plan(
                     break
         # What was found, and at first the start policies, which keep their actions where they differ; where the last of
         # them cannot be evaluated, what was found again.
-        others = len(start) if effort[0] == 1 else 0
+        others = len(start) if rounds == 1 else 0
         for s in range(S if others > 0 else 0):
             agree = True
             for k in range(others):
@@ -385,15 +384,14 @@ def plan(
             if fine:
                 add(policy, law(inverse, policy, r, A, indptr, indices, data), A, costs, J, laws, policies, n)
                 n += is_new(policies, n)
-            effort[1] += k > 0
         if n == before and not trial:
             # Nothing new: rounding is all that separates the bounds.
             if feasible and value - bound <= _GAP:
                 status = OPTIMAL
             break
     if status == OPTIMAL:
-        return finish(J, laws, policies, weights, multipliers, value, value - bound, effort, first, n, A)
-    return status, np.zeros((S, A)), np.nan, np.inf, nothing, start, reference, effort
+        return finish(J, laws, policies, weights, multipliers, value, value - bound, h, first, n, A)
+    return status, np.zeros((S, A)), np.nan, np.inf, nothing, start, reference, h
 
 
 @njit_inline
@@ -608,11 +606,11 @@ def finish(
     multipliers: Floats,
     value: float,
     gap: float,
-    effort: Ints,
+    h: Floats,
     first: int,
     n: int,
     A: int,
-) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]:
+) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Floats]:
     """The answer made of those of n columns that carry weight, the safest first, its reference the likeliest state."""
     S = laws.shape[1]
     mu = np.zeros((S, A))
@@ -639,7 +637,7 @@ def finish(
             mass += mu[s, a]
         if mass > most:
             reference[0], most = s, mass
-    return OPTIMAL, mu, value, gap, multipliers, chosen, reference, effort
+    return OPTIMAL, mu, value, gap, multipliers, chosen, reference, h
 
 
 @njit

@@ -88,30 +88,30 @@ def _compiled(
 ) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no certificate."""
     kernels = _kernels()
-    n, S, A = costs.shape
+    m, S = len(thresholds), rows.S
     if "policies" not in start:
-        start = {**start, **_first_start(S, n - 1)}
-    h = start["bias"].copy()
-    # To the compiler, arrays that must not be written to are of another kind, and everything would compile twice.
-    if not costs.flags.writeable:
+        start = {**start, **_first_start(S, m)}
+    # To the compiler, arrays that must not be written to, or lie otherwise in memory, are of another kind, for which it
+    # would compile everything once more.
+    if not costs.flags.carray:
         costs = costs.copy()
-    if not thresholds.flags.writeable:
+    if not thresholds.flags.carray:
         thresholds = thresholds.copy()
-    status, mu, value, gap, multipliers, policies, reference, _ = _planner(S)(
+    status, mu, value, gap, multipliers, policies, reference, h = _planner(S)(
         rows.indptr,
         rows.indices,
         rows.data,
-        costs.reshape(n, S * A),
+        costs,
         thresholds,
         start["policies"],
         start["multipliers"],
         start["reference"],
-        h,
+        start["bias"],
     )
     if status == kernels.FAILED:
         return None
     if status == kernels.INFEASIBLE:
-        return _infeasible(n - 1, "compiled", start)
+        return _infeasible(m, "compiled", start)
     near = policies, reference
     policy, classes, connected, way = _execution(mu, rows, uncut, costs, thresholds, join, start["way"], near)
     following = {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": h, "way": way}
@@ -224,6 +224,6 @@ def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, Int
     if len(thresholds) != 1:
         return None
     (policies, reference), nothing = near, np.zeros(0)
-    only, h = costs[1:].reshape(1, -1), np.zeros(rows.S)
-    status, mu, value, *_ = _planner(rows.S)(*rows[:3], only, nothing, policies[:1], nothing, reference, h)
+    bias = np.zeros(rows.S)
+    status, mu, value, *_ = _planner(rows.S)(*rows[:3], costs[1:], nothing, policies[:1], nothing, reference, bias)
     return (mu, float(thresholds[0] - value)) if status == _kernels().OPTIMAL else None

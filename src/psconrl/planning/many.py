@@ -14,26 +14,26 @@ _GAP = 1e-8
 _FEASIBLE = 1e-9
 """Limits missed by less than this are left to a second opinion."""
 
-Found = tuple[int, Floats, float, float, Floats, Ints, Ints, Ints]
-"""Status, occupancy, value, gap, multipliers, policies, reference state, effort: what `plan` gives."""
+Found = tuple[int, Floats, float, float, Floats, Ints, Ints, Floats]
+"""Status, occupancy, value, gap, multipliers, policies, reference state, bias: what `plan` gives."""
 
 
 def plan_many(
     indptr: Ints,
     indices: Ints,
     data: Floats,
-    costs: Floats,
+    all_costs: Floats,
     thresholds: Floats,
     start: Ints,
     guess: Floats,
     reference: Ints,
-    h: Floats,
+    last_bias: Floats,
 ) -> Found:
     """What `_plan_kernels.plan` gives, for many states."""
-    S = start.shape[1]
-    A = costs.shape[1] // S
+    n, S, A = all_costs.shape
+    costs, h = all_costs.reshape(n, S * A), last_bias.copy()
     rows = indptr, indices, data
-    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, reference, np.zeros(2, dtype=np.int64)
+    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, reference, h
     if not (np.isfinite(costs).all() and np.isfinite(thresholds).all()):
         return failed
     some, r, inside, allowed = kernels.part(int(reference[0]), A, *rows)
@@ -45,7 +45,7 @@ def plan_many(
     own_indptr, own_indices, own_data, own_costs, stand_in = kernels.confined(inside, allowed, r, A, *rows, costs)
     states = np.arange(S)
     start = stand_in[states * A + start] % A
-    status, mu, value, gap, multipliers, policies, reference, effort = kernels.search(
+    status, mu, value, gap, multipliers, policies, reference, h = kernels.search(
         own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, reference, h
     )
     least = kernels.least_outside(inside, A, indptr, indices, costs, thresholds, status == OPTIMAL, multipliers)
@@ -57,4 +57,4 @@ def plan_many(
             return failed
         mu = np.bincount(stand_in, mu.ravel(), S * A).astype(np.float64).reshape(S, A)
         policies = stand_in[states * A + policies] % A
-    return status, mu, value, gap, multipliers, policies, reference, effort
+    return status, mu, value, gap, multipliers, policies, reference, h
