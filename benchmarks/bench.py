@@ -226,30 +226,29 @@ def whole_runs() -> list[str]:
 
 
 def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, float, int]:
-    """The share of a run's time inside compiled code, its seconds and its plans; the fastest of several runs.
+    """The share of a run's time inside compiled code, its seconds and its plans.
 
-    That is the one which others disturbed least: the interpreter suffers more than compiled code when they share its
-    caches. What watching the kernels takes, measured on one that does nothing, is no part of the time.
+    The same run again and again, in turn plainly and with a watch on the kernels, which takes time of its own: the
+    median over pairs of runs.
     """
     from psconrl.agents import _counts_kernels, _posterior_kernels
     from psconrl.planning import _plan_kernels
     from psconrl.simulation import _kernels
 
-    inside, calls = 0.0, 0
+    inside = 0.0
     kernels = [
         (_posterior_kernels, "draw_rows"),
         (_plan_kernels, "plan"),
         (_plan_kernels, "execute"),
         (_kernels, "run_plan"),
-        (_kernels, "cumulate_policy"),
+        (_kernels, "take_up"),
         (_counts_kernels, "mean_costs"),
     ]
     originals = [getattr(module, name) for module, name in kernels]
 
     def watch(kernel: Any) -> Any:
         def call(*arguments: Any) -> Any:
-            nonlocal inside, calls
-            calls += 1
+            nonlocal inside
             start = time.perf_counter()
             result = kernel(*arguments)
             inside += time.perf_counter() - start
@@ -257,29 +256,22 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
 
         return call
 
-    def watched(what: Callable[[], Any]) -> tuple[float, float, int, Any]:
-        """Seconds inside kernels and in all, calls of kernels, result."""
-        nonlocal inside, calls
-        inside, calls = 0.0, 0
+    plain, within = [], []
+    for _ in range(25):
         start = time.perf_counter()
-        result = what()
-        return inside, time.perf_counter() - start, calls, result
-
-    fastest = (0.0, np.inf, 0)
-    nothing = watch(lambda *_: None)
-    for (module, name), kernel in zip(kernels, originals, strict=True):
-        setattr(module, name, watch(kernel))
-    try:
-        for _ in range(10):
-            within, spent, count, _ = watched(lambda: [nothing(1, 2, 3) for _ in range(1000)])
-            watching = (spent - within) / count
-            within, spent, count, run = watched(lambda: psconrl.simulate(agent, cmdp, horizon, 0))
-            seconds = spent - count * watching
-            fastest = min(fastest, (within / seconds, seconds, len(run.episodes)), key=lambda found: found[1])
-    finally:
+        run = psconrl.simulate(agent, cmdp, horizon, 0)
+        plain.append(time.perf_counter() - start)
+        inside = 0.0
         for (module, name), kernel in zip(kernels, originals, strict=True):
-            setattr(module, name, kernel)
-    return fastest
+            setattr(module, name, watch(kernel))
+        try:
+            psconrl.simulate(agent, cmdp, horizon, 0)
+        finally:
+            for (module, name), kernel in zip(kernels, originals, strict=True):
+                setattr(module, name, kernel)
+        within.append(inside)
+    shares = [part / whole for part, whole in zip(within, plain, strict=True)]
+    return float(np.median(shares)), float(np.median(plain)), len(run.episodes)
 
 
 def slope(x: list[float], y: list[float]) -> float:

@@ -140,6 +140,13 @@ def test_the_checker_finds_broken_agents(how: str, message: str) -> None:
         check_agent(Broken(problem_of(1, "known")[0], how))
 
 
+@pytest.mark.parametrize("how", ["nan", "row", "flat", "wide", "length", "limit"])
+def test_runs_refuse_plans_that_are_none(how: str) -> None:
+    problem, cmdp = problem_of(1, "known")
+    with pytest.raises(ValueError, match=r"^Plan\."):
+        simulate(Broken(problem, how), cmdp, 10, 0)
+
+
 def test_the_checker_passes_an_agent_of_ones_own() -> None:
     check_agent(Broken(problem_of(1, "estimated")[0]))
 

@@ -45,8 +45,9 @@ class PSConRL(PosteriorAgent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
-        p_k, stop = self.sample(memory, rng), tsde(memory)
-        best = plan_in(p_k, self.costs(memory), self.problem.thresholds, memory, stop)
+        stop, costs = tsde(memory), self.costs(memory)
+        p_k = self.sample(memory, rng)
+        best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop)
         carry = memory.carry

@@ -51,7 +51,6 @@ class Learner:
         self.rows: Rows = []
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
-        self.visits_before = self.visits.copy()
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
 
     @property
@@ -62,7 +61,7 @@ class Learner:
     @property
     def t(self) -> int:
         """Steps done."""
-        return int(self.clock[0])
+        return self.clock.item(0)
 
     def begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
@@ -81,9 +80,7 @@ class Learner:
         )
         plan = self.agent.plan(memory, self.planning)
         self.clock[1], self.origin = 0, s
-        self._adopt(plan)
-        np.copyto(self.visits_before, self.visits)
-        self.newest = Snapshot(t, plan.policy, self.visits_before)
+        self.newest = Snapshot(t, plan.policy, self._adopt(plan))
         return plan
 
     def _keep_newest(self) -> None:
@@ -103,16 +100,21 @@ class Learner:
         self.environment.ready()
         self.actions.ready()
 
-    def _adopt(self, plan: Plan) -> None:
+    def _adopt(self, plan: Plan) -> Ints:
+        """Make a plan the current one, if it is sound; a copy of the visits so far."""
         S, A = self.visits.shape
         if plan.policy.ndim != 3 or plan.policy.shape[1:] != (S, A):
             raise ValueError(f"Plan.policy has shape {plan.policy.shape}; it must be (L, S, A) with (S, A) = {(S, A)}")
-        sound, self.cumulative_policy = _kernels().cumulate_policy(plan.policy)
+        whole(plan.max_length, "Plan.max_length")
+        limit = np.full((S, A), FOREVER) if plan.count_limit is None else plan.count_limit
+        if limit.shape != (S, A):
+            raise ValueError(f"Plan.count_limit has shape {limit.shape}; it must be (S, A) = {(S, A)}")
+        sound, cumulative, limit, visits = _kernels().take_up(plan.policy, limit, self.visits)
         if not sound:
             raise ValueError("Plan.policy has a row that is no distribution over the actions")
-        whole(plan.max_length, "Plan.max_length")
-        self.current = plan
-        self.count_limit = np.full(self.visits.shape, FOREVER) if plan.count_limit is None else plan.count_limit.copy()
+        self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
+        before: Ints = visits
+        return before
 
     def end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -124,7 +126,7 @@ class Learner:
 
     def row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
-        plan, length = self.current, int(self.clock[1])
+        plan, length = self.current, self.clock.item(1)
         assert plan is not None
         row = (
             self.t - length,
@@ -203,7 +205,6 @@ class Learner:
         learner.kept = [Snapshot(*snapshot).copy() for snapshot in state["snapshots"]]
         if learner.kept:
             learner.newest = learner.kept.pop()
-            learner.visits_before = learner.newest.visits
         if state["plan"] is not None:
             learner._adopt(Plan(**state["plan"]))
         return learner

@@ -112,8 +112,8 @@ class _Simulation:
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
         arrays = self._arrays(until)
-        while clock[0] < until:
-            plan = learner.current or learner.begin(int(clock[2]))
+        while clock.item(0) < until:
+            plan = learner.current or learner.begin(clock.item(2))
             reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
             if reason < HORIZON:
                 learner.end(reason, self._averages(plan))
