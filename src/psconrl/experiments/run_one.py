@@ -111,6 +111,8 @@ def warm_up(agents: set[str]) -> None:
     with at_first_compilation(lambda: second.append(subprocess.Popen(command, **quiet))):
         for agent in sorted(agents, key=lambda name: (name in _OTHERS, name)):
             run_cell(Cell("toy", agent, 30), 0)
+            if agent not in _OTHERS:
+                _join_classes()
     for process in second:
         process.wait()
 
@@ -129,6 +131,19 @@ def compile_others(agents: Sequence[str]) -> None:
     for agent in _OTHERS:
         if agent in agents:
             run_cell(Cell("toy", agent, 30), 0)
+
+
+def _join_classes() -> None:
+    """Plan where two states may be left or not, and the optimum stays in both: no run in `toy` needs that."""
+    import numpy as np
+
+    from psconrl.planning import best_policy
+
+    p, costs = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
+    for s in range(2):
+        p[s, 0, s] = p[s, 1, 1 - s] = 1.0
+        costs[s, s, 0] = 0.0
+    best_policy(p, costs, np.array([0.5]), join=0.1)
 
 
 @lru_cache(maxsize=16)

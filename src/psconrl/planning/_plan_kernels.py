@@ -336,10 +336,9 @@ def plan(
             break
         copy(policy, found)
         if m == 1 and main == 1.0:
-            fine = False  # the walk takes policy and inverse along
             count, lam, lower = walk(
-                policy,
-                inverse,
+                policy.copy(),
+                inverse.copy(),
                 g,
                 h,
                 own,
@@ -414,7 +413,7 @@ def walk(
     policies: Ints,
     n: int,
 ) -> tuple[int, float, float]:
-    """From a policy that is best for a multiplier, one action after another, to the optimum; all in place.
+    """From a policy that is best for a multiplier, one action after another, to the optimum; all is overwritten.
 
     The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
     the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where

@@ -192,7 +192,16 @@ def _execution(
     single, connected, policy, way = _kernels().execute(mu, *rows[:3], way, SUPPORT)
     if single and (connected or uncut is rows):
         return policy, 1, connected, way
-    policy, _, classes, connected = _with_care(mu, rows, uncut, costs, thresholds, join, near)
+    safest = None if near is None else _safest(rows, costs, thresholds, near)
+    if not single and safest is not None and uncut is rows and rows.S <= INVERTED_UP_TO:
+        from psconrl.planning._join_kernels import joined
+
+        sound, flow = joined(mu, safest[0], join, *rows[:3], costs[1], thresholds[0])
+        if sound:
+            single, connected, policy, way = _kernels().execute(flow, *rows[:3], way, SUPPORT)
+            if single:  # not so if what joins the classes is below the support's cut
+                return policy, 2, connected, way
+    policy, _, classes, connected = _with_care(mu, rows, uncut, costs, thresholds, join, safest)
     return policy, classes, connected, way
 
 
@@ -203,18 +212,18 @@ def _with_care(
     costs: Floats,
     thresholds: Floats,
     join: float,
-    near: tuple[Ints, Ints] | None,
+    safest: tuple[Floats, float] | None,
 ) -> Execution:
     """The same where there are several recurrent classes, or the cut model leads not all states to them."""
     matrix = cut(rows.matrix())
     whole = uncut.matrix() if isinstance(uncut, Rows) else sparse.csr_array(uncut.reshape(rows.S * rows.A, rows.S))
 
     def joint() -> Floats | None:
-        safest = None if near is None else _safest(rows, costs, thresholds, near)
-        if safest is None:
+        strict = safest
+        if strict is None:
             margin, vertex = largest_margin(occupancy_program(matrix, costs, thresholds))
-            safest = None if vertex is None else (vertex.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
-        return joint_occupancy(whole, matrix, costs, thresholds, safest)
+            strict = None if vertex is None else (vertex.x[: mu.size].reshape(mu.shape).clip(0.0), margin)
+        return joint_occupancy(whole, matrix, costs, thresholds, strict)
 
     return executable(mu, matrix, whole, joint=joint, join=join)
 
