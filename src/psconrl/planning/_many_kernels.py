@@ -176,11 +176,11 @@ def search(
     start: Ints,
     guess: Floats,
     reference: Ints,
-    h: Floats,
+    last_bias: Floats,
 ) -> tuple[int, Floats, float, float, Floats, Ints, Ints, Floats]:
     """What `plan` does and gives, for a model of many states in which policies with one closed class suffice.
 
-    The costs are (m + 1, S * A) here, and h is overwritten.
+    The costs are (m + 1, S * A) here.
     """
     m, S, r = len(thresholds), start.shape[1], reference[0]
     A = costs.shape[1] // S
@@ -191,7 +191,10 @@ def search(
     occupied, wanted = np.zeros(S), np.empty(S, dtype=np.int64)
     price_tags(c, costs, 1.0, 1.0, guess)
     start = start.copy()
-    lean(start, h, r, A, indptr, indices, data, c)
+    h = np.zeros(S)
+    if len(last_bias) > 0:
+        h = last_bias.copy()
+        lean(start, h, r, A, indptr, indices, data, c)
     policy = start[-1].copy()
     first = n = int(np.int64(0))
     for k in range(len(start) if m > 1 else 0):

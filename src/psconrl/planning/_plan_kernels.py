@@ -274,13 +274,13 @@ def plan(
     """The best policy of a model by rows, costs (m + 1, S, A).
 
     It starts from policies (k, S), a guess of the multipliers (m,), a reference state (1,), and a guess of the bias
-    (S,).
+    (S,), or none (0,): then the policies are not leaned, and stay if they are optimal.
 
     Status; occupancy (S, A); value; certified gap; and what the next plan may start from: the policies that carry
     weight (k, S) after the multipliers (m,), the reference state (1,) and the bias (S,).
     """
     n, S, A = all_costs.shape
-    m, r, h = n - 1, reference[0], last_bias.copy()
+    m, r, h = n - 1, reference[0], np.zeros(S)
     costs = all_costs.reshape(n, S * A)
     J = np.empty((_COLUMNS, m + 1))
     laws = np.empty((_COLUMNS, S))
@@ -294,7 +294,10 @@ def plan(
     status, fine = FAILED, all_finite(costs, thresholds)
     if fine:
         price_tags(c, costs, 1.0, 1.0, guess)
-        lean(start, h, r, A, indptr, indices, data, c)
+        for s in range(len(last_bias)):
+            h[s] = last_bias[s]
+        if len(last_bias) > 0:
+            lean(start, h, r, A, indptr, indices, data, c)
         copy(start[-1], policy)
         fine, inverse, r = start_anew(policy, r, A, indptr, indices, data, costs[0])
     first = n = int(np.int64(0))  # not 0, a constant, for which all that gets it would compile once more

@@ -233,6 +233,6 @@ def _safest(rows: Rows, costs: Floats, thresholds: Floats, near: tuple[Ints, Int
     if len(thresholds) != 1:
         return None
     (policies, reference), nothing = near, np.zeros(0)
-    bias = np.zeros(rows.S)
-    status, mu, value, *_ = _planner(rows.S)(*rows[:3], costs[1:], nothing, policies[:1], nothing, reference, bias)
+    start = policies[:1], nothing, reference, nothing
+    status, mu, value, *_ = _planner(rows.S)(*rows[:3], costs[1:], nothing, *start)
     return (mu, float(thresholds[0] - value)) if status == _kernels().OPTIMAL else None

@@ -31,9 +31,9 @@ def plan_many(
 ) -> Found:
     """What `_plan_kernels.plan` gives, for many states."""
     n, S, A = all_costs.shape
-    costs, h = all_costs.reshape(n, S * A), last_bias.copy()
+    costs = all_costs.reshape(n, S * A)
     rows = indptr, indices, data
-    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, reference, h
+    failed = FAILED, np.zeros((S, A)), np.nan, np.inf, guess, start, reference, last_bias
     if not (np.isfinite(costs).all() and np.isfinite(thresholds).all()):
         return failed
     some, r, inside, allowed = kernels.part(int(reference[0]), A, *rows)
@@ -41,12 +41,12 @@ def plan_many(
         return failed
     reference = np.array([r])
     if allowed.all():
-        return kernels.search(*rows, costs, thresholds, start, guess, reference, h)
+        return kernels.search(*rows, costs, thresholds, start, guess, reference, last_bias)
     own_indptr, own_indices, own_data, own_costs, stand_in = kernels.confined(inside, allowed, r, A, *rows, costs)
     states = np.arange(S)
     start = stand_in[states * A + start] % A
     status, mu, value, gap, multipliers, policies, reference, h = kernels.search(
-        own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, reference, h
+        own_indptr, own_indices, own_data, own_costs, thresholds, start, guess, reference, last_bias
     )
     least = kernels.least_outside(inside, A, indptr, indices, costs, thresholds, status == OPTIMAL, multipliers)
     if status == INFEASIBLE and (len(thresholds) > 1 or least <= _FEASIBLE):
