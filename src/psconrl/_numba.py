@@ -70,7 +70,11 @@ def njit_sums(function: Callable[Args, Result]) -> Callable[Args, Result]:
 
 
 def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
-    """The same, for small kernels that become a part of those that use them: calls count references to arrays."""
+    """The same, for kernels that become a part of those that use them.
+
+    Small ones, as calls count references to arrays; and large ones with one caller, which Python calls: of a tree of
+    calls every level is optimised anew.
+    """
     return _compiled(function, inline="always")
 
 
