@@ -109,16 +109,21 @@ def warm_up(agents: set[str]) -> None:
     ]
     quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     with at_first_compilation(lambda: second.append(subprocess.Popen(command, **quiet))):
-        for agent in sorted(agents, key=lambda name: (name in _OTHERS, name)):
+        for agent in sorted(agents - set(_OTHERS)):
             run_cell(Cell("toy", agent, 30), 0)
-            if agent not in _OTHERS:
-                _join_classes()
+        if agents - {*_OTHERS, *_REFERENCES}:
+            _join_classes()
+        for agent in sorted(agents & set(_OTHERS)):
+            run_cell(Cell("toy", agent, 30), 0)
     for process in second:
         process.wait()
 
 
 _OTHERS = ("FHA", "UCRL-CMDP")
 """Agents with kernels of their own for most of what they do."""
+
+_REFERENCES = ("Optimal", "Uniform")
+"""Agents that plan in no model they believe in."""
 
 
 def compile_others(agents: Sequence[str]) -> None:

@@ -192,8 +192,8 @@ def _execution(
     single, connected, policy, way = _kernels().execute(mu, *rows[:3], way, SUPPORT)
     if single and (connected or uncut is rows):
         return policy, 1, connected, way
-    safest = None if near is None else _safest(rows, costs, thresholds, near)
-    if not single and safest is not None and uncut is rows and rows.S <= INVERTED_UP_TO:
+    safest = None if single or near is None else _safest(rows, costs, thresholds, near)
+    if safest is not None and uncut is rows and rows.S <= INVERTED_UP_TO:
         from psconrl.planning._join_kernels import joined
 
         sound, flow = joined(mu, safest[0], join, *rows[:3], costs[1], thresholds[0])
