@@ -40,6 +40,8 @@ PARTS = 3
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
 _WORK = 2e9
 """Eliminations of more multiplications than this (a second or two) are tried only after iteration."""
+_SMALL = 2000
+"""Chains up to this size may be eliminated in an order that fills in more."""
 _UNLIKELY = 1e-2
 """A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
 _ROUNDING = 16.0
@@ -218,7 +220,7 @@ class _Eliminated:
 
     def bias(self, amounts: Floats) -> Floats:
         parts = self._bias(amounts)
-        if residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
+        if self.S <= _SMALL and residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
             # A value is that of the likeliest state it leads to, and more: states must lead to likely ones.
             rest = np.setdiff1d(np.arange(self.S), self.kept)
             order = rest[np.argsort(self.law[rest], kind="stable")]
@@ -232,10 +234,10 @@ class _Eliminated:
         h = self._collected(amounts, np.zeros(len(self.classes)))[0]
         means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
         parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
-        # One step of refinement. All that averages are rounded by is left over in the kept states; spread it out.
+        # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
         left = residuals(self.chain, amounts, 2.0, parts).left
-        spread_out = self.law[self.kept] * left[self.kept]
-        left = np.where(self.label >= 0, left - spread_out[self.label], left)
+        rounded = np.array([self.law[states] @ left[states] for states in self.classes])
+        left = np.where(self.label >= 0, left - rounded[self.label], left)
         parts = np.ascontiguousarray(parts[:, self._by_place])
         correct(self.elimination, left[self.order], parts)
         return parts[:, self.place]
