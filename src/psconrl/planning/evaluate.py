@@ -36,7 +36,7 @@ from psconrl.planning.compiled.elimination import (
 from psconrl.planning.compiled.mixing import settle, spread
 from psconrl.planning.compiled.ordering import Order, minimum_degree
 
-PARTS = 3
+PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
 _WORK = 2e9
 """Eliminations of more multiplications than this (a second or two) are tried only after iteration."""
@@ -45,7 +45,9 @@ _SMALL = 2000
 _UNLIKELY = 1e-2
 """A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
 _ROUNDING = 16.0
-"""Equations of the bias that fail by more than this many times the bound on rounding do not hold."""
+"""Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
+_FAILED = 1e-9
+"""Averages that may be off by more than this share of a cost's range are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +60,8 @@ class Evaluation:
         bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
             where it is beyond the range of floats.
         classes: the policy's recurrent classes.
-        residual: by how much of a cost's range the equations h = c - g + P h may fail, rounding in this check
-            included. No average in a recurrent class is off by more; inf where a bias is.
+        residual: by how much of a cost's range the equations h = c - g + P h fail on average over a recurrent class,
+            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is.
         parts: (m + 1, L, S), the bias in L parts of falling size, bias = parts.sum(axis=1). Where a chain nearly falls
             apart, the bias is huge, and states that hold together by likely moves share the large parts bit for bit:
             differences taken part by part are accurate although those of the sums are not.
@@ -114,7 +116,7 @@ def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> 
     for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
         averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
         parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
-        residual = max(residual, _residual(chain, cost - averages[i], parts[i]))
+        residual = max(residual, _residual(chain, cost - averages[i], parts[i], solved.law, classes))
     averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
     averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
     parts *= unit[:, np.newaxis, np.newaxis]
@@ -291,16 +293,18 @@ def _label(classes: list[Ints], S: int) -> Ints:
     return label
 
 
-def _residual(chain: Chain, amounts: Floats, parts: Floats) -> float:
-    """By how much the equations of a bias may fail; SolverError where they do by more than rounding explains."""
-    left, rounding, worst = residuals(chain, amounts, 2.0, parts)
-    if worst > _ROUNDING:
-        most = float(np.nanmax(np.abs(left)))
+def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes: list[Ints]) -> float:
+    """By how much, on average, the equations of a bias fail in a class; SolverError if by more than rounding can."""
+    left, rounding, _ = residuals(chain, amounts, 2.0, parts)
+    if not np.isfinite(parts[0, law > 0]).all():
+        return float("inf")
+    off = max(float(law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
+    if not off <= _FAILED:
         raise SolverError(
-            f"the equations of a policy's bias fail by {most:.2g} of the cost's range, {worst:.2g} times what rounding "
-            "explains"
+            f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
+            "the averages are not certain"
         )
-    return float(np.max(np.abs(left) + rounding)) if np.isfinite(parts[0]).all() else float("inf")
+    return off
 
 
 def _units(costs: Floats) -> Floats:
