@@ -25,7 +25,7 @@ from psconrl.graph import closed_classes
 from psconrl.planning.compiled.elimination import (
     Chain,
     arrivals,
-    as_floats,
+    as_shares,
     collect,
     correct,
     eliminate,
@@ -205,14 +205,14 @@ class _Eliminated:
         start[self.place[self.kept]] = 0.0
         m, x = visits(self.elimination, start)
         m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
-        self.law = as_floats(m, x, group, len(self.classes))[self.place]
+        self.law = as_shares(m, x, group, len(self.classes))[self.place]
 
     def shares(self, initial: Floats) -> Floats:
         start = np.empty(self.S)
         start[self.place] = initial
         m, x = arrivals(self.elimination, start)
         at = self.place[self.kept]
-        return as_floats(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
+        return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
 
     def values(self, of_classes: Floats) -> Floats:
         if len(self.classes) == 1:

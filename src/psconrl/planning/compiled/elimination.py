@@ -202,7 +202,16 @@ def _plain(m: float, x: int) -> float:
 
 
 @njit
-def as_floats(m: Floats, x: Ints, group: Ints, groups: int) -> Floats:
+def as_floats(m: Floats, x: Ints) -> Floats:
+    """Numbers with scales (n,) as floats: 0 or inf beyond their range."""
+    numbers = np.empty(len(m))
+    for i in range(len(m)):
+        numbers[i] = _plain(m[i], x[i])
+    return numbers
+
+
+@njit
+def as_shares(m: Floats, x: Ints, group: Ints, groups: int) -> Floats:
     """Numbers with scales (n,) as shares of the sum of their group, 0..groups-1, -1 for none; masses too small are 0."""
     n = len(m)
     top = np.zeros(groups, dtype=np.int64)
