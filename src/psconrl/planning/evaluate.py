@@ -24,7 +24,6 @@ from psconrl.errors import InvalidModelError, SolverError
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.elimination import (
     Chain,
-    arrivals,
     as_shares,
     collect,
     correct,
@@ -203,14 +202,14 @@ class _Eliminated:
             entries = slice(self.chain.indptr[s], self.chain.indptr[s + 1])
             np.add.at(start, self.place[self.chain.indices[entries]], self.chain.data[entries])
         start[self.place[self.kept]] = 0.0
-        m, x = visits(self.elimination, start)
+        m, x = visits(self.elimination, start, False)
         m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
         self.law = as_shares(m, x, group, len(self.classes))[self.place]
 
     def shares(self, initial: Floats) -> Floats:
         start = np.empty(self.S)
         start[self.place] = initial
-        m, x = arrivals(self.elimination, start)
+        m, x = visits(self.elimination, start, True)
         at = self.place[self.kept]
         return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit, njit_inline
 
 _UNIT = 2.0**512
@@ -53,7 +53,7 @@ class Elimination(NamedTuple):
     in the order of elimination and name states by place. low: row i has the probabilities to move to states
     eliminated before, at the time when those are eliminated. up: row i is the law of where i leads when it is left to
     states not yet eliminated. out: the ways out. Each number is to be multiplied by 2^(512 x), x its scale.
-    fine: whether all states lead to those kept.
+    plain (n,): whether all scales of a row are 0. fine: whether all states lead to those kept.
     """
 
     order: Ints
@@ -68,6 +68,7 @@ class Elimination(NamedTuple):
     up_scale: Ints
     out: Floats
     out_scale: Ints
+    plain: Bools
     fine: bool
 
 
@@ -85,97 +86,58 @@ class Residuals(NamedTuple):
 # Numbers with a scale
 
 
-@njit_inline
-def _settled(m: float, x: int) -> tuple[float, int]:
-    """A number m * 2^(512 x) >= 0 in its only form: scale 0 within [2^-900, 2^900], else m within [2^-256, 2^256)."""
-    if x == 0 and _LEAST <= m <= _MOST:
-        return m, x
-    if m == 0.0:
-        return 0.0, 0
+@njit
+def _near_one(m: float, x: int) -> tuple[float, int]:
+    """A number m * 2^(512 x) > 0 with m within [2^-256, 2^256)."""
     while m < _LOW:
         m *= _UNIT
         x -= 1
     while m >= _HIGH:
         m /= _UNIT
         x += 1
-    if x == -1 and m >= _LEAST * _UNIT:
-        return m / _UNIT, 0
-    if x == 1 and m <= _MOST / _UNIT:
-        return m * _UNIT, 0
+    return m, x
+
+
+@njit
+def _settled(m: float, x: int) -> tuple[float, int]:
+    """A number >= 0 in its only form: scale 0 within [2^-900, 2^900], else m within [2^-256, 2^256)."""
+    if m == 0.0:
+        return 0.0, 0
+    m, x = _near_one(m, x)
+    if x == 0 or (x == -1 and m >= _LEAST * _UNIT) or (x == 1 and m <= _MOST / _UNIT):
+        return (m if x == 0 else (m * _UNIT if x == 1 else m / _UNIT)), 0
     return m, x
 
 
 @njit
 def _product(m: float, x: int, n: float, y: int) -> tuple[float, int]:
-    """The product of two numbers in their only forms."""
-    if x == 0 and y == 0:
-        product = m * n
-        if _LEAST <= product <= _MOST:
-            return product, 0
+    """The product of two numbers."""
     if m == 0.0 or n == 0.0:
         return 0.0, 0
-    while m < _LOW:
-        m *= _UNIT
-        x -= 1
-    while m >= _HIGH:
-        m /= _UNIT
-        x += 1
-    while n < _LOW:
-        n *= _UNIT
-        y -= 1
-    while n >= _HIGH:
-        n /= _UNIT
-        y += 1
+    m, x = _near_one(m, x)
+    n, y = _near_one(n, y)
     return _settled(m * n, x + y)
 
 
 @njit
 def _ratio(m: float, x: int, n: float, y: int) -> tuple[float, int]:
-    """The ratio of two numbers in their only forms, the second positive."""
-    if x == 0 and y == 0:
-        ratio = m / n
-        if _LEAST <= ratio <= _MOST:
-            return ratio, 0
+    """The ratio of two numbers, the second positive."""
     if m == 0.0:
         return 0.0, 0
-    while m < _LOW:
-        m *= _UNIT
-        x -= 1
-    while m >= _HIGH:
-        m /= _UNIT
-        x += 1
-    while n < _LOW:
-        n *= _UNIT
-        y -= 1
-    while n >= _HIGH:
-        n /= _UNIT
-        y += 1
+    m, x = _near_one(m, x)
+    n, y = _near_one(n, y)
     return _settled(m / n, x - y)
 
 
 @njit
 def _sum(m: float, x: int, n: float, y: int) -> tuple[float, int]:
-    """The sum of two numbers in their only forms."""
-    if x == 0 and y == 0:
-        total = m + n
-        if total <= _MOST:
-            return total, 0
+    """The sum of two numbers."""
     if m == 0.0:
         return n, y
     if n == 0.0:
         return m, x
-    while m < _LOW:
-        m *= _UNIT
-        x -= 1
-    while m >= _HIGH:
-        m /= _UNIT
-        x += 1
-    while n < _LOW:
-        n *= _UNIT
-        y -= 1
-    while n >= _HIGH:
-        n /= _UNIT
-        y += 1
+    m, x = _near_one(m, x)
+    n, y = _near_one(n, y)
     if x < y:
         m, x, n, y = n, y, m, x
     if x == y:
@@ -185,7 +147,7 @@ def _sum(m: float, x: int, n: float, y: int) -> tuple[float, int]:
     return _settled(m, x)
 
 
-@njit_inline
+@njit
 def _plain(m: float, x: int) -> float:
     """A number as a float: 0 or inf beyond the range of floats."""
     if x == 0:
@@ -313,39 +275,41 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
     room = 4 * columns + len(chain.indices)
     low_at, low, low_scale = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64)
     up_at, up, up_scale = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64)
-    out, out_scale = np.ones(n), np.zeros(n, dtype=np.int64)
+    out, out_scale, plain_rows = np.empty(n), np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
     enough = np.empty(n)  # a probability this large, times anything in the row, has scale 0
     row, scale = np.zeros(columns), np.zeros(columns, dtype=np.int64)
     touched, waiting = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64)
     lows = ups = 0
     fine = True
     for i in range(n):
-        low_at, low = longer_ints(low_at, lows + i + 1), longer_floats(low, lows + i + 1)
-        low_scale = longer_ints(low_scale, lows + i + 1)
-        up_at, up = longer_ints(up_at, ups + columns - i), longer_floats(up, ups + columns - i)
-        up_scale = longer_ints(up_scale, ups + columns - i)
+        if lows + i + 1 > len(low):
+            low_at, low = longer_ints(low_at, lows + i + 1), longer_floats(low, lows + i + 1)
+            low_scale = longer_ints(low_scale, lows + i + 1)
+        if ups + columns - i > len(up):
+            up_at, up = longer_ints(up_at, ups + columns - i), longer_floats(up, ups + columns - i)
+            up_scale = longer_ints(up_scale, ups + columns - i)
         s = order[i]
         count = before = 0
+        plain = True
         for entry in range(chain.indptr[s], chain.indptr[s + 1]):
             j, p = place[chain.indices[entry]], chain.data[entry]
             if j == i or not p > 0.0:
                 continue
-            if row[j] == 0.0 and scale[j] == 0:
+            if row[j] == 0.0:
                 if j < i:
                     push(waiting, before, j)
                     before += 1
                 else:
                     touched[count] = j
                     count += 1
-                row[j], scale[j] = _settled(p, 0)
-            else:
-                m, x = _settled(p, 0)
-                row[j], scale[j] = _sum(row[j], scale[j], m, x)
-        plain = True
-        for e in range(count):
-            plain = plain and scale[touched[e]] == 0
-        for e in range(before):
-            plain = plain and scale[waiting[e]] == 0
+            row[j] += p
+            plain = plain and p >= _LEAST
+        if not plain:
+            for e in range(count):
+                row[touched[e]], scale[touched[e]] = _settled(row[touched[e]], 0)
+            for e in range(before):
+                row[waiting[e]], scale[waiting[e]] = _settled(row[waiting[e]], 0)
+        first = lows
         while before > 0:
             before -= 1
             k = pop(waiting, before)
@@ -353,32 +317,24 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
             row[k], scale[k] = 0.0, 0
             low_at[lows], low[lows], low_scale[lows] = k, p, x
             lows += 1
-            if plain and p >= enough[k]:
-                for e in range(up_begin[k], up_begin[k + 1]):
-                    j = up_at[e]
-                    if j != i:
-                        if row[j] == 0.0:
-                            if j < i:
-                                push(waiting, before, j)
-                                before += 1
-                            else:
-                                touched[count] = j
-                                count += 1
-                        row[j] += p * up[e]
-            else:
-                for e in range(up_begin[k], up_begin[k + 1]):
-                    j = up_at[e]
-                    if j != i:
-                        if row[j] == 0.0:
-                            if j < i:
-                                push(waiting, before, j)
-                                before += 1
-                            else:
-                                touched[count] = j
-                                count += 1
-                        m, y = _product(p, x, up[e], up_scale[e])
-                        row[j], scale[j] = _sum(row[j], scale[j], m, y)
-                        plain = plain and scale[j] == 0
+            fast = plain and p >= enough[k]
+            for e in range(up_begin[k], up_begin[k + 1]):
+                j = up_at[e]
+                if j == i:
+                    continue
+                if row[j] == 0.0:
+                    if j < i:
+                        push(waiting, before, j)
+                        before += 1
+                    else:
+                        touched[count] = j
+                        count += 1
+                if fast:
+                    row[j] += p * up[e]
+                else:
+                    m, y = _product(p, x, up[e], up_scale[e])
+                    row[j], scale[j] = _sum(row[j], scale[j], m, y)
+                    plain = plain and scale[j] == 0
         total, x = 0.0, 0
         if plain:
             for e in range(count):
@@ -388,16 +344,25 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
                 total, x = _sum(total, x, row[touched[e]], scale[touched[e]])
         out[i], out_scale[i] = total, x
         fine = fine and total > 0.0
-        least, plain = 1.0, True
+        least = 1.0
         for e in range(count):
             j = touched[e]
-            up_at[ups] = j
-            up[ups], up_scale[ups] = _ratio(row[j], scale[j], total, x)
-            plain = plain and up_scale[ups] == 0
-            least = min(least, up[ups])
-            ups += 1
+            up_at[ups + e] = j
+            if plain:
+                up[ups + e], up_scale[ups + e] = row[j] / total, 0
+            else:
+                up[ups + e], up_scale[ups + e] = _ratio(row[j], scale[j], total, x)
+            least = min(least, up[ups + e])
             row[j], scale[j] = 0.0, 0
+        if plain and least < _LEAST:
+            plain = False
+            for e in range(count):
+                up[ups + e], up_scale[ups + e] = _settled(up[ups + e], 0)
         enough[i] = _LEAST / least if plain else np.inf
+        for e in range(first, lows):
+            plain = plain and low_scale[e] == 0
+        plain_rows[i] = plain
+        ups += count
         low_begin[i + 1] = lows
         up_begin[i + 1] = ups
     return Elimination(
@@ -413,43 +378,47 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
         up_scale[:ups],
         out,
         out_scale,
+        plain_rows,
         fine,
     )
 
 
 @njit
-def arrivals(elimination: Elimination, start: Floats) -> tuple[Floats, Ints]:
-    """How often each state is entered from states eliminated before or started in, by place, with scales.
+def visits(elimination: Elimination, start: Floats, entries_only: bool) -> tuple[Floats, Ints]:
+    """Expected visits to each state on the way to those kept, by place, with scales; entries of those kept.
 
-    start: by place, expected numbers of starts. For kept states these are the expected numbers of entries in all.
+    start: by place, expected numbers of starts. entries_only: only the entries of kept states are wanted.
     """
     m, x = np.empty(len(start)), np.zeros(len(start), dtype=np.int64)
     for i in range(len(start)):
-        m[i], x[i] = _settled(start[i], 0)
-    for i in range(len(elimination.order)):
+        m[i], x[i] = start[i], 0
+        if not _LEAST <= start[i] <= _MOST:
+            m[i], x[i] = _settled(start[i], 0)
+    n = len(elimination.order)
+    for i in range(n):
         if m[i] > 0.0:
             for e in range(elimination.up_begin[i], elimination.up_begin[i + 1]):
-                j = elimination.up_at[e]
-                y, z = _product(m[i], x[i], elimination.up[e], elimination.up_scale[e])
-                m[j], x[j] = _sum(m[j], x[j], y, z)
+                _add_product(m, x, i, elimination.up[e], elimination.up_scale[e], elimination.up_at[e])
+    if not entries_only:
+        for i in range(n - 1, -1, -1):
+            if m[i] > 0.0:
+                m[i], x[i] = _ratio(m[i], x[i], elimination.out[i], elimination.out_scale[i])
+                for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
+                    _add_product(m, x, i, elimination.low[e], elimination.low_scale[e], elimination.low_at[e])
     return m, x
 
 
 @njit
-def visits(elimination: Elimination, start: Floats) -> tuple[Floats, Ints]:
-    """Expected visits to each state on the way to those kept, by place, with scales; entries for those kept.
-
-    start: by place, expected numbers of starts.
-    """
-    m, x = arrivals(elimination, start)
-    for i in range(len(elimination.order) - 1, -1, -1):
-        if m[i] > 0.0:
-            m[i], x[i] = _ratio(m[i], x[i], elimination.out[i], elimination.out_scale[i])
-            for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
-                k = elimination.low_at[e]
-                y, z = _product(m[i], x[i], elimination.low[e], elimination.low_scale[e])
-                m[k], x[k] = _sum(m[k], x[k], y, z)
-    return m, x
+def _add_product(m: Floats, x: Ints, i: int, p: float, scale: int, j: int) -> None:
+    """Add p times the number at i, which has a scale like p, to that at j."""
+    if x[i] == 0 and scale == 0 and x[j] == 0:
+        product = m[i] * p
+        total = m[j] + product
+        if product >= _LEAST and total <= _MOST:
+            m[j] = total
+            return
+    y, z = _product(m[i], x[i], p, scale)
+    m[j], x[j] = _sum(m[j], x[j], y, z)
 
 
 # Values
@@ -496,15 +465,20 @@ def collect(elimination: Elimination, amounts: Floats, parts: Floats) -> None:
     n = len(elimination.order)
     collected = np.empty(n)  # between a departure from i and the next entry of a state not yet eliminated
     for i in range(n):
-        y, z = _ratio(1.0, 0, elimination.out[i], elimination.out_scale[i])
-        total = amounts[i] * _plain(y, z) if amounts[i] != 0.0 else 0.0
-        for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
-            before = collected[elimination.low_at[e]]
-            if before != 0.0:
-                y, z = _ratio(
-                    elimination.low[e], elimination.low_scale[e], elimination.out[i], elimination.out_scale[i]
-                )
-                total += _plain(y, z) * before
+        out, x = elimination.out[i], elimination.out_scale[i]
+        if elimination.plain[i]:
+            total = amounts[i]
+            for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
+                total += elimination.low[e] * collected[elimination.low_at[e]]
+            total /= out
+        else:
+            y, z = _ratio(1.0, 0, out, x)
+            total = amounts[i] * _plain(y, z) if amounts[i] != 0.0 else 0.0
+            for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
+                before = collected[elimination.low_at[e]]
+                if before != 0.0:
+                    y, z = _ratio(elimination.low[e], elimination.low_scale[e], out, x)
+                    total += _plain(y, z) * before
         collected[i] = total
     for i in range(n - 1, -1, -1):
         main, largest = elimination.up_begin[i], -1.0

@@ -513,7 +513,7 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
     elimination = eliminate(chain, order.order, order.place)
     starts = np.zeros(n + ends)
     starts[order.place[0]] = 1.0
-    m, scale = visits(elimination, starts)
+    m, scale = visits(elimination, starts, False)
     expected = as_floats(m, scale)
     for s in range(S):
         if number[s] >= 0:
