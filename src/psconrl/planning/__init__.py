@@ -1,6 +1,6 @@
 """Known model in, best policy out."""
 
-from psconrl.planning.evaluation import Evaluation, evaluate
+from psconrl.planning.evaluate import Evaluation, evaluate
 from psconrl.planning.inner import BestPolicy, best_policy
 from psconrl.planning.known import solve
 from psconrl.planning.optimistic import solve_optimistic

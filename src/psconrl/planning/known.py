@@ -12,7 +12,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, is_weakly_communicating, reachable
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.evaluate import evaluate
 from psconrl.planning.policies import solve_by_policies
 from psconrl.planning.policy import SUPPORT, executable, joint_occupancy
 from psconrl.planning.program import (

@@ -51,7 +51,7 @@ from psconrl._checks import Bools, Floats, Ints
 from psconrl.errors import SolverError
 from psconrl.graph import closed_classes
 from psconrl.planning.columns import generate
-from psconrl.planning.evaluation import stationary_law
+from psconrl.planning.evaluate import stationary_law
 from psconrl.planning.highs import TOLERANCE
 
 OPTIMAL = 1e-12

@@ -20,7 +20,7 @@ from scipy import sparse
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import policy_chain
 from psconrl.graph import closed_classes
-from psconrl.planning.evaluation import stationary_law
+from psconrl.planning.evaluate import stationary_law
 from psconrl.planning.shortest import fastest_way
 
 SUPPORT = 1e-14

@@ -12,7 +12,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints, whole
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.evaluate import evaluate
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
 

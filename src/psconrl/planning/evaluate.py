@@ -1,0 +1,327 @@
+"""Exact long-run averages and biases of a stationary policy.
+
+The policy induces a chain P with costs c. In each recurrent class C the average is g_C = x_C' c with x_C the
+stationary law; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
+class. Periodic and multichain policies are covered: averages are Cesaro limits.
+
+All states but one of each recurrent class are eliminated without subtractions, in an order that fills in little:
+laws and averages are accurate to rounding in every entry, however nearly decomposable the chain is. The one that is
+kept is likely: where the law says that it was not, the likeliest is taken instead, and all is done again; the law does
+not depend on it, but the bias is what is collected on the way to it. Where elimination would fill in too much, in
+random graphs, chains mix fast, and iteration takes its place. In the end the equations of the bias are checked.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from psconrl._checks import Floats, Ints
+from psconrl.cmdp import CMDP, require_model
+from psconrl.errors import InvalidModelError, SolverError
+from psconrl.graph import closed_classes
+from psconrl.planning.compiled.elimination import (
+    Chain,
+    as_shares,
+    collect,
+    correct,
+    eliminate,
+    likely_state,
+    residuals,
+    visits,
+)
+from psconrl.planning.compiled.mixing import settle, spread
+from psconrl.planning.compiled.ordering import Order, minimum_degree
+
+PARTS = 4
+"""In so many parts of falling size a bias is held; see `Evaluation.parts`."""
+_WORK = 2e9
+"""Eliminations of more multiplications than this (a second or two) are tried only after iteration."""
+_SMALL = 2000
+"""Chains up to this size may be eliminated in an order that fills in more."""
+_UNLIKELY = 1e-2
+"""A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
+_ROUNDING = 16.0
+"""Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
+_FAILED = 1e-9
+"""Averages that may be off by more than this share of a cost's range are refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a stationary policy does in the long run.
+
+    Attributes:
+        average_costs: (m + 1, S), long-run average of each cost from each start state.
+        stationary: (S,), long-run share of time in each state, starting from the model's initial law.
+        bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
+            where it is beyond the range of floats.
+        classes: the policy's recurrent classes.
+        residual: by how much of a cost's range the equations h = c - g + P h fail on average over a recurrent class,
+            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is.
+        parts: (m + 1, L, S), the bias in L parts of falling size, bias = parts.sum(axis=1). Where a chain nearly falls
+            apart, the bias is huge, and states that hold together by likely moves share the large parts bit for bit:
+            differences taken part by part are accurate although those of the sums are not.
+    """
+
+    average_costs: Floats
+    stationary: Floats
+    bias: Floats
+    classes: tuple[Ints, ...]
+    residual: float
+    parts: Floats
+
+    def __repr__(self) -> str:
+        S = len(self.stationary)
+        low, high = self.average_costs.min(axis=1), self.average_costs.max(axis=1)
+        spans = ", ".join(f"{a:.6g}" if a == b else f"{a:.6g}..{b:.6g}" for a, b in zip(low, high, strict=True))
+        return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, average_costs=[{spans}])"
+
+
+def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
+    """Exact averages of all costs from every start state under a stationary policy.
+
+    policy: probabilities (S, A), or one action (S,) for each state, as integers.
+
+    >>> import psconrl
+    >>> toy = psconrl.make("toy")
+    >>> psconrl.evaluate(toy, [[0.0, 1.0], [1.0, 0.0]]).average_costs[1].round(6)
+    array([0.526316, 0.526316])
+    >>> psconrl.evaluate(toy, [1, 0]).average_costs[1].round(6)
+    array([0.526316, 0.526316])
+    """
+    require_model(cmdp)
+    actions = _actions(cmdp, policy)
+    if actions is None:
+        pi = cmdp.check_policy(policy)
+        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial)
+    states = np.arange(cmdp.S)
+    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial)
+
+
+def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> Evaluation:
+    """The same for a chain (S, S) with costs (n, S) and an initial law (S,)."""
+    chain, classes = chain_of(matrix), closed_classes(matrix)
+    solved = _solve(chain, classes)
+    weights = solved.shares(initial)
+    stationary = np.zeros(len(initial))
+    for weight, states in zip(weights, classes, strict=True):
+        stationary[states] = weight * solved.law[states]
+    # In units of its range, a power of two, and from its least value on, each cost is of ordinary size.
+    least, unit = costs.min(axis=1), _units(costs)
+    averages, parts, residual = np.empty_like(costs), np.zeros((len(costs), PARTS, len(initial))), 0.0
+    for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
+        averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
+        parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
+        residual = max(residual, _residual(chain, cost - averages[i], parts[i], solved.law, classes))
+    averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
+    averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
+    parts *= unit[:, np.newaxis, np.newaxis]
+    bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
+    return Evaluation(averages, stationary, bias, tuple(classes), residual, parts)
+
+
+def stationary_law(matrix: sparse.csr_array) -> Floats:
+    """The stationary law of an irreducible chain (S, S)."""
+    return _solve(chain_of(matrix), [np.arange(matrix.shape[0])]).law
+
+
+def chain_of(matrix: sparse.csr_array) -> Chain:
+    """A sparse matrix (S, S) as kernels take it."""
+    return Chain(
+        np.asarray(matrix.indptr, dtype=np.int64),
+        np.asarray(matrix.indices, dtype=np.int64),
+        np.asarray(matrix.data, dtype=np.float64),
+    )
+
+
+class _Solved(Protocol):
+    """A chain of S states with K recurrent classes, ready to be asked.
+
+    law (S,): the stationary law of each class, 0 elsewhere.
+    """
+
+    law: Floats
+
+    def shares(self, initial: Floats) -> Floats:
+        """The mass (K,) that ends in each class."""
+
+    def values(self, of_classes: Floats) -> Floats:
+        """The mean (S,) of values (K,) of the class in which a state ends."""
+
+    def bias(self, amounts: Floats) -> Floats:
+        """h = amounts + P h with mean zero in each class, in parts (PARTS, S); amounts (S,), of mean zero in each."""
+
+
+def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
+    """By elimination, unless it takes long and iteration converges."""
+    kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
+    order = _order(chain, kept, _WORK)
+    if not order.complete:
+        mixing = _Mixing(chain, classes)
+        if mixing.converged:
+            return mixing
+        order = _order(chain, kept, np.inf)
+    return _Eliminated(chain, classes, kept, order)
+
+
+def _order(chain: Chain, kept: Ints, limit: float) -> Order:
+    mask = np.zeros(len(chain.indptr) - 1, dtype=np.bool_)
+    mask[kept] = True
+    return minimum_degree(chain, mask, limit)
+
+
+class _Eliminated:
+    """A chain from which all but one state of each recurrent class are eliminated."""
+
+    def __init__(self, chain: Chain, classes: list[Ints], kept: Ints, order: Order) -> None:
+        self.chain, self.classes, self.kept = chain, classes, kept
+        self.S = len(chain.indptr) - 1
+        self.label = _label(classes, self.S)
+        for _ in range(3):
+            self._eliminate(order)
+            likeliest = np.array([states[self.law[states].argmax()] for states in classes])
+            unlikely = self.law[self.kept] < _UNLIKELY * self.law[likeliest]
+            if not unlikely.any():
+                break
+            self.kept = np.where(unlikely, likeliest, self.kept)
+            order = _order(chain, self.kept, np.inf)
+
+    def _eliminate(self, order: Order) -> None:
+        self.order, self.place = order.order, order.place
+        self._by_place = np.argsort(self.place)
+        self.elimination = eliminate(self.chain, order.order, order.place)
+        if not self.elimination.fine:
+            raise SolverError("some states of a chain lead to none of its recurrent classes")
+        # The law: expected visits on the way from each kept state back to it.
+        start, group = np.zeros(self.S), np.empty(self.S, dtype=np.int64)
+        group[self.place] = self.label
+        for s in self.kept:
+            entries = slice(self.chain.indptr[s], self.chain.indptr[s + 1])
+            np.add.at(start, self.place[self.chain.indices[entries]], self.chain.data[entries])
+        start[self.place[self.kept]] = 0.0
+        m, x = visits(self.elimination, start, False)
+        m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
+        self.law = as_shares(m, x, group, len(self.classes))[self.place]
+
+    def shares(self, initial: Floats) -> Floats:
+        start = np.empty(self.S)
+        start[self.place] = initial
+        m, x = visits(self.elimination, start, True)
+        at = self.place[self.kept]
+        return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
+
+    def values(self, of_classes: Floats) -> Floats:
+        if len(self.classes) == 1:
+            return np.full(self.S, of_classes[0])
+        values = self._collected(np.zeros(self.S), of_classes).sum(axis=0)
+        return np.where(self.label >= 0, of_classes[self.label], values)
+
+    def bias(self, amounts: Floats) -> Floats:
+        parts = self._bias(amounts)
+        if self.S <= _SMALL and residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
+            # A value is that of the likeliest state it leads to, and more: states must lead to likely ones.
+            rest = np.setdiff1d(np.arange(self.S), self.kept)
+            order = rest[np.argsort(self.law[rest], kind="stable")]
+            place = np.empty(self.S, dtype=np.int64)
+            place[np.concatenate([order, np.sort(self.kept)])] = np.arange(self.S)
+            self._eliminate(Order(order, place, np.inf, True))
+            parts = self._bias(amounts)
+        return parts
+
+    def _bias(self, amounts: Floats) -> Floats:
+        h = self._collected(amounts, np.zeros(len(self.classes)))[0]
+        means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
+        parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
+        # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
+        left = residuals(self.chain, amounts, 2.0, parts).left
+        rounded = np.array([self.law[states] @ left[states] for states in self.classes])
+        left = np.where(self.label >= 0, left - rounded[self.label], left)
+        parts = np.ascontiguousarray(parts[:, self._by_place])
+        correct(self.elimination, left[self.order], parts)
+        return parts[:, self.place]
+
+    def _collected(self, amounts: Floats, of_classes: Floats) -> Floats:
+        """Amounts (S,) collected on the way to the kept states, plus the values (K,) of those: parts (PARTS, S)."""
+        parts = np.zeros((PARTS, self.S))
+        parts[0, self.place[self.kept]] = of_classes
+        collect(self.elimination, amounts[self.order], parts)
+        return np.ascontiguousarray(parts[:, self.place])
+
+
+class _Mixing:
+    """A chain that forgets its start so fast that iteration is enough; `converged` says whether it does."""
+
+    def __init__(self, chain: Chain, classes: list[Ints]) -> None:
+        self.chain, self.classes = chain, classes
+        S = len(chain.indptr) - 1
+        self.label = _label(classes, S)
+        self.recurrent = self.label >= 0
+        mass, spreads = spread(chain, np.full(S, 1.0 / S))
+        self.law = np.where(self.recurrent, mass / self._by_class(mass)[self.label], 0.0)
+        # Blocks of states that hardly meet keep the weights they started with; the bias of some cost betrays them.
+        probe = np.random.default_rng(0).random(S)
+        averages = np.array([probe[states] @ self.law[states] for states in classes])
+        self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
+
+    def shares(self, initial: Floats) -> Floats:
+        shares = self._by_class(spread(self.chain, initial).values)
+        return np.asarray(shares / shares.sum())
+
+    def values(self, of_classes: Floats) -> Floats:
+        start = np.where(self.recurrent, of_classes[self.label], of_classes.mean())
+        return settle(self.chain, np.zeros(len(start)), start).values
+
+    def bias(self, amounts: Floats) -> Floats:
+        bias = settle(self.chain, amounts, np.zeros(len(amounts))).values
+        means = self._by_class(self.law * bias)
+        bias -= self.values(means) if len(means) > 1 else means[0]
+        return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
+
+    def _by_class(self, mass: Floats) -> Floats:
+        return np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+
+
+def _label(classes: list[Ints], S: int) -> Ints:
+    """The class of each state, -1 if transient."""
+    label = np.full(S, -1, dtype=np.int64)
+    for k, states in enumerate(classes):
+        label[states] = k
+    return label
+
+
+def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes: list[Ints]) -> float:
+    """By how much, on average, the equations of a bias fail in a class; SolverError if by more than rounding can."""
+    left, rounding, _ = residuals(chain, amounts, 2.0, parts)
+    if not np.isfinite(parts[0, law > 0]).all():
+        return float("inf")
+    off = max(float(law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
+    if not off <= _FAILED:
+        raise SolverError(
+            f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
+            "the averages are not certain"
+        )
+    return off
+
+
+def _units(costs: Floats) -> Floats:
+    """A power of two near the range of each cost (n,); 1 for constant ones."""
+    width = costs.max(axis=1) - costs.min(axis=1)
+    return np.where(width > 0, np.exp2(np.floor(np.log2(np.where(width > 0, width, 1.0)))), 1.0)
+
+
+def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
+    """A policy that is given by actions (S,); None where it is not."""
+    given = np.asarray(policy)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        return None
+    if given.shape != (cmdp.S,):
+        raise InvalidModelError(f"the policy has shape {given.shape}; actions must have shape (S,) = {(cmdp.S,)}")
+    bad = np.flatnonzero((given < 0) | (given >= cmdp.A))
+    if len(bad):
+        raise InvalidModelError(
+            f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}"
+        )
+    return given.astype(np.int64)
