@@ -68,10 +68,10 @@ def media_streaming(tau: float = 0.5) -> CMDP:
         c_0 = 1[x = 0]               the picture freezes
         c_1 = 1[fast] <= tau         fast service
 
-    What flows in must flow out: a policy that uses fast service for the share f of the time and never fills the
-    buffer has 0.7 - 0.8 f = 0.08 P(x = 0, fast) + 0.72 P(x = 0, slow). So it is best to be slow while the buffer is
-    empty, and J* = (0.7 - 0.8 tau) / 0.72 as long as that leaves time enough to be fast elsewhere: 5 / 12 by default,
-    with shadow price 10 / 9.
+    What flows in must flow out: while the buffer is never full, fast service for the share f of the time means
+    0.7 - 0.8 f = 0.08 P(x = 0, fast) + 0.72 P(x = 0, slow). So it is best to be slow while the buffer is empty, and
+    J* = (0.7 - 0.8 tau) / 0.72 as long as time enough is left to be fast elsewhere (to 1e-7 for tau <= 0.8): 5 / 12 by
+    default, with shadow price 10 / 9.
     """
     tau = _options.fraction(tau, "tau")
     S = BUFFER + 1
