@@ -204,7 +204,7 @@ def _arrow(
     width: float = 1.4,
     gap: float = 12,
 ) -> None:
-    shape = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 9}
+    shape: dict[str, Any] = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 9}
     axes.add_patch(FancyArrowPatch(start, end, color=colour, lw=width, shrinkA=gap, shrinkB=gap, **shape))
 
 
