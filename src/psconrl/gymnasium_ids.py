@@ -25,6 +25,11 @@ IDS = {
         "Grid": "grid",
         "Toy": "toy",
         "Queue": "queue",
+        "RiverSwim": "riverswim",
+        "MediaStreaming": "media-streaming",
+        "Inventory": "inventory",
+        "AccessControl": "access-control",
+        "Hospital": "hospital",
         "Garnet": "garnet",
         "Dirichlet": "dirichlet",
     }.items()
