@@ -1,0 +1,262 @@
+"""What must be true of a planner's answer, checked against exact rational arithmetic.
+
+All tolerances are relative to the range of the cost in question, plus the rounding of its floats:
+
+    value, margin, limits kept by what is returned      1e-6
+    averages stated of a policy                         1e-9
+    status                                              must be right where the margin exceeds 1e-9 of the ranges
+    certified gap                                       never below the true one by more than 1e-12
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.cmdp import CMDP
+from psconrl.graph import is_communicating
+from psconrl.planning import BestPolicy, Solution
+from tests.planning.oracle import Oracle
+
+WRONG, STATED, DECIDED, CERTIFIED = 1e-6, 1e-9, 1e-9, 1e-12
+ROUNDING = 1e-14
+ORDINARY = 1e-6
+"""Where all probabilities of a communicating model exceed this, a stationary policy must attain the optimum."""
+
+
+class Failure(NamedTuple):
+    """A rule that an answer broke, and how."""
+
+    kind: str
+    detail: str
+
+
+class Tolerances(NamedTuple):
+    """What counts as equal, cost by cost: `ranges` times a relative tolerance, plus `rounding`."""
+
+    ranges: Floats
+    rounding: Floats
+
+    @staticmethod
+    def of(costs: Floats, thresholds: Floats) -> Tolerances:
+        """Those of a model."""
+        size = np.abs(costs).max(axis=(1, 2))
+        size[1:] = np.maximum(size[1:], np.abs(thresholds))
+        return Tolerances(np.ptp(costs, axis=(1, 2)), ROUNDING * size)
+
+    def __call__(self, relative: float, i: int) -> float:
+        return float(relative * self.ranges[i] + self.rounding[i])
+
+
+def literal(cmdp: CMDP) -> str:
+    """The model as an expression to paste."""
+    p = cmdp.to_dense().transitions
+    initial = cmdp.initial.tolist()
+    start = str(initial.index(1.0)) if 1.0 in initial else str(initial)
+    return f"CMDP({p.tolist()}, {cmdp.costs.tolist()}, {cmdp.thresholds.tolist()}, initial={start})"
+
+
+def judge(cmdp: CMDP, solution: Solution, oracle: Oracle | None = None) -> list[Failure]:
+    """Every rule that the answer of `solve` breaks."""
+    oracle = Oracle.of(cmdp) if oracle is None else oracle
+    near = Tolerances.of(cmdp.costs, cmdp.thresholds)
+    found = _status(solution.feasible, oracle)
+    found += _margin(solution, oracle, near)
+    if solution.feasible:
+        found += _value(solution.value, oracle, near)
+        found += _multipliers(solution.multipliers, solution.value, _gap(solution), oracle, near)
+    elif not np.isnan(solution.value):
+        found.append(Failure("value", f"infeasible, and yet the value is {solution.value}"))
+    if not solution.feasible and not found:
+        found += _conflict(solution.conflict, oracle)
+    return found + _policy(cmdp, solution, oracle, near)
+
+
+def judge_best(
+    transitions: Floats, costs: Floats, thresholds: Floats, best: BestPolicy, join: float, oracle: Oracle | None = None
+) -> list[Failure]:
+    """Every rule that the answer of `best_policy` breaks."""
+    oracle = Oracle(transitions, costs, thresholds) if oracle is None else oracle
+    near = Tolerances.of(costs, thresholds)
+    found = _status(best.feasible, oracle)
+    if not best.feasible or best.policy is None:
+        return found
+    found += _value(best.value, oracle, near)
+    gap = float(best.gap) if np.isfinite(best.gap) else None
+    found += _multipliers(best.multipliers, best.value, gap, oracle, near)
+    optimum = oracle.optimum.value
+    if gap is not None and optimum is not None:
+        wrong = float(abs(Fraction(float(best.value)) - optimum))
+        if wrong > gap + near(CERTIFIED, 0):
+            found.append(Failure("gap", f"the value is off by {wrong:.3g}, the certified gap is {gap:.3g}"))
+    found += _rows(best.policy)
+    matrix = CMDP(transitions, costs, thresholds).matrix
+    if is_communicating(matrix):
+        where = oracle.averages(best.policy)
+    elif best.classes == 1 and best.connected:
+        where = list(oracle.class_averages(best.policy).values())
+    else:
+        return found
+    limits = [Fraction(float(x)) for x in (best.value, *thresholds)]
+    for averages in where:
+        for i, (average, limit) in enumerate(zip(averages, limits, strict=True)):
+            more = float(average - limit)
+            if more > (gap or 0.0 if i == 0 else 0.0) + near(join + WRONG, i):
+                found.append(
+                    Failure("policy", f"cost {i} of the policy is {float(average)}, {more:.3g} above {float(limit)}")
+                )
+                return found
+    return found
+
+
+def _status(feasible: bool, oracle: Oracle) -> list[Failure]:
+    margin = oracle.relative_margin()
+    if margin is None:
+        return [] if feasible else [Failure("status", "infeasible without limits")]
+    if abs(margin) > DECIDED and feasible != (margin > 0):
+        said = "optimal" if feasible else "infeasible"
+        return [Failure("status", f"called {said}; the margin is {float(margin):.3g} of the ranges")]
+    return []
+
+
+def _margin(solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    margin, binding, *_ = oracle.optimum
+    if margin is None:
+        return [] if solution.margin == np.inf else [Failure("margin", f"{solution.margin} without limits")]
+    found = []
+    if (solution.margin < 0) == solution.feasible:
+        found.append(Failure("margin", f"margin {solution.margin}, status {solution.status}"))
+    allowed = sum(float(b) * near(WRONG, i) for i, b in enumerate(binding, start=1))
+    if not abs(solution.margin - float(margin)) <= allowed:
+        found.append(Failure("margin", f"{solution.margin}; exact {float(margin)}, tolerance {allowed:.3g}"))
+    return found
+
+
+def _value(value: float, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    """The value, or that of limits moved by their rounding, where it depends on that."""
+    exact, allowed = oracle.optimum.value, near(WRONG, 0)
+    if not np.isfinite(value):
+        return [Failure("value", f"{value}")]
+    if exact is not None and abs(Fraction(value) - exact) <= allowed:
+        return []
+    move = CERTIFIED if exact is not None else 2 * DECIDED
+    by = [Fraction(near(move, i)) for i in range(1, oracle.m + 1)]
+    lower, upper = oracle.relaxed_value(by), oracle.relaxed_value([-b for b in by])
+    if (lower is None and exact is None) or (  # a wrong status, already named
+        lower is not None and value >= lower - allowed and (upper is None or value <= upper + allowed)
+    ):
+        return []
+    exact = lower if exact is None else exact
+    assert exact is not None
+    return [Failure("value", f"{value}; exact {float(exact)}, range {near.ranges[0]:.3g}")]
+
+
+def _multipliers(
+    multipliers: Floats, value: float, gap: float | None, oracle: Oracle, near: Tolerances
+) -> list[Failure]:
+    """Prices are not negative, and prove the value to within the gap."""
+    if len(multipliers) != oracle.m or not np.isfinite(multipliers).all():
+        return [Failure("multipliers", f"{multipliers}")]
+    if (multipliers < 0).any():
+        return [Failure("multipliers", f"negative: {multipliers.tolist()}")]
+    if not np.isfinite(value):
+        return []
+    missing = float(Fraction(float(value)) - oracle.lagrangian(multipliers))
+    # Limits and costs are read to rounding; a price multiplies that.
+    allowed = near(STATED, 0) + float(multipliers @ near.rounding[1:])
+    if missing > (WRONG * near.ranges[0] if gap is None else gap) + allowed:
+        stated = "none stated" if gap is None else f"{gap:.3g}"
+        return [Failure("multipliers", f"{multipliers.tolist()} leave {missing:.3g} unproved; gap: {stated}")]
+    return []
+
+
+def _conflict(conflict: Sequence[int], oracle: Oracle) -> list[Failure]:
+    """The set cannot hold together, and without any one of it can."""
+    held = list(conflict)
+    if not held or held != sorted(set(held)):
+        return [Failure("conflict", f"{held}")]
+    margin = oracle.relative_margin(held)
+    if margin is None or margin > DECIDED:
+        return [Failure("conflict", f"{held} can hold together, margin {float(margin or 0):.3g} of the ranges")]
+    for i in held:
+        rest = [j for j in held if j != i]
+        smaller = oracle.relative_margin(rest)
+        if smaller is not None and smaller < -DECIDED:
+            return [Failure("conflict", f"{held} is not minimal: {rest} conflicts, margin {float(smaller):.3g}")]
+    return []
+
+
+def _policy(cmdp: CMDP, solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    """What is handed out does what is said of it."""
+    found = _rows(solution.policy)
+    if found:
+        return found
+    averages = oracle.averages_at_start(solution.policy)
+    found += _stated("averages", solution.average_costs, averages, near)
+    communicating = is_communicating(cmdp.matrix)
+    if getattr(solution, "attained", True):
+        starts = oracle.averages(solution.policy) if communicating else []
+        for returned in (averages, *starts):
+            missed = _missed("policy", returned, solution, oracle, near)
+            if missed:
+                return found + missed
+        return found + _upper(averages, solution, oracle, near)
+    if communicating and cmdp.matrix.data.min() > ORDINARY:
+        found.append(Failure("attained", "a communicating model, and yet no stationary policy attains the value"))
+    mixture: list[Any] = list(getattr(solution, "mixture"))  # noqa: B009
+    total = [Fraction(0)] * (cmdp.m + 1)
+    weights = [Fraction(float(member.weight)) for member in mixture]
+    if not mixture or min(weights) < 0 or abs(float(sum(weights)) - 1) > CERTIFIED:
+        return [*found, Failure("mixture", f"weights {[float(w) for w in weights]}")]
+    for weight, member in zip(weights, mixture, strict=True):
+        exact = oracle.averages_at_start(np.asarray(member.policy))
+        found += _stated("mixture", member.average_costs, exact, near)
+        total = [t + weight / sum(weights) * x for t, x in zip(total, exact, strict=True)]
+    missed = _missed("mixture", total, solution, oracle, near)
+    return found + (missed or _upper(total, solution, oracle, near))
+
+
+def _rows(policy: Floats) -> list[Failure]:
+    if not (np.isfinite(policy).all() and (policy >= 0).all() and np.allclose(policy.sum(axis=1), 1.0, atol=1e-12)):
+        return [Failure("policy", f"not a policy: {policy.tolist()}")]
+    return []
+
+
+def _stated(kind: str, stated: Floats, exact: list[Fraction], near: Tolerances) -> list[Failure]:
+    for i, (said, average) in enumerate(zip(stated, exact, strict=True)):
+        if not abs(float(said) - float(average)) <= near(STATED, i):
+            return [Failure(kind, f"stated average of cost {i}: {said}; exact {float(average)}")]
+    return []
+
+
+def _missed(kind: str, averages: list[Fraction], solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    """Averages above the value or the limits (below the least largest violation, if infeasible)."""
+    value, margin = oracle.optimum.value, oracle.optimum.margin
+    limits: list[Fraction | None] = [value if solution.feasible else None]
+    relief = min(margin or Fraction(0), Fraction(0))
+    limits += [Fraction(float(t)) - relief for t in oracle.thresholds]
+    for i, (average, limit) in enumerate(zip(averages, limits, strict=True)):
+        if limit is not None and average - limit > near(WRONG, i):
+            more = float(average - limit)
+            return [Failure(kind, f"cost {i} is {float(average)}, {more:.3g} above {float(limit)}")]
+    return []
+
+
+def _upper(averages: list[Fraction], solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    """The certified gap covers the true distance of what is returned, and of the value, from the optimum."""
+    gap, optimum = _gap(solution), oracle.optimum.value
+    if gap is None or optimum is None or not solution.feasible:
+        return []
+    wrong = max(float(averages[0] - optimum), float(abs(Fraction(float(solution.value)) - optimum)))
+    if wrong > gap + near(CERTIFIED, 0):
+        return [Failure("gap", f"certified {gap:.3g}; what is returned is {wrong:.3g} from the optimum")]
+    return []
+
+
+def _gap(solution: Solution) -> float | None:
+    gap = getattr(solution, "gap", None)
+    return None if gap is None or not np.isfinite(gap) else float(gap)
