@@ -134,7 +134,7 @@ def periodic(rng: np.random.Generator) -> CMDP:
 def scaled(rng: np.random.Generator) -> CMDP:
     """Each cost with its limit times a power of ten of its own, 1e-12 to 1e12."""
     cmdp = FAMILIES[str(rng.choice(PLAIN))](rng)
-    factors = 10.0 ** rng.integers(-12, 13, size=cmdp.m + 1)
+    factors = np.power(10.0, rng.integers(-12, 13, size=cmdp.m + 1), dtype=np.float64)
     return times(cmdp, factors)
 
 

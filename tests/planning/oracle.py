@@ -9,12 +9,12 @@ Averages. Each state is a row of integers [rates, weight, costs], all per visit.
 
     row_i <- out_n row_i + rate_i(n) row_n,       out_n = the sum of n's rates to the states that are left,
 
-never subtracts, keeps integers, and adds to i what is spent in n between visits. Of each closed class one state is left:
-its costs over its weight are the averages. Taking out the transient states leaves the absorption probabilities.
+never subtracts, keeps integers, and adds to i what is spent in n between visits. Of each closed class one state is
+left: its costs over its weight are the averages. Taking out the transient states leaves the absorption probabilities.
 
 Optimum. From a fixed start law, what all policies can achieve is the convex hull of what the deterministic stationary
 ones do; for the stateless program, of the averages of their closed classes. So the optimum is a linear program over the
-weights of these columns, solved here by the simplex method in integers (pivots without fractions, Bland's rule at last).
+weights of these columns, solved here by the simplex method in integers (no fractions in pivots, Bland's rule at last).
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Oracle:
         return ranges
 
     def relative_margin(self, held: Iterable[int] | None = None) -> Fraction | None:
-        """The largest gamma with J_i <= tau_i - gamma range_i for all i, or for those held (1..m); None if unlimited."""
+        """The largest gamma with J_i <= tau_i - gamma range_i for all i, or for those held; None if unlimited."""
         kept = range(1, self.m + 1) if held is None else list(held)
         limits = [limit if i in kept else None for i, limit in enumerate(self.limits, start=1)]
         return self._solve(limits, self.ranges()[1:], value=False).margin
@@ -223,10 +223,7 @@ class Oracle:
         below = math.lcm(*(x.denominator for x in (*shares, fixed)))
         times = [int(x * below) for x in shares]
         least = min(
-            (
-                Fraction(sum(t * n for t, n in zip(times, c.numerators, strict=True)), c.denominator)
-                for c in self.columns
-            )
+            Fraction(sum(t * n for t, n in zip(times, c.numerators, strict=True)), c.denominator) for c in self.columns
         )
         return least / below + fixed
 
