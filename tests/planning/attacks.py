@@ -192,6 +192,23 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+def larger(rng: np.random.Generator) -> CMDP:
+    """Five to sixty states, too many for exact arithmetic, with ordinary probabilities; some fall into parts."""
+    S, A, m = int(5 + 56 * rng.random() ** 2), int(rng.integers(1, 4)), _many(rng)
+    p = rng.dirichlet(np.full(S, rng.choice([0.05, 0.3, 1.0])), size=(S, A))
+    p = np.where(p < 1e-3 / S, 0.0, p)
+    if rng.random() < 0.3:
+        half = int(rng.integers(1, S))
+        p[:half, :, half:] = 0.0
+        if rng.random() < 0.5:
+            p[half:, 0, :half] = 0.0
+        p[np.arange(S), :, np.arange(S)] += p.sum(axis=2) == 0
+    p /= p.sum(axis=2, keepdims=True)
+    costs = _costs(rng, S, A, m)
+    start = int(rng.integers(S)) if rng.random() < 0.7 else rng.dirichlet(np.ones(S))
+    return CMDP(p, costs, rng.uniform(0.25, 0.65, size=m), initial=start)
+
+
 def times(cmdp: CMDP, factors: Floats) -> CMDP:
     """The model with each cost and its limit times a factor."""
     return cmdp.replace(costs=cmdp.costs * factors[:, np.newaxis, np.newaxis], thresholds=cmdp.thresholds * factors[1:])

@@ -23,7 +23,7 @@ from psconrl.planning import BestPolicy, Solution
 from tests.planning.oracle import Oracle
 
 WRONG, STATED, DECIDED, CERTIFIED = 1e-6, 1e-9, 1e-9, 1e-12
-ROUNDING = 1e-14
+ROUNDING = 1e-13
 ORDINARY = 1e-6
 """Where all probabilities of a communicating model exceed this, a stationary policy must attain the optimum."""
 
@@ -114,6 +114,8 @@ def judge_best(
 
 
 def _status(feasible: bool, oracle: Oracle) -> list[Failure]:
+    if feasible == oracle.feasible:
+        return []
     margin = oracle.relative_margin()
     if margin is None:
         return [] if feasible else [Failure("status", "infeasible without limits")]
