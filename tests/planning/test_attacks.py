@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from psconrl import structure
 from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic
@@ -224,6 +225,20 @@ def test_evaluation_of_a_birth_and_death_chain(S: int) -> None:
     cost = np.linspace(0, 1, S) ** 2
     found = evaluate(CMDP(p, cost[np.newaxis, :, np.newaxis]), np.ones((S, 1)))
     np.testing.assert_allclose(found.average_costs, law @ cost / law.sum(), rtol=1e-11)
+
+
+def test_hitting_times_that_no_float_can_hold() -> None:
+    """Against a drift of seven to one over 599 states: infinite, not undefined."""
+    S = 599
+    p = np.zeros((S, 1, S))
+    for s in range(S):
+        p[s, 0, min(s + 1, S - 1)] += 0.35
+        p[s, 0, max(s - 1, 0)] += 0.05
+        p[s, 0, s] += 0.6
+    times = structure.hitting_times(CMDP(p, np.zeros((1, S, 1))), np.ones((S, 1)), [0])[:, 0]
+    assert not np.isnan(times).any()
+    assert times[0] == 0
+    assert times[-1] == np.inf
 
 
 @pytest.mark.parametrize("S", [6, 50, 400])
