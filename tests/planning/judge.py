@@ -46,7 +46,7 @@ class Tolerances(NamedTuple):
         """Those of a model."""
         size = np.abs(costs).max(axis=(1, 2))
         size[1:] = np.maximum(size[1:], np.abs(thresholds))
-        return Tolerances(np.ptp(costs, axis=(1, 2)), ROUNDING * size)
+        return Tolerances(np.ptp(costs, axis=(1, 2)), ROUNDING * np.where(size > 0, size, 1.0))
 
     def __call__(self, relative: float, i: int) -> float:
         return float(relative * self.ranges[i] + self.rounding[i])
@@ -88,29 +88,36 @@ def judge_best(
     found += _value(best.value, oracle, near)
     gap = float(best.gap) if np.isfinite(best.gap) else None
     found += _multipliers(best.multipliers, best.value, gap, oracle, near)
-    optimum = oracle.optimum.value
-    if gap is not None and optimum is not None:
-        wrong = float(abs(Fraction(float(best.value)) - optimum))
-        if wrong > gap + near(CERTIFIED, 0):
+    if gap is not None:
+        wrong = _distance(Fraction(float(best.value)), oracle, near, gap + near(CERTIFIED, 0))
+        if wrong is not None and wrong > gap + near(CERTIFIED, 0):
             found.append(Failure("gap", f"the value is off by {wrong:.3g}, the certified gap is {gap:.3g}"))
     found += _rows(best.policy)
-    matrix = CMDP(transitions, costs, thresholds).matrix
-    if is_communicating(matrix):
-        where = oracle.averages(best.policy)
-    elif best.classes == 1 and best.connected:
-        where = list(oracle.class_averages(best.policy).values())
-    else:
-        return found
+    where = _promised(transitions, best, oracle)
     limits = [Fraction(float(x)) for x in (best.value, *thresholds)]
     for averages in where:
         for i, (average, limit) in enumerate(zip(averages, limits, strict=True)):
             more = float(average - limit)
             if more > (gap or 0.0 if i == 0 else 0.0) + near(join + WRONG, i):
-                found.append(
-                    Failure("policy", f"cost {i} of the policy is {float(average)}, {more:.3g} above {float(limit)}")
-                )
-                return found
+                said = f"cost {i} of the policy is {float(average)}, {more:.3g} above {float(limit)}"
+                return [*found, Failure("policy", said)]
     return found
+
+
+def _promised(transitions: Floats, best: BestPolicy, oracle: Oracle) -> list[list[Fraction]]:
+    """The averages of a plan's policy that must be those of the plan.
+
+    One class: wherever the policy ends, and from every state if all are led there. Several: from every state of a
+    communicating model, but for one that falls apart nearly, where floats may not hold the rare moves that join them.
+    """
+    assert best.policy is not None
+    moves = transitions[transitions > 0]
+    communicating = is_communicating(CMDP(transitions, oracle.costs, oracle.thresholds).matrix)
+    if communicating and (best.classes == 1 or moves.min() > ORDINARY):
+        return oracle.averages(best.policy)
+    if best.classes == 1 and best.connected:
+        return list(oracle.class_averages(best.policy).values())
+    return []
 
 
 def _status(feasible: bool, oracle: Oracle) -> list[Failure]:
@@ -134,27 +141,49 @@ def _margin(solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failur
         found.append(Failure("margin", f"margin {solution.margin}, status {solution.status}"))
     allowed = sum(float(b) * near(WRONG, i) for i, b in enumerate(binding, start=1))
     if not abs(solution.margin - float(margin)) <= allowed:
-        found.append(Failure("margin", f"{solution.margin}; exact {float(margin)}, tolerance {allowed:.3g}"))
+        # Several prices may prove the margin; what counts is how far it moves with the limits.
+        by = [Fraction(near(WRONG, i)) for i in range(1, oracle.m + 1)]
+        least, most = oracle.moved([-b for b in by]).margin, oracle.moved(by).margin
+        assert least is not None
+        assert most is not None
+        if not least <= Fraction(solution.margin) <= most:
+            found.append(Failure("margin", f"{solution.margin}; exact {float(margin)}, tolerance {allowed:.3g}"))
     return found
 
 
 def _value(value: float, oracle: Oracle, near: Tolerances) -> list[Failure]:
     """The value, or that of limits moved by their rounding, where it depends on that."""
-    exact, allowed = oracle.optimum.value, near(WRONG, 0)
     if not np.isfinite(value):
         return [Failure("value", f"{value}")]
-    if exact is not None and abs(Fraction(value) - exact) <= allowed:
+    wrong = _distance(Fraction(value), oracle, near, near(WRONG, 0))
+    if wrong is None or wrong <= near(WRONG, 0):  # without an optimum the status is wrong, and named elsewhere
         return []
-    move = CERTIFIED if exact is not None else 2 * DECIDED
-    by = [Fraction(near(move, i)) for i in range(1, oracle.m + 1)]
-    lower, upper = oracle.relaxed_value(by), oracle.relaxed_value([-b for b in by])
-    if (lower is None and exact is None) or (  # a wrong status, already named
-        lower is not None and value >= lower - allowed and (upper is None or value <= upper + allowed)
-    ):
-        return []
-    exact = lower if exact is None else exact
-    assert exact is not None
-    return [Failure("value", f"{value}; exact {float(exact)}, range {near.ranges[0]:.3g}")]
+    exact = oracle.optimum.value
+    known = "none" if exact is None else str(float(exact))
+    return [Failure("value", f"{value}; exact {known}, off by {wrong:.3g}, range {near.ranges[0]:.3g}")]
+
+
+def _distance(value: Fraction, oracle: Oracle, near: Tolerances, allowed: float, below: bool = True) -> float | None:
+    """How far a value is above the optimum, or if asked for below; None if there is no optimum.
+
+    Where that is more than allowed: from the nearest optimum with limits moved by 1e-12 of their ranges (2e-9 if they
+    cannot be met as they are).
+    """
+    exact = oracle.optimum.value
+    if exact is not None:
+        wrong = float(abs(value - exact) if below else value - exact)
+        if wrong <= allowed:
+            return wrong
+    by = [Fraction(near(CERTIFIED if exact is not None else 2 * DECIDED, i)) for i in range(1, oracle.m + 1)]
+    least = oracle.moved(by).value
+    if least is None:
+        return None
+    most = exact
+    if exact is not None:
+        tight = oracle.moved([-b for b in by]).value
+        most = exact if tight is None else tight
+    over = 0.0 if most is None else max(float(value - most), 0.0)
+    return max(over, float(least - value)) if below else over
 
 
 def _multipliers(
@@ -198,15 +227,15 @@ def _policy(cmdp: CMDP, solution: Solution, oracle: Oracle, near: Tolerances) ->
     if found:
         return found
     averages = oracle.averages_at_start(solution.policy)
-    found += _stated("averages", solution.average_costs, averages, near)
+    stated = _stated("averages", solution.average_costs, averages, near)
     communicating = is_communicating(cmdp.matrix)
     if getattr(solution, "attained", True):
         starts = oracle.averages(solution.policy) if communicating else []
         for returned in (averages, *starts):
             missed = _missed("policy", returned, solution, oracle, near)
             if missed:
-                return found + missed
-        return found + _upper(averages, solution, oracle, near)
+                return stated + missed
+        return stated + _upper(averages, solution, oracle, near)
     if communicating and cmdp.matrix.data.min() > ORDINARY:
         found.append(Failure("attained", "a communicating model, and yet no stationary policy attains the value"))
     mixture: list[Any] = list(getattr(solution, "mixture"))  # noqa: B009
@@ -218,6 +247,8 @@ def _policy(cmdp: CMDP, solution: Solution, oracle: Oracle, near: Tolerances) ->
         exact = oracle.averages_at_start(np.asarray(member.policy))
         found += _stated("mixture", member.average_costs, exact, near)
         total = [t + weight / sum(weights) * x for t, x in zip(total, exact, strict=True)]
+    if stated:  # those of the stationary policy, or of the mixture
+        found += _stated("averages", solution.average_costs, total, near)
     missed = _missed("mixture", total, solution, oracle, near)
     return found + (missed or _upper(total, solution, oracle, near))
 
@@ -250,12 +281,14 @@ def _missed(kind: str, averages: list[Fraction], solution: Solution, oracle: Ora
 
 def _upper(averages: list[Fraction], solution: Solution, oracle: Oracle, near: Tolerances) -> list[Failure]:
     """The certified gap covers the true distance of what is returned, and of the value, from the optimum."""
-    gap, optimum = _gap(solution), oracle.optimum.value
-    if gap is None or optimum is None or not solution.feasible:
+    gap = _gap(solution)
+    if gap is None or not solution.feasible:
         return []
-    wrong = max(float(averages[0] - optimum), float(abs(Fraction(float(solution.value)) - optimum)))
-    if wrong > gap + near(CERTIFIED, 0):
-        return [Failure("gap", f"certified {gap:.3g}; what is returned is {wrong:.3g} from the optimum")]
+    allowed = gap + near(CERTIFIED, 0)
+    for what, value, below in (("what is returned", averages[0], False), ("value", Fraction(solution.value), True)):
+        wrong = _distance(value, oracle, near, allowed, below)
+        if wrong is not None and wrong > allowed:
+            return [Failure("gap", f"certified {gap:.3g}; {what} is {wrong:.3g} from the optimum")]
     return []
 
 

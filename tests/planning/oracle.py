@@ -196,13 +196,13 @@ class Oracle:
         limits = [limit if i in kept else None for i, limit in enumerate(self.limits, start=1)]
         return self._solve(limits, self.ranges()[1:], value=False).margin
 
-    def relaxed_value(self, by: Sequence[Fraction]) -> Fraction | None:
-        """The value with other limits tau_i + by_i; None if these cannot be met."""
+    def moved(self, by: Sequence[Fraction]) -> Optimum:
+        """The optimum with other limits tau_i + by_i."""
         limits: list[Fraction | int | None] = [
             None if limit is None else limit + b * u
             for limit, b, u in zip(self.limits, by, self.units[1:], strict=True)
         ]
-        return self._solve(limits, [Fraction(1)] * self.m).value
+        return self._solve(limits, [Fraction(1)] * self.m)
 
     def lagrangian(self, multipliers: Floats) -> Fraction:
         """min over all policies of J_0 + sum_i lambda_i (J_i - tau_i): a lower bound of the value if lambda >= 0."""
