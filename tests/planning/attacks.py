@@ -209,6 +209,22 @@ def larger(rng: np.random.Generator) -> CMDP:
     return CMDP(p, costs, rng.uniform(0.25, 0.65, size=m), initial=start)
 
 
+def confidence_set(rng: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+    """p_hat (S, A, S), radius (S, A), costs and thresholds of a small optimistic problem; pairs never seen, certain
+    moves and sets that hold nothing but p_hat among them."""
+    S, A = ((2, int(rng.integers(1, 4))), (3, 1))[int(rng.random() < 0.3)]
+    m = int(rng.integers(0, 4))
+    p_hat = _rows(rng, S, A)
+    sure = rng.random((S, A)) < 0.2
+    p_hat[sure] = np.eye(S)[rng.integers(S, size=int(sure.sum()))]
+    radius = rng.choice([0.0, 1e-9, 0.05, 0.3, 1.0]) * rng.random((S, A))
+    unseen = rng.random((S, A)) < 0.2
+    p_hat[unseen], radius[unseen] = 0.0, 1.0
+    costs = _costs(rng, S, A, m)
+    least, most = costs[1:].min(axis=(1, 2)), costs[1:].max(axis=(1, 2))
+    return p_hat, radius, costs, least + rng.uniform(-0.05, 1.0, size=m) * (most - least)
+
+
 def times(cmdp: CMDP, factors: Floats) -> CMDP:
     """The model with each cost and its limit times a factor."""
     return cmdp.replace(costs=cmdp.costs * factors[:, np.newaxis, np.newaxis], thresholds=cmdp.thresholds * factors[1:])

@@ -104,6 +104,39 @@ def judge_best(
     return found
 
 
+def judge_optimistic(
+    p_hat: Floats, radius: Floats, costs: Floats, extended: Oracle, solution: Solution
+) -> list[Failure]:
+    """Every rule that the answer of `solve_optimistic`, from state 0, breaks; radius (S, A).
+
+    extended: the stateless oracle of the model whose actions are all vertices of the set. Where a member of the set
+    communicates, what is said of the policy must hold in the model believed in.
+    """
+    near = Tolerances.of(costs, extended.thresholds)
+    found = _status(solution.feasible, extended)
+    found += _margin(solution, extended, near)
+    if solution.feasible:
+        found += _value(solution.value, extended, near)
+    p = solution.transitions
+    assert p is not None
+    lower = (p_hat - radius[:, :, np.newaxis]).clip(0.0, 1.0)
+    upper = (p_hat + radius[:, :, np.newaxis]).clip(0.0, 1.0)
+    outside = max(float((lower - p).max()), float((p - upper).max()), float(np.abs(p.sum(axis=2) - 1).max()))
+    if outside > CERTIFIED:
+        found.append(Failure("set", f"the model believed in is {outside:.3g} outside the set"))
+    found += _rows(solution.policy)
+    if found:
+        return found
+    believed = Oracle(p, costs, extended.thresholds, np.eye(len(p))[0])
+    averages = believed.averages_at_start(solution.policy)
+    found += _stated("averages", solution.average_costs, averages, near)
+    possible = (lower > 0) | ((upper > 0) & (lower.sum(axis=2, keepdims=True) < 1))
+    member = possible / possible.sum(axis=2, keepdims=True)
+    if is_communicating(CMDP(member, costs, extended.thresholds).matrix):
+        found += _missed("policy", averages, solution, extended, near)
+    return found
+
+
 def _promised(transitions: Floats, best: BestPolicy, oracle: Oracle) -> list[list[Fraction]]:
     """The averages of a plan's policy that must be those of the plan.
 

@@ -14,9 +14,10 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic
 from tests.planning import attacks
-from tests.planning.judge import Failure, Tolerances, judge, judge_best, literal
+from tests.planning.judge import Failure, Tolerances, judge, judge_best, judge_optimistic, literal
 from tests.planning.oracle import Oracle
 from tests.planning.reference import by_linprog
+from tests.planning.test_optimistic import extended
 
 JOIN = 1e-7
 SAMPLE = 60
@@ -349,6 +350,29 @@ def _attack_larger(numbers: range, entropy: int) -> None:
         tally.add(cmdp, "solve", lambda cmdp=cmdp: check_larger(cmdp))  # type: ignore[misc]
     print(f"larger: {tally.models} answers, {dict(tally.kinds)} wrong, {tally.errors} errors", flush=True)
     tally.check()
+
+
+def test_a_sample_of_confidence_sets() -> None:
+    _attack_sets(range(SAMPLE), entropy=1)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.long
+def test_many_confidence_sets(shard: int) -> None:
+    _attack_sets(range(shard * LARGER, (shard + 1) * LARGER), entropy=2)
+
+
+def _attack_sets(numbers: range, entropy: int) -> None:
+    wrong = []
+    for number in numbers:
+        p_hat, radius, costs, tau = attacks.confidence_set(np.random.default_rng([entropy, number]))
+        oracle = Oracle.of(extended(p_hat, radius, costs, tau), stateless=True)
+        for method in ("compiled", "highs"):
+            solution = solve_optimistic(p_hat, radius, costs, tau, method=method)
+            found = judge_optimistic(p_hat, radius, costs, oracle, solution)
+            given = ", ".join(str(array.tolist()) for array in (p_hat, radius, costs, tau))
+            wrong += [f"{method}: {kind}: {detail}\n    solve_optimistic({given})" for kind, detail in found]
+    assert not wrong, f"{len(wrong)} are wrong\n" + "\n".join(wrong[:5])
 
 
 def _attack(tally: Tally, family: str, number: int, cmdp: CMDP, entropy: int) -> None:
