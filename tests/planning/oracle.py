@@ -128,21 +128,25 @@ class Oracle:
     def _fractions(self, column: Column) -> list[Fraction]:
         return [Fraction(n, column.denominator * u) for n, u in zip(column.numerators, self.units, strict=True)]
 
-    @cached_property
+    @property
     def columns(self) -> list[Column]:
         """What deterministic policies cost: from the start law, or in each of their closed classes."""
+        return list(self.policies)
+
+    @cached_property
+    def policies(self) -> dict[Column, tuple[int, ...]]:
+        """The columns, each with the actions of a policy that has these averages."""
         met = range(self.S) if self.start is None else self._met()
-        choices: list[list[Row]] = [[] for _ in range(self.S)]
-        for s in range(self.S):
-            for row in self.pairs[s]:
-                if row not in choices[s] and (s in met or not choices[s]):
-                    choices[s].append(row)
+        choices: list[list[int]] = []
+        for s, rows in enumerate(self.pairs):
+            distinct = [a for a, row in enumerate(rows) if row not in rows[:a]]
+            choices.append(distinct if s in met else distinct[:1])
         if math.prod(len(c) for c in choices) > MOST_POLICIES:
             raise ValueError(f"{math.prod(len(c) for c in choices)} policies are too many for exact arithmetic")
-        found: dict[Column, None] = {}
+        found: dict[Column, tuple[int, ...]] = {}
         known: dict[tuple[Any, ...], Column] = {}
-        for actions in product(*(range(len(c)) for c in choices)):
-            rows = [choices[s][a] for s, a in enumerate(actions)]
+        for actions in product(*choices):
+            rows = [self.pairs[s][a] for s, a in enumerate(actions)]
             closed, transient = _classes(rows)
             ends = []
             for states in closed:
@@ -150,12 +154,11 @@ class Oracle:
                 if key not in known:
                     known[key] = _in_class(rows, states)
                 ends.append(known[key])
-            if self.start is None:
-                found.update(dict.fromkeys(ends))
-            else:
-                law = _without(rows, transient, [self.start])[0]
-                found[_absorbed(law, closed, ends)] = None
-        return list(found)
+            if self.start is not None:
+                ends = [_absorbed(_without(rows, transient, [self.start])[0], closed, ends)]
+            for column in ends:
+                found.setdefault(column, actions)
+        return found
 
     def _met(self) -> set[int]:
         """The states that the start law can lead to."""
@@ -229,7 +232,7 @@ class Oracle:
 
     def _solve(self, limits: Sequence[int | Fraction | None], scale: Sequence[Fraction], value: bool = True) -> Optimum:
         """Margin with gamma in units of `scale`, then value, for limits in units of each cost."""
-        columns = self.columns
+        columns = list(self.policies)
         held = [i for i, limit in enumerate(limits) if limit is not None]
         if not held:
             best = min(range(len(columns)), key=lambda k: Fraction(columns[k].numerators[0], columns[k].denominator))

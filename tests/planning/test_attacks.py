@@ -95,7 +95,7 @@ def check_powers_of_ten(cmdp: CMDP, rng: np.random.Generator) -> list[Failure]:
     factors = np.power(10.0, rng.integers(-12, 13, size=cmdp.m + 1), dtype=np.float64)
     larger = attacks.times(cmdp, factors)
     one, other = solve(cmdp), solve(larger)
-    found = judge(larger, other)
+    found = [Failure(kind, f"times {factors.tolist()}: {detail}") for kind, detail in judge(larger, other)]
     oracle, near = Oracle.of(cmdp), Tolerances.of(cmdp.costs, cmdp.thresholds)
     margin = oracle.relative_margin()
     if margin is not None and abs(margin) <= 1e-9:
