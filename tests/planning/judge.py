@@ -87,11 +87,11 @@ def judge_best(
     if not best.feasible or best.policy is None:
         return found
     found += _value(best.value, oracle, near)
-    gap = float(best.gap) if np.isfinite(best.gap) else None
+    gap = _gap(best)
     found += _multipliers(best.multipliers, best.value, gap, oracle, near)
     if gap is not None:
         wrong = _distance(Fraction(float(best.value)), oracle, near, gap + near(CERTIFIED, 0))
-        if wrong is not None and wrong > gap + near(CERTIFIED, 0):
+        if gap < -near(CERTIFIED, 0) or (wrong is not None and wrong > gap + near(CERTIFIED, 0)):
             found.append(Failure("gap", f"the value is off by {wrong:.3g}, the certified gap is {gap:.3g}"))
     found += _rows(best.policy)
     where = _promised(transitions, best, oracle)
@@ -99,7 +99,7 @@ def judge_best(
     for averages in where:
         for i, (average, limit) in enumerate(zip(averages, limits, strict=True)):
             more = float(average - limit)
-            if more > (gap or 0.0 if i == 0 else 0.0) + near(join + WRONG, i):
+            if more > (max(gap or 0.0, 0.0) if i == 0 else 0.0) + near(join + WRONG, i):
                 said = f"cost {i} of the policy is {float(average)}, {more:.3g} above {float(limit)}"
                 return [*found, Failure("policy", said)]
     return found
@@ -233,7 +233,7 @@ def _multipliers(
     missing = float(Fraction(float(value)) - oracle.lagrangian(multipliers))
     # Limits and costs are read to rounding; a price multiplies that.
     allowed = near(STATED, 0) + float(multipliers @ near.rounding[1:])
-    if missing > (WRONG * near.ranges[0] if gap is None else gap) + allowed:
+    if missing > (WRONG * near.ranges[0] if gap is None else max(gap, 0.0)) + allowed:
         stated = "none stated" if gap is None else f"{gap:.3g}"
         return [Failure("multipliers", f"{multipliers.tolist()} leave {missing:.3g} unproved; gap: {stated}")]
     return []
@@ -320,6 +320,8 @@ def _upper(averages: list[Fraction], solution: Solution, oracle: Oracle, near: T
     if gap is None or not solution.feasible:
         return []
     allowed = gap + near(CERTIFIED, 0)
+    if allowed < 0:
+        return [Failure("gap", f"certified {gap:.3g}, a negative one")]
     for what, value, below in (("what is returned", averages[0], False), ("value", Fraction(solution.value), True)):
         wrong = _distance(value, oracle, near, allowed, below)
         if wrong is not None and wrong > allowed:
@@ -327,6 +329,6 @@ def _upper(averages: list[Fraction], solution: Solution, oracle: Oracle, near: T
     return []
 
 
-def _gap(solution: Solution) -> float | None:
-    gap = getattr(solution, "gap", None)
+def _gap(answer: Solution | BestPolicy) -> float | None:
+    gap = getattr(answer, "gap", None)
     return None if gap is None or not np.isfinite(gap) else float(gap)

@@ -73,6 +73,25 @@ def check_best(cmdp: CMDP) -> list[Failure]:
     return judge_best(p, costs, tau, best_policy(p, costs, tau, join=JOIN), JOIN)
 
 
+def check_start(cmdp: CMDP, rng: np.random.Generator) -> list[Failure]:
+    """A start that belongs to other numbers, of whatever sign, is at worst ignored."""
+    p, costs, tau = np.array(cmdp.transitions), np.array(cmdp.costs), np.array(cmdp.thresholds)
+    given = best_policy(p, costs, tau, join=JOIN).start
+    found = []
+    for _ in range(4):
+        damaged = {}
+        for name, array in given.items():
+            if array.dtype.kind == "f":
+                size = float(rng.choice([1e-3, 1.0, 1e6])) * max(1.0, float(np.abs(array).max(initial=0.0)))
+                other = array + size * rng.standard_normal(array.shape)
+                damaged[name] = np.where(rng.random(array.shape) < 0.1, np.nan, other) if rng.random() < 0.2 else other
+            else:
+                damaged[name] = rng.permuted(array, axis=-1)
+        best = best_policy(p, costs, tau, join=JOIN, start=damaged)
+        found += judge_best(p, costs, tau, best, JOIN)
+    return found
+
+
 def check_powers_of_two(cmdp: CMDP, rng: np.random.Generator) -> list[Failure]:
     """Each cost with its limit times a power of two of its own: the same bits of the policy."""
     factors = 2.0 ** rng.integers(-40, 41, size=cmdp.m + 1).astype(np.float64)
@@ -380,7 +399,11 @@ def _attack(tally: Tally, family: str, number: int, cmdp: CMDP, entropy: int) ->
     rng = attacks.generator(family, number, entropy + 1000)
     tally.add(cmdp, "solve", lambda: check_solve(cmdp))
     tally.add(cmdp, "best_policy", lambda: check_best(cmdp))
-    if number % 4 == 0:
-        tally.add(cmdp, "powers of two, solve", lambda: check_powers_of_two(cmdp, rng))
-    if number % 4 == 1:
-        tally.add(cmdp, "powers of ten, solve", lambda: check_powers_of_ten(cmdp, rng))
+    extra = {
+        0: ("powers of two, solve", check_powers_of_two),
+        1: ("powers of ten, solve", check_powers_of_ten),
+        2: ("damaged start, best_policy", check_start),
+    }
+    if number % 4 in extra:
+        call, check = extra[number % 4]
+        tally.add(cmdp, call, lambda: check(cmdp, rng))
