@@ -33,3 +33,6 @@ EXACT = 1e-9
 
 EXACT_LAW = 1e-12
 """So are stationary laws."""
+
+NO_WEIGHT = 1e-14
+"""Columns of less weight than this carry none: rounding in the master program gives them."""

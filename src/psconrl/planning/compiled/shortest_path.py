@@ -35,10 +35,9 @@ from psconrl.planning.compiled.elimination import (
     visits,
 )
 from psconrl.planning.compiled.ordering import minimum_degree
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
 
-_NEVER = 1e-100  # moves less likely than this are left out: nobody waits for them
-_RARE = 1e-14  # the same, where the times would exceed the range of floats
+_RARE = 1e-14  # moves less likely than this are left out where the times would exceed the range of floats
 _TIE = 1e-12  # relative difference from which an action counts as better
 _EPS = 2.0**-52
 _ROUNDS = 6  # of correction
@@ -48,35 +47,35 @@ _SWEEPS = 20  # how often improvements are passed on before the next elimination
 
 
 class Way(NamedTuple):
-    """The fastest way: an action (S,) and the expected time (S,) for each state.
+    """The fastest way: a pair (S,) and the expected time (S,) for each state.
 
-    On the targets the time is 0 and the action -1; where no policy reaches them with probability one, inf and -1.
-    Times beyond the range of floats are inf, but have an action.
+    On the targets the time is 0 and the pair -1; where no policy reaches them with probability one, inf and -1.
+    Times beyond the range of floats are inf, but have a pair.
     """
 
-    actions: Ints
+    pairs: Ints
     times: Floats
 
 
 class MovesInto(NamedTuple):
     """The moves of a model by the state they end in: those into s are move[begin[s] : begin[s + 1]].
 
-    move: numbers of entries of the rows. pair_of: the pair s * A + a of every entry.
+    move: numbers of entries of the rows. pair_of: the pair of every entry; state_of: the state of every pair.
     """
 
     begin: Ints
     move: Ints
     pair_of: Ints
+    state_of: Ints
 
 
 class _Task(NamedTuple):
-    """A model by rows, the number of its actions, the targets (S,), the allowed pairs (S * A,), the least probability.
+    """A model by rows, the targets (S,), the allowed pairs (K,), the least probability.
 
     order (n,): the states to be left, by length of path. number (S,): their places in it, n for targets, -1 for others.
     """
 
     rows: Rows
-    A: int
     targets: Bools
     allowed: Bools
     least: float
@@ -85,45 +84,47 @@ class _Task(NamedTuple):
 
 
 @njit
-def fastest_way(rows: Rows, targets: Bools, start_actions: Ints) -> Way:
+def fastest_way(rows: Rows, targets: Bools, start: Ints) -> Way:
     """The fastest way into the targets (S,).
 
-    start_actions (S,): the policy to start from where it leads to the targets, -1 for none; it decides only between
-    equally good actions. Otherwise, of equally good actions the one in use stays, and the lowest is taken. What a row
+    start (S,): the pairs to start from where they lead to the targets, -1 for none; they decide only between equally
+    good ones. Otherwise, of equally good pairs the one in use stays, and the lowest is taken. What a row
     lacks to one counts as staying.
     """
     S = len(targets)
-    A = (len(rows.indptr) - 1) // S
-    times, actions = np.empty(S), np.empty(S, dtype=np.int64)
+    times, pairs = np.empty(S), np.empty(S, dtype=np.int64)
     given = False
     for s in range(S):
-        times[s], actions[s] = 0.0 if targets[s] else np.inf, -1
-        given = given or start_actions[s] >= 0
-    for least in (_NEVER, _RARE):
+        times[s], pairs[s] = 0.0 if targets[s] else np.inf, -1
+        given = given or start[s] >= 0
+    for least in (0.0, _RARE):
         into = moves_into(rows, least)
-        inside, allowed = almost_surely(A, targets, into)
-        order, policy = _nearest(rows, A, targets, inside, allowed, into)
+        inside, allowed = almost_surely(targets, into)
+        order, policy = _nearest(rows, targets, inside, allowed, into)
         if len(order) == 0:
             break
-        task = _Task(rows, A, targets, allowed, least, order, _numbers(order, targets))
+        task = _Task(rows, targets, allowed, least, order, _numbers(order, targets))
         if given:
-            _follow(task, start_actions, policy)
+            _follow(task, start, policy)
         V = _iterate(task, policy)
         finite = True
         for i in range(len(order)):
-            times[order[i]], actions[order[i]] = V[i], policy[i]
+            times[order[i]], pairs[order[i]] = V[i], policy[i]
             finite = finite and V[i] < np.inf
         if finite:
             break
-    return Way(actions, times)
+    return Way(pairs, times)
 
 
 @njit
 def moves_into(rows: Rows, least: float) -> MovesInto:
     """The moves that are likelier than `least`, by the state they end in."""
-    S = rows.S
+    S = len(rows.begin) - 1
     begin = np.zeros(S + 1, dtype=np.int64)
-    pair_of = np.empty(len(rows.data), dtype=np.int64)
+    pair_of, state_of = np.empty(len(rows.data), dtype=np.int64), np.empty(len(rows.indptr) - 1, dtype=np.int64)
+    for s in range(S):
+        for k in range(rows.begin[s], rows.begin[s + 1]):
+            state_of[k] = s
     for k in range(len(rows.indptr) - 1):
         for j in range(rows.indptr[k], rows.indptr[k + 1]):
             pair_of[j] = k
@@ -139,15 +140,15 @@ def moves_into(rows: Rows, least: float) -> MovesInto:
         if rows.data[j] > least:
             move[filled[rows.indices[j]]] = j
             filled[rows.indices[j]] += 1
-    return MovesInto(begin, move, pair_of)
+    return MovesInto(begin, move, pair_of, state_of)
 
 
 @njit
-def almost_surely(A: int, targets: Bools, into: MovesInto) -> tuple[Bools, Bools]:
-    """The states (S,) that can reach the targets with probability one, and the pairs (S * A,) that stay in them."""
+def almost_surely(targets: Bools, into: MovesInto) -> tuple[Bools, Bools]:
+    """The states (S,) that can reach the targets with probability one, and the pairs (K,) that stay in them."""
     S = len(targets)
     inside = np.ones(S, dtype=np.bool_)
-    allowed = np.ones(S * A, dtype=np.bool_)
+    allowed = np.ones(len(into.state_of), dtype=np.bool_)
     stack = np.empty(S, dtype=np.int64)
     while True:
         reached = np.empty(S, dtype=np.bool_)
@@ -162,9 +163,10 @@ def almost_surely(A: int, targets: Bools, into: MovesInto) -> tuple[Bools, Bools
             end = stack[size]
             for j in range(into.begin[end], into.begin[end + 1]):
                 k = into.pair_of[into.move[j]]
-                if allowed[k] and not reached[k // A]:
-                    reached[k // A] = True
-                    stack[size] = k // A
+                s = into.state_of[k]
+                if allowed[k] and not reached[s]:
+                    reached[s] = True
+                    stack[size] = s
                     size += 1
         lost = False
         for s in range(S):
@@ -188,10 +190,8 @@ def _numbers(order: Ints, targets: Bools) -> Ints:
 
 
 @njit
-def _nearest(
-    rows: Rows, A: int, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto
-) -> tuple[Ints, Ints]:
-    """The n states to be left, by the length of the path with the least sum of 1 / p, and its actions (n,)."""
+def _nearest(rows: Rows, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto) -> tuple[Ints, Ints]:
+    """The n states to be left, by the length of the path with the least sum of 1 / p, and its pairs (n,)."""
     S = len(targets)
     length, via = np.empty(S), np.empty(S, dtype=np.int64)
     # A heap of lengths and states, the shortest on top; states whose length has come down are there again.
@@ -217,7 +217,7 @@ def _nearest(
             n += 1
         for j in range(into.begin[end], into.begin[end + 1]):
             k = into.pair_of[into.move[j]]
-            s = k // A
+            s = into.state_of[k]
             if allowed[k] and not settled[s] and not targets[s]:
                 far = length[end] + 1.0 / rows.data[into.move[j]]
                 if far < length[s] and inside[s]:
@@ -227,7 +227,7 @@ def _nearest(
                     length[s], via[s] = far, k
     policy = np.empty(n, dtype=np.int64)
     for i in range(n):
-        policy[i] = via[order[i]] % A
+        policy[i] = via[order[i]]
     return order[:n], policy
 
 
@@ -265,14 +265,14 @@ def _take(lengths: Floats, states: Ints, size: int) -> int:
 
 
 @njit
-def _follow(task: _Task, start_actions: Ints, policy: Ints) -> None:
-    """Put the start policy (nearest paths where it has no allowed action) in place of the nearest paths, if proper."""
-    rows, A, order, number = task.rows, task.A, task.order, task.number
+def _follow(task: _Task, start: Ints, policy: Ints) -> None:
+    """Put the start policy (nearest paths where it has no allowed pair) in place of the nearest paths, if proper."""
+    rows, order, number = task.rows, task.order, task.number
     n = len(order)
     mixed = np.empty(n, dtype=np.int64)
     for i in range(n):
-        a = start_actions[order[i]]
-        mixed[i] = a if 0 <= a < A and task.allowed[order[i] * A + a] else policy[i]
+        k = start[order[i]]
+        mixed[i] = k if k >= 0 and task.allowed[k] else policy[i]
     proper = np.zeros(n + 1, dtype=np.bool_)
     proper[n] = True
     left = n
@@ -282,7 +282,7 @@ def _follow(task: _Task, start_actions: Ints, policy: Ints) -> None:
         for i in range(n):
             if proper[i]:
                 continue
-            k = order[i] * A + mixed[i]
+            k = mixed[i]
             for j in range(rows.indptr[k], rows.indptr[k + 1]):
                 if rows.data[j] > task.least and proper[number[rows.indices[j]]]:
                     proper[i] = True
@@ -332,18 +332,18 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
 @njit
 def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
     """Fill in the expected times of a proper policy (n,): parts (L, n + 1) by number, zero on the targets, the last."""
-    rows, A, order, number = task.rows, task.A, task.order, task.number
+    rows, order, number = task.rows, task.order, task.number
     n = len(order)
     indptr = np.empty(n + 2, dtype=np.int64)
     indptr[0] = 0
     room = 0
     for i in range(n):
-        k = order[i] * A + policy[i]
+        k = policy[i]
         room += rows.indptr[k + 1] - rows.indptr[k]
     indices, data = np.empty(room, dtype=np.int64), np.empty(room)
     size = 0
     for i in range(n):
-        k = order[i] * A + policy[i]
+        k = policy[i]
         for j in range(rows.indptr[k], rows.indptr[k + 1]):
             if rows.data[j] > task.least:
                 indices[size], data[size] = number[rows.indices[j]], rows.data[j]
@@ -398,23 +398,23 @@ def _advantage(task: _Task, pair: int, i: int, parts: Floats) -> tuple[float, fl
 
 @njit
 def _improve(task: _Task, parts: Floats, policy: Ints) -> bool:
-    """Put a better action wherever there is one: better by more than rounding can feign. Whether there is any."""
-    A = task.A
+    """Put a better pair wherever there is one: better by more than rounding can feign. Whether there is any."""
     changed = False
-    advantage, noise = np.empty(A), np.empty(A)
+    begin = task.rows.begin
+    advantage, noise = np.empty(len(task.allowed)), np.empty(len(task.allowed))
     for i in range(len(task.order)):
-        best = np.inf
-        for a in range(A):
-            advantage[a] = np.inf
-            if task.allowed[task.order[i] * A + a]:
-                advantage[a], size = _advantage(task, task.order[i] * A + a, i, parts)
-                noise[a] = _TIE * size + _EPS * 1e-4 * parts[0, i]
-                best = min(best, advantage[a])
+        best, s = np.inf, task.order[i]
+        for k in range(begin[s], begin[s + 1]):
+            advantage[k] = np.inf
+            if task.allowed[k]:
+                advantage[k], size = _advantage(task, k, i, parts)
+                noise[k] = _TIE * size + _EPS * 1e-4 * parts[0, i]
+                best = min(best, advantage[k])
         own = 2 * abs(advantage[policy[i]])
-        for a in range(A):
-            if advantage[a] < np.inf and advantage[a] <= best + noise[a] + own:
-                if advantage[a] < -(noise[a] + own):
-                    policy[i] = a
+        for k in range(begin[s], begin[s + 1]):
+            if advantage[k] < np.inf and advantage[k] <= best + noise[k] + own:
+                if advantage[k] < -(noise[k] + own):
+                    policy[i] = k
                     changed = True
                 break
     return changed
@@ -426,13 +426,12 @@ def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
 
     The times are those of a proper policy and only come down, so what they lead to stays proper.
     """
-    rows, A, n = task.rows, task.A, len(task.order)
+    rows, n = task.rows, len(task.order)
     for _ in range(_SWEEPS):
         changes = 0
         for i in range(n):
             least, best = np.inf, policy[i]
-            for a in range(A):
-                k = task.order[i] * A + a
+            for k in range(rows.begin[task.order[i]], rows.begin[task.order[i] + 1]):
                 if not task.allowed[k]:
                     continue
                 total, away = 1.0, 0.0
@@ -444,7 +443,7 @@ def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
                             total += rows.data[j] * V[end]
                 time = total / away if away > 0.0 else np.inf
                 if time < least:
-                    least, best = time, a
+                    least, best = time, k
             if least < V[i] * (1 - 1e-9):
                 V[i] = least
                 if policy[i] != best:
@@ -456,13 +455,12 @@ def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
 
 @njit
 def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Floats:
-    """Expected visits (S,) to each state on the way from a start state to the targets under a policy (S,) of actions.
+    """Expected visits (S,) to each state on the way from a start state to the targets under a policy (S,) of pairs.
 
     The start counts as a visit; on the targets, the probability to enter there. What a row lacks to one counts as
     staying. inf where numbers exceed the range of floats; nan everywhere if the targets are not reached for sure.
     """
     S = len(targets)
-    A = (len(rows.indptr) - 1) // S
     result = np.zeros(S)
     # The states that are met on the way.
     number = np.full(S, -1, dtype=np.int64)
@@ -475,7 +473,7 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
     n = 1
     look = 0
     while look < n:
-        k = met[look] * A + policy[met[look]]
+        k = policy[met[look]]
         room += rows.indptr[k + 1] - rows.indptr[k]
         for j in range(rows.indptr[k], rows.indptr[k + 1]):
             x = rows.indices[j]
@@ -497,7 +495,7 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
     size = 0
     indptr[0] = 0
     for i in range(n):
-        k = met[i] * A + policy[met[i]]
+        k = policy[met[i]]
         for j in range(rows.indptr[k], rows.indptr[k + 1]):
             if rows.data[j] > 0.0:
                 indices[size], data[size] = number[rows.indices[j]], rows.data[j]

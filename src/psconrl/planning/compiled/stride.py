@@ -78,9 +78,9 @@ class Factors(NamedTuple):
 
 
 @njit
-def plan_many(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal: int) -> Planned:
+def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
-    m, K, S = len(thresholds), costs.shape[1], len(rows.begin) - 1
+    m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
     room = max(2 * m + 6, min(_COLUMNS, _MEMORY // S))
     columns = Columns(
         np.empty((room, m + 1)),
@@ -90,9 +90,7 @@ def plan_many(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal:
     )
     policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
     c, own, slope, h, h1 = np.empty(K), np.empty(K), np.empty(K), np.zeros(S), np.zeros(S)
-    numbers, counts, d = np.zeros(4), np.zeros(4, dtype=np.int64), np.empty(m)
-    for i in range(m):
-        d[i] = 1.0
+    numbers, counts = np.zeros(4), np.zeros(4, dtype=np.int64)
     numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
     counts[_REFERENCE], counts[_FRESH] = start.reference[0], 1
     price_tags(c, costs, 1.0, start.multipliers)
@@ -118,7 +116,7 @@ def plan_many(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal:
         numbers,
         counts,
     )
-    return Planned(generate(way, Limits(thresholds, d), goal, start.multipliers, PROVEN), columns, h)
+    return Planned(generate(way, limits, goal, start.multipliers, PROVEN), columns, h)
 
 
 @njit

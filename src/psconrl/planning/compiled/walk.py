@@ -78,9 +78,9 @@ class Planned(NamedTuple):
 
 
 @njit
-def plan(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal: int) -> Planned:
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
-    m, K, S = len(thresholds), costs.shape[1], len(rows.begin) - 1
+    m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
     columns = Columns(
         np.empty((_COLUMNS, m + 1)),
         np.empty((_COLUMNS, S)),
@@ -91,12 +91,9 @@ def plan(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal: int)
     fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
     for k in range(_SWEEPS * S):
         order[k] = k % S
-    d = np.empty(m)
-    for i in range(m):
-        d[i] = 1.0
     chain = new_inverse(policy, start.reference[0])
     h, own, c = np.zeros(S), np.empty(K), np.empty(K)
-    fine = all_finite(costs, thresholds)
+    fine = all_finite(costs, limits.tau)
     if fine:
         price_tags(c, costs, 1.0, start.multipliers)
         if len(start.bias) > 0:
@@ -109,7 +106,7 @@ def plan(rows: Rows, costs: Floats, thresholds: Floats, start: Start, goal: int)
         nothing = Master(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
         return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h)
     way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
-    return Planned(generate(way, Limits(thresholds, d), goal, start.multipliers, CLOSE), columns, h)
+    return Planned(generate(way, limits, goal, start.multipliers, CLOSE), columns, h)
 
 
 @njit
