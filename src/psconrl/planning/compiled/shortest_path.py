@@ -16,12 +16,13 @@ V is held in parts of falling size (see `elimination.insert`), corrected until t
 
 States are numbered by the length of that path: those far away are hardly ever entered from nearer ones, so that
 eliminating them first leaves little to do in models of up to some hundred states. In larger ones the order is that of
-least degree, and improvements are passed on from state to state before the next elimination.
+minimum degree in the graph of the model, and improvements are passed on before the next elimination.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit, njit_inline
@@ -44,18 +45,19 @@ _EPS = 2.0**-52
 _ROUNDS = 6  # of correction
 _PARTS = 2
 _FEW = 300  # up to this many states far ones are eliminated first
-_SWEEPS = 20  # how often improvements are passed on before the next elimination
+_LONG = 1e8  # longer times show too little of what actions differ by
+_SWEEPS = 60  # how often improvements are passed on before the next elimination
 
 
 class Way(NamedTuple):
-    """The fastest way: an action (S,) and the expected time (S,) for each state.
+    """The fastest way: the expected time (S,) and an action (S,) for each state.
 
     On the targets the time is 0 and the action -1; where no policy reaches them with probability one, inf and -1.
     Times beyond the range of floats are inf, but have an action.
     """
 
-    actions: Ints
     times: Floats
+    actions: Ints
 
 
 class MovesInto(NamedTuple):
@@ -73,6 +75,7 @@ class _Task(NamedTuple):
     """A model by rows, the number of its actions, the targets (S,), the allowed pairs (S * A,), the least probability.
 
     order (n,): the states to be left, by length of path. number (S,): their places in it, n for targets, -1 for others.
+    sequence (n,): the numbers of the states in the order of elimination.
     """
 
     rows: Rows
@@ -82,11 +85,28 @@ class _Task(NamedTuple):
     least: float
     order: Ints
     number: Ints
+    sequence: Ints
 
 
-@njit
-def fastest_way(rows: Rows, targets: Bools, start_actions: Ints) -> Way:
-    """The fastest way into the targets (S,).
+def fastest_way(matrix: sparse.csr_array, targets: Bools) -> Way:
+    """The fastest way into the targets (S,) of a model with transitions (S * A, S)."""
+    S = matrix.shape[1]
+    indptr, indices = np.asarray(matrix.indptr, dtype=np.int64), np.asarray(matrix.indices, dtype=np.int64)
+    rows = Rows(indptr, indices, np.require(matrix.data, np.float64, "W"), S)
+    sequence: Ints = np.empty(0, dtype=np.int64)
+    if S > _FEW:
+        # One order for the chains of all policies: all actions of a state in one row.
+        union = Chain(np.ascontiguousarray(indptr[:: (len(indptr) - 1) // S]), indices, rows.data)
+        order = minimum_degree(union, targets, np.inf)
+        sequence = order.order
+    return fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
+
+
+@njit_inline
+def fastest(rows: Rows, targets: Bools, start_actions: Ints, sequence: Ints) -> Way:
+    """The fastest way into the targets (S,) of a model by rows.
+
+    sequence: the states in the order in which chains are eliminated; empty for one that suits small models.
 
     start_actions (S,): the policy to start from where it leads to the targets, -1 for none; it decides only between
     equally good actions. Otherwise, of equally good actions the one in use stays, and the lowest is taken. What a row
@@ -105,7 +125,8 @@ def fastest_way(rows: Rows, targets: Bools, start_actions: Ints) -> Way:
         order, policy = _nearest(rows, A, targets, inside, allowed, into)
         if len(order) == 0:
             break
-        task = _Task(rows, A, targets, allowed, least, order, _numbers(order, targets))
+        number = _numbers(order, targets)
+        task = _Task(rows, A, targets, allowed, least, order, number, _sequence(sequence, number, len(order)))
         if given:
             _follow(task, start_actions, policy)
         V = _iterate(task, policy)
@@ -115,7 +136,7 @@ def fastest_way(rows: Rows, targets: Bools, start_actions: Ints) -> Way:
             finite = finite and V[i] < np.inf
         if finite:
             break
-    return Way(actions, times)
+    return Way(times, actions)
 
 
 @njit
@@ -185,6 +206,20 @@ def _numbers(order: Ints, targets: Bools) -> Ints:
     for i in range(len(order)):
         number[order[i]] = i
     return number
+
+
+@njit
+def _sequence(states: Ints, number: Ints, n: int) -> Ints:
+    """The numbers of states, in the order in which they are given; far ones first, if none are."""
+    sequence = np.empty(n, dtype=np.int64)
+    size = 0
+    for k in range(len(states)):
+        if 0 <= number[states[k]] < n:
+            sequence[size] = number[states[k]]
+            size += 1
+    for i in range(size, n):
+        sequence[i] = n - 1 - i
+    return sequence
 
 
 @njit
@@ -294,7 +329,7 @@ def _follow(task: _Task, start_actions: Ints, policy: Ints) -> None:
             policy[i] = mixed[i]
 
 
-@njit
+@njit_inline
 def _iterate(task: _Task, policy: Ints) -> Floats:
     """Policy iteration from a proper policy (n,), which is overwritten by the best one; its times (n,).
 
@@ -324,12 +359,15 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
             break
         if not _improve(task, parts, policy):
             break
-        if n > _FEW:
+        longest = 0.0
+        for i in range(n):
+            longest = max(longest, V[i])
+        if n > _FEW and longest < _LONG:
             _pass_on(task, V.copy(), policy)
     return V
 
 
-@njit
+@njit_inline
 def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
     """Fill in the expected times of a proper policy (n,): parts (L, n + 1) by number, zero on the targets, the last."""
     rows, A, order, number = task.rows, task.A, task.order, task.number
@@ -351,17 +389,11 @@ def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
         indptr[i + 1] = size
     indptr[n + 1] = size
     chain = Chain(indptr, indices, data)
-    sequence, place = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-    if n <= _FEW:
-        for i in range(n):
-            sequence[i], place[i] = n - 1 - i, n - 1 - i
-        place[n] = n
-    else:
-        kept = np.zeros(n + 1, dtype=np.bool_)
-        kept[n] = True
-        least_first = minimum_degree(chain, kept, np.inf)
-        sequence, place = least_first.order, least_first.place
-    elimination = eliminate(chain, sequence, place)
+    place = np.empty(n + 1, dtype=np.int64)
+    for i in range(n):
+        place[task.sequence[i]] = i
+    place[n] = n
+    elimination = eliminate(chain, task.sequence, place)
     values = np.zeros((_PARTS, n + 1))
     amounts = np.ones(n)
     collect(elimination, amounts, values)
@@ -445,7 +477,7 @@ def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
                 time = total / away if away > 0.0 else np.inf
                 if time < least:
                     least, best = time, a
-            if least < V[i] * (1 - 1e-9):
+            if least < V[i] * (1 - 1e-13):
                 V[i] = least
                 if policy[i] != best:
                     policy[i] = best
