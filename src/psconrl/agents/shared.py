@@ -10,7 +10,7 @@ from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.inner import BestPolicy, best_policy
 from psconrl.planning.rows import Rows
-from psconrl.planning.shortest import fastest_way
+from psconrl.planning.compiled.shortest_path import fastest_way
 
 _kernels = later("psconrl.agents._counts_kernels")
 

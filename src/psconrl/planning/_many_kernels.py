@@ -32,7 +32,8 @@ from psconrl.planning._plan_kernels import (
     price_tags,
 )
 from psconrl.planning._sparse_kernels import RARE, Factor, factorise, likely_state, refine
-from psconrl.planning._way_kernels import almost_surely, moves_into
+from psconrl.planning.compiled.shortest_path import almost_surely, moves_into
+from psconrl.planning.rows import Rows
 
 EXACT = 1e-9
 """Evaluations are exact to this in the end; a gap of ten times as much is a certificate."""
@@ -69,7 +70,7 @@ def part(r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> tuple[boo
     others are no reference: they may be where the model ends.
     """
     S = (len(indptr) - 1) // A
-    begin, move, pair_of = moves_into(indptr, indices, data, 0.0, S)
+    into = moves_into(Rows(indptr, indices, data, S), 0.0)
     targets = np.zeros(S, dtype=np.bool_)
     inside, allowed = targets, np.zeros(S * A, dtype=np.bool_)
     for probe in range(_PROBES):
@@ -77,7 +78,7 @@ def part(r: int, A: int, indptr: Ints, indices: Ints, data: Floats) -> tuple[boo
         if 2 * _reached(state, A, indptr, indices) < S:
             continue
         targets[state] = True
-        inside, allowed = almost_surely(A, targets, begin, move, pair_of)
+        inside, allowed = almost_surely(A, targets, into)
         targets[state] = False
         for a in range(A):
             if allowed[state * A + a]:

@@ -24,7 +24,8 @@ from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
 from psconrl.planning._chain_kernels import HUGE, LARGE, bias, invert, law, reroute, turn
 from psconrl.planning._rows_kernels import one_class
-from psconrl.planning._way_kernels import fastest
+from psconrl.planning.compiled.shortest_path import fastest
+from psconrl.planning.rows import Rows
 
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
 
@@ -668,7 +669,7 @@ def execute(
     if not one_class(clean, indptr, indices, data, support):
         return False, False, policy, way
     if missing > 0:
-        actions, _ = fastest(indptr, indices, data, A, inside, way)
+        actions = fastest(Rows(indptr, indices, data, S), inside, way, way[:0]).actions
     connected = True
     for s in range(S):
         for a in range(A):

@@ -79,7 +79,7 @@ def executable(
     outside = ~inside
     connected = True
     if outside.any():
-        way = fastest_way(rows, inside, np.full(rows.S, -1)).pairs
+        way = fastest_way(rows, inside).pairs
         led = np.flatnonzero(outside & (way >= 0))
         policy[way[led]] = 1.0
         lost = outside & (way < 0)
@@ -121,15 +121,17 @@ def _groups(classes: list[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
 def _round_trip(rows: Rows, classes: list[tuple[Ints, Floats]]) -> Floats | None:
     """The occupancy (K,) of going from class to class by the fastest ways, and back to the first.
 
-    None if that takes longer than floats can say, or no time at all: the classes stay as they are.
+    None if there is no way, or one longer than floats can say, or no time is needed: the classes stay as they are.
     """
     stops = [int(states[mass.argmax()]) for states, mass in classes]
     flow = np.zeros(rows.K)
     for here, there in zip(stops, stops[1:] + stops[:1], strict=True):
         target = np.zeros(rows.S, dtype=np.bool_)
         target[there] = True
-        way = fastest_way(rows, target, np.full(rows.S, -1)).pairs
-        way[there] = rows.begin[there]
+        way = fastest_way(rows, target).pairs
+        if way[here] < 0 and here != there:
+            return None
+        way[way < 0] = rows.begin[:-1][way < 0]
         visited = expected_visits(rows, way, here, target)
         visited[there] = 0.0
         flow[way] += visited

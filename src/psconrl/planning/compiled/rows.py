@@ -13,6 +13,7 @@ from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit
+from psconrl.errors import InvalidModelError
 
 
 class Rows(NamedTuple):
@@ -55,6 +56,29 @@ class Rows(NamedTuple):
         S = matrix.shape[1] if S is None else S
         A = matrix.shape[0] // S
         return Rows(np.arange(0, S * A + 1, A), indptr, indices, np.array(matrix.data, dtype=np.float64))
+
+    def checked(self) -> Rows:
+        """The rows, if kernels may read them; InvalidModelError else."""
+        arrays = {"begin": self.begin, "indptr": self.indptr, "indices": self.indices}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != np.int64:
+                raise InvalidModelError(f"rows.{name} must be a one-dimensional array of int64")
+        if not isinstance(self.data, np.ndarray) or self.data.ndim != 1 or self.data.dtype != np.float64:
+            raise InvalidModelError("rows.data must be a one-dimensional array of float64")
+        for name, array, last in (("begin", self.begin, self.K), ("indptr", self.indptr, len(self.indices))):
+            if len(array) < 2 or array[0] != 0 or array[-1] != last or (np.diff(array) < 1).any():
+                raise InvalidModelError(f"rows.{name} must rise from 0 to {last}, with an entry for every row")
+        if len(self.data) != len(self.indices):
+            raise InvalidModelError(f"rows.data has {len(self.data)} entries, rows.indices {len(self.indices)}")
+        if ((self.indices < 0) | (self.indices >= self.S)).any():
+            raise InvalidModelError(f"rows.indices must be states 0, ..., {self.S - 1}")
+        if not ((self.data >= 0) & (self.data <= 1 + 1e-9)).all():
+            raise InvalidModelError("rows.data must be probabilities in [0, 1]")
+        sums = np.add.reduceat(self.data, self.indptr[:-1])
+        off = np.flatnonzero(~(np.abs(sums - 1) <= 1e-6))
+        if len(off):
+            raise InvalidModelError(f"the probabilities of pair {off[0]} sum to {sums[off[0]]:.9g}; they must sum to 1")
+        return Rows(*(np.require(array, requirements=["C", "W", "O"]) for array in self))
 
     def matrix(self) -> sparse.csr_array:
         """The sparse matrix (K, S), next states ascending in each row."""

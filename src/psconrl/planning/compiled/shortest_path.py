@@ -16,7 +16,7 @@ V is held in parts of falling size (see `elimination.insert`), corrected until t
 
 States are numbered by the length of that path: those far away are hardly ever entered from nearer ones, so that
 eliminating them first leaves little to do in models of up to some hundred states. In larger ones the order is that of
-least degree, and improvements are passed on from state to state before the next elimination.
+minimum degree in the graph of the model, and improvements are passed on before the next elimination.
 """
 
 from typing import NamedTuple
@@ -37,24 +37,25 @@ from psconrl.planning.compiled.elimination import (
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.rows import Rows
 
-_RARE = 1e-14  # moves less likely than this are left out where the times would exceed the range of floats
+_RARE = 1e-14  # the same, where the times would exceed the range of floats
 _TIE = 1e-12  # relative difference from which an action counts as better
 _EPS = 2.0**-52
 _ROUNDS = 6  # of correction
 _PARTS = 2
 _FEW = 300  # up to this many states far ones are eliminated first
-_SWEEPS = 20  # how often improvements are passed on before the next elimination
+_LONG = 1e8  # longer times show too little of what actions differ by
+_SWEEPS = 60  # how often improvements are passed on before the next elimination
 
 
 class Way(NamedTuple):
-    """The fastest way: a pair (S,) and the expected time (S,) for each state.
+    """The fastest way: the expected time (S,) and a pair (S,) for each state.
 
     On the targets the time is 0 and the pair -1; where no policy reaches them with probability one, inf and -1.
     Times beyond the range of floats are inf, but have a pair.
     """
 
-    pairs: Ints
     times: Floats
+    pairs: Ints
 
 
 class MovesInto(NamedTuple):
@@ -73,6 +74,7 @@ class _Task(NamedTuple):
     """A model by rows, the targets (S,), the allowed pairs (K,), the least probability.
 
     order (n,): the states to be left, by length of path. number (S,): their places in it, n for targets, -1 for others.
+    sequence (n,): the numbers of the states in the order of elimination.
     """
 
     rows: Rows
@@ -81,11 +83,30 @@ class _Task(NamedTuple):
     least: float
     order: Ints
     number: Ints
+    sequence: Ints
+
+
+def fastest_way(rows: Rows, targets: Bools) -> Way:
+    """The fastest way into the targets (S,) of a model by rows."""
+    S = rows.S
+    sequence: Ints = np.empty(0, dtype=np.int64)
+    if S > _FEW:
+        # One order for the chains of all policies: all actions of a state in one row.
+        union = Chain(np.ascontiguousarray(rows.indptr[rows.begin]), rows.indices, rows.data)
+        sequence = minimum_degree(union, targets, np.inf).order
+    return _fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
 
 
 @njit
-def fastest_way(rows: Rows, targets: Bools, start: Ints) -> Way:
-    """The fastest way into the targets (S,).
+def _fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
+    return fastest(rows, targets, start, sequence)
+
+
+@njit_inline
+def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
+    """The fastest way into the targets (S,) of a model by rows.
+
+    sequence: the states in the order in which chains are eliminated; empty for one that suits small models.
 
     start (S,): the pairs to start from where they lead to the targets, -1 for none; they decide only between equally
     good ones. Otherwise, of equally good pairs the one in use stays, and the lowest is taken. What a row
@@ -103,7 +124,8 @@ def fastest_way(rows: Rows, targets: Bools, start: Ints) -> Way:
         order, policy = _nearest(rows, targets, inside, allowed, into)
         if len(order) == 0:
             break
-        task = _Task(rows, targets, allowed, least, order, _numbers(order, targets))
+        number = _numbers(order, targets)
+        task = _Task(rows, targets, allowed, least, order, number, _sequence(sequence, number, len(order)))
         if given:
             _follow(task, start, policy)
         V = _iterate(task, policy)
@@ -113,7 +135,7 @@ def fastest_way(rows: Rows, targets: Bools, start: Ints) -> Way:
             finite = finite and V[i] < np.inf
         if finite:
             break
-    return Way(pairs, times)
+    return Way(times, pairs)
 
 
 @njit
@@ -187,6 +209,20 @@ def _numbers(order: Ints, targets: Bools) -> Ints:
     for i in range(len(order)):
         number[order[i]] = i
     return number
+
+
+@njit
+def _sequence(states: Ints, number: Ints, n: int) -> Ints:
+    """The numbers of states, in the order in which they are given; far ones first, if none are."""
+    sequence = np.empty(n, dtype=np.int64)
+    size = 0
+    for k in range(len(states)):
+        if 0 <= number[states[k]] < n:
+            sequence[size] = number[states[k]]
+            size += 1
+    for i in range(size, n):
+        sequence[i] = n - 1 - i
+    return sequence
 
 
 @njit
@@ -294,7 +330,7 @@ def _follow(task: _Task, start: Ints, policy: Ints) -> None:
             policy[i] = mixed[i]
 
 
-@njit
+@njit_inline
 def _iterate(task: _Task, policy: Ints) -> Floats:
     """Policy iteration from a proper policy (n,), which is overwritten by the best one; its times (n,).
 
@@ -324,12 +360,15 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
             break
         if not _improve(task, parts, policy):
             break
-        if n > _FEW:
+        longest = 0.0
+        for i in range(n):
+            longest = max(longest, V[i])
+        if n > _FEW and longest < _LONG:
             _pass_on(task, V.copy(), policy)
     return V
 
 
-@njit
+@njit_inline
 def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
     """Fill in the expected times of a proper policy (n,): parts (L, n + 1) by number, zero on the targets, the last."""
     rows, order, number = task.rows, task.order, task.number
@@ -351,17 +390,11 @@ def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
         indptr[i + 1] = size
     indptr[n + 1] = size
     chain = Chain(indptr, indices, data)
-    sequence, place = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
-    if n <= _FEW:
-        for i in range(n):
-            sequence[i], place[i] = n - 1 - i, n - 1 - i
-        place[n] = n
-    else:
-        kept = np.zeros(n + 1, dtype=np.bool_)
-        kept[n] = True
-        least_first = minimum_degree(chain, kept, np.inf)
-        sequence, place = least_first.order, least_first.place
-    elimination = eliminate(chain, sequence, place)
+    place = np.empty(n + 1, dtype=np.int64)
+    for i in range(n):
+        place[task.sequence[i]] = i
+    place[n] = n
+    elimination = eliminate(chain, task.sequence, place)
     values = np.zeros((_PARTS, n + 1))
     amounts = np.ones(n)
     collect(elimination, amounts, values)
@@ -444,7 +477,7 @@ def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
                 time = total / away if away > 0.0 else np.inf
                 if time < least:
                     least, best = time, k
-            if least < V[i] * (1 - 1e-9):
+            if least < V[i] * (1 - 1e-13):
                 V[i] = least
                 if policy[i] != best:
                     policy[i] = best

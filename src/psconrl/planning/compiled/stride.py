@@ -116,7 +116,7 @@ def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int
         numbers,
         counts,
     )
-    return Planned(generate(way, limits, goal, start.multipliers, PROVEN), columns, h)
+    return Planned(generate(way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
 
 
 @njit

@@ -70,11 +70,15 @@ class Inverses(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What `plan` found: the optimum, its columns, and the bias (S,) of the last policy."""
+    """What `plan` found: the optimum, its columns, and the bias (S,) of the last policy.
+
+    largest: number in the inverse, from which the laws of the columns come; 0 if they come from elsewhere.
+    """
 
     optimum: Optimum
     columns: Columns
     bias: Floats
+    largest: float
 
 
 @njit
@@ -104,9 +108,14 @@ def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> 
         fine = start_anew(rows, chain, costs[0])
     if not fine:
         nothing = Master(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
-        return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h)
+        return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h, 0.0)
     way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
-    return Planned(generate(way, limits, goal, start.multipliers, CLOSE), columns, h)
+    optimum = generate(way, limits, goal, start.multipliers, CLOSE)
+    largest = 0.0
+    for s in range(S):
+        for j in range(S):
+            largest = max(largest, abs(chain.inverse[s, j]))
+    return Planned(optimum, columns, h, largest)
 
 
 @njit
