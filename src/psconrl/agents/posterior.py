@@ -20,7 +20,7 @@ from psconrl._lazy import later
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
 _kernels, _random = later("psconrl.agents._posterior_kernels"), later("psconrl.agents._random_kernels")
@@ -117,4 +117,4 @@ def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CU
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     given = prior.level, prior.support, prior.allowed, prior.own
     indptr, indices, data = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
-    return Rows(indptr, indices, data, counts.S)
+    return Rows(np.arange(0, len(indptr), (len(indptr) - 1) // counts.S), indptr, indices, data)

@@ -7,7 +7,7 @@ import numpy as np
 
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
-from psconrl.planning.known import solve
+from psconrl.planning.solve import solve
 from psconrl.planning.solution import Solution
 
 

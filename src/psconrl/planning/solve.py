@@ -24,7 +24,7 @@ from psconrl.planning.units import Units
 JOIN = 1e-7
 """Default share of time for the moves that join several recurrent classes."""
 
-_ATTAINED = 1e-6
+ATTAINED = 1e-6
 """A stationary policy attains what its averages miss by less than this, in units of each cost."""
 
 _ROUNDING = 1e-15
@@ -109,9 +109,9 @@ class Known:
         met = [part for part in self.parts if reached[part.states].any()]
         return met[0] if len(met) == 1 else None
 
-    def mixture(self, goal: int, limits: Limits, which: Ints) -> Mixture:
-        """The best mixture for a goal under the limits `which`, numbered from zero; its averages are all (m + 1,)."""
-        costs = np.ascontiguousarray(self.units.costs[np.append(0, which + 1)])
+    def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
+        """The best mixture for a goal under the limits `which`, numbered from zero (-1: on c_0); main: what is minimised."""
+        costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
         guess = np.zeros(len(which))
         fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
         if fast is not None and self._sound(fast, goal, limits):
@@ -174,7 +174,7 @@ class Known:
         found = evaluate_chain(chain_of(self.rows, made.policy), self._mean_costs(made.policy), cmdp.initial)
         averages = found.average_costs @ cmdp.initial
         target = self._averages(chosen)
-        attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= _ATTAINED).all())
+        attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
         multipliers = np.zeros(m)
         multipliers[self.limits] = best.multipliers

@@ -39,7 +39,7 @@ from psconrl.planning.tolerances import FEASIBLE
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
 
 ROUNDS = 2000
-_STRETCH = 256.0
+_STRETCH, _FAR = 16.0, 256.0
 """How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
 
 
@@ -108,7 +108,8 @@ def _price(way: Any, question: Any) -> Any:
 def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
     """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 
-    guess (m,): multipliers to ask for first, for VALUE. With VALUE it ends as soon as limits are proven out of reach.
+    guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
+    limits are proven out of reach.
     """
     m = len(guess)
     master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
@@ -125,28 +126,37 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
     main = 1.0 if goal == VALUE else 0.0
     objective, bound, out_of_reach = np.inf, -np.inf, -np.inf
     up = down = 1.0
+    stretch = _FAR
+    for i in range(m):
+        stretch = _STRETCH if guess[i] > 0.0 else stretch
     trial = True
+    hint, hinted = np.empty(m), False
     for _ in range(ROUNDS):
         before = way.known[0]
-        goal_bound = bound if stage != REACH else out_of_reach
-        asked_for = based and (main == 1.0) == (stage == VALUE)
-        enough = objective - close if asked_for else np.inf
-        reply = price(way, Question(prices, main, tau, enough, close, objective - goal_bound if asked_for else np.inf))
-        if not reply.fine:
-            break
-        known = way.known[0]
-        if main == 1.0 or goal == MARGIN:
-            if reply.bound > bound:
-                bound = reply.bound
-                for i in range(m):
-                    proof[i] = reply.multipliers[i]
-        else:
-            out_of_reach = max(out_of_reach, reply.bound)
-            if out_of_reach > FEASIBLE:
-                for i in range(m):
-                    proof[i] = reply.multipliers[i]
-                status = INFEASIBLE
+        if before == 0 or based:
+            goal_bound = bound if stage != REACH else out_of_reach
+            asked_for = based and (main == 1.0) == (stage == VALUE)
+            enough = objective - close if asked_for else np.inf
+            gap = objective - goal_bound if asked_for else np.inf
+            reply = price(way, Question(prices, main, tau, enough, close, gap))
+            if not reply.fine:
                 break
+            hinted = reply.hinted
+            for i in range(m):
+                hint[i] = reply.multipliers[i]
+            if main == 1.0 or goal == MARGIN:
+                if reply.bound > bound:
+                    bound = reply.bound
+                    for i in range(m):
+                        proof[i] = hint[i]
+            else:
+                out_of_reach = max(out_of_reach, reply.bound)
+                if out_of_reach > FEASIBLE:
+                    for i in range(m):
+                        proof[i] = hint[i]
+                    status = INFEASIBLE
+                    break
+        known = way.known[0]
         if known == 0:
             break
         if not based:
@@ -163,7 +173,7 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
         if stage == goal and objective - bound <= close:
             status = OPTIMAL
             break
-        if known == before and not trial and not reply.hinted:
+        if known == before and not trial and not hinted:
             if stage == REACH and objective <= FEASIBLE:
                 # The limits can just be met, but for rounding.
                 for i in range(m):
@@ -189,14 +199,14 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
                 near[i] = prices[i]
                 guessed = guessed or near[i] > 0.0
         main, trial, times = 1.0, True, 0.0
-        if reply.hinted:
+        if hinted:
             for i in range(m):
-                prices[i] = reply.multipliers[i]
+                prices[i] = hint[i]
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
-        elif stage == REACH and up < _STRETCH and guessed:
+        elif stage == REACH and up < stretch and guessed:
             up *= 4.0
             times = up
-        elif unpriced and down < _STRETCH and guessed:
+        elif unpriced and down < stretch and guessed:
             down *= 4.0
             times = 1.0 / down
         else:

@@ -6,9 +6,10 @@ states may have different numbers of actions. A deterministic policy is the pair
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
@@ -145,3 +146,12 @@ def copy(array: Ints, to: Ints) -> None:
     """Entry by entry: whole-array assignments take seconds to compile."""
     for i in range(len(array)):
         to[i] = array[i]
+
+
+@njit
+def longer(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with twice the room."""
+    result = np.empty(2 * len(array) + 1, dtype=array.dtype)
+    for i in range(len(array)):
+        result[i] = array[i]
+    return result

@@ -36,6 +36,9 @@ ITERATIONS = 20
 """A solve ends after so many steps of the simplex method per row and column, and the next attempt begins: the dual
 method has been seen to go round in circles on a program of 400 rows."""
 
+SECONDS = 60.0
+"""A solve ends after so long: interior points have been seen to go on for ever."""
+
 _local = threading.local()
 
 
@@ -101,6 +104,7 @@ def _attempt(
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
         "simplex_iteration_limit": ITERATIONS * (rows + columns),
+        "time_limit": SECONDS,
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)

@@ -17,7 +17,6 @@ margin: the largest gamma such that some policy keeps J_i <= tau_i - gamma for a
 matrix, and the margin's vertex is a feasible start for the value.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,24 +24,9 @@ from scipy import sparse
 
 from psconrl._checks import Floats, with_data
 from psconrl.errors import SolverError
-from psconrl.planning.highs import Basis, LinearProgram, Vertex, run
-
-CUT = 1e-9
-"""Probabilities up to this are dropped before planning, as HiGHS would drop them without renormalising."""
-
-FEASIBLE = 1e-9
-"""A margin above minus this counts as zero: limits may be met exactly."""
-
-
-def cut(matrix: sparse.csr_array) -> sparse.csr_array:
-    """The transitions without entries up to CUT, rows renormalised."""
-    if matrix.data.min() > CUT:
-        return matrix
-    keep = matrix.copy()
-    keep.data[keep.data <= CUT] = 0.0
-    keep.eliminate_zeros()
-    sums = np.asarray(keep.sum(axis=1)).ravel()
-    return with_data(keep, keep.data / np.repeat(sums, np.diff(keep.indptr)))
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.lp.highs import Basis, LinearProgram, Vertex, run
+from psconrl.planning.tolerances import FEASIBLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +35,6 @@ class OccupancyProgram:
 
     value: LinearProgram
     margin: LinearProgram
-    S: int
-    A: int
     m: int
 
     @property
@@ -74,17 +56,14 @@ class OccupancyProgram:
         return replace(self, value=value, margin=margin)
 
 
-def occupancy_program(
-    matrix: sparse.csr_array, costs: Floats, thresholds: Floats, start: Floats | None = None
-) -> OccupancyProgram:
+def occupancy_program(rows: Rows, costs: Floats, thresholds: Floats, start: Floats | None = None) -> OccupancyProgram:
     """The stateless program, or the multichain one if a start law is given.
 
-    matrix (S * A, S), costs (m + 1, S, A), thresholds (m,).
+    costs (m + 1, K), thresholds (m,). HiGHS takes no notice of probabilities below 1e-9.
     """
-    pairs, S = matrix.shape
-    A, m = pairs // S, len(thresholds)
-    leave = sparse.csr_array((np.ones(pairs), np.repeat(np.arange(S), A), np.arange(pairs + 1)), shape=(pairs, S))
-    balance = _balance(matrix, leave)
+    pairs, S, m = rows.K, rows.S, len(thresholds)
+    leave = sparse.csr_array((np.ones(pairs), rows.source, np.arange(pairs + 1)), shape=(pairs, S))
+    balance = _balance(rows.matrix(), leave)
     auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
     # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
     if start is None:
@@ -103,56 +82,30 @@ def occupancy_program(
     return _assembled(matrix, costs, equalities, thresholds)
 
 
-def dense_program(P: Floats, costs: Floats, thresholds: Floats) -> OccupancyProgram:
-    """The stateless program of a small model, transitions as an array (S * A, S): the same, assembled faster."""
-    pairs, S = P.shape
-    A, m = pairs // S, len(thresholds)
-    columns = pairs + (m > 0)
-    by_rows = np.zeros((columns, S + 1 + m))
-    own = np.arange(pairs), np.repeat(np.arange(S), A)
-    away = P.copy()
-    away[own] = 0.0
-    by_rows[:pairs, :S] = -away
-    by_rows[own] = away.sum(axis=1)
-    by_rows[:pairs, S] = 1.0
-    by_rows[:pairs, S + 1 :] = costs[1:].reshape(m, pairs).T
-    by_rows[pairs:, S + 1 :] = 1.0
-    filled = by_rows != 0
-    matrix = sparse.csc_array(
-        (
-            by_rows[filled],
-            np.nonzero(filled)[1].astype(np.int32),
-            np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32),
-        ),
-        shape=(S + 1 + m, columns),
-    )
-    return _assembled(matrix, costs, np.append(np.zeros(S), 1.0), thresholds)
-
-
 def _assembled(matrix: sparse.csc_array, costs: Floats, equalities: Floats, thresholds: Floats) -> OccupancyProgram:
     """The program with a matrix whose rows are equalities, then constraints, and whose first columns are pairs."""
-    _, S, A = costs.shape
+    pairs = costs.shape[1]
     columns, m = matrix.shape[1], len(thresholds)
     value = LinearProgram(
-        cost=np.append(costs[0].ravel(), np.zeros(columns - S * A)),
+        cost=np.append(costs[0], np.zeros(columns - pairs)),
         matrix=matrix,
         row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
         row_upper=np.concatenate([equalities, thresholds]),
         col_lower=np.zeros(columns),
         col_upper=np.full(columns, np.inf),
     )
-    return with_margin(value, costs, thresholds, S, A)
+    return with_margin(value, costs, thresholds)
 
 
-def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats, S: int, A: int) -> OccupancyProgram:
+def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats) -> OccupancyProgram:
     """The program of the value, whose last column is gamma if there are constraints, with that of the margin."""
     m = len(thresholds)
     margin = value
     if m:
         gain, least = np.zeros_like(value.cost), value.col_lower.copy()
-        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].max(axis=(1, 2))).min()
+        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].reshape(m, -1).max(axis=1)).min()
         margin = replace(value, cost=gain, col_lower=least)
-    return OccupancyProgram(value, margin, S, A, m)
+    return OccupancyProgram(value, margin, m)
 
 
 def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_array:
@@ -199,26 +152,19 @@ def feasible_vertex(program: OccupancyProgram, basis: Basis | None, shortfall: f
     raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
 
 
-def conflict(weights: Floats, thresholds: Floats, margin_of: Callable[[Floats], float]) -> tuple[int, ...]:
-    """An irreducible set of constraints that cannot hold together, as numbers 1..m.
+def conflict(program: OccupancyProgram, safest: Vertex | None) -> tuple[int, ...]:
+    """An irreducible set of constraints of an infeasible program that cannot hold together, as numbers 1..m.
 
-    The weights that prove a negative margin prove that the constraints which carry them are in conflict; of those,
+    The duals that prove a negative margin prove that the constraints which carry them are in conflict; of those,
     each is left out in turn and stays out if the others are in conflict without it.
     """
-    kept = weights > 1e-9
+    if safest is None:
+        return ()
+    kept = -safest.row_duals[program.constraint_rows] > 1e-9
     for i in np.flatnonzero(kept):
-        if kept.sum() == 1:
-            break
         without = kept.copy()
         without[i] = False
-        if margin_of(np.where(without, thresholds, np.inf)) < 0:
+        limits = np.where(without, program.thresholds, np.inf)
+        if without.any() and largest_margin(program.with_thresholds(limits))[0] < 0:
             kept = without
     return tuple(int(i) + 1 for i in np.flatnonzero(kept))
-
-
-def program_conflict(program: OccupancyProgram, margin: float, safest: Vertex | None) -> tuple[int, ...]:
-    """The conflict of a program; none if it is feasible."""
-    if margin >= 0 or safest is None:
-        return ()
-    weights = -safest.row_duals[program.constraint_rows]
-    return conflict(weights, program.thresholds, lambda tau: largest_margin(program.with_thresholds(tau))[0])

@@ -1,18 +1,21 @@
 """The trade-off curve: what the best policy costs as one limit moves."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidModelError
-from psconrl.planning.highs import LinearProgram, run
-from psconrl.planning.known import Scope
-from psconrl.planning.program import FEASIBLE, best_vertex, feasible_vertex, largest_margin
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.solve import Known
+from psconrl.planning.tolerances import FEASIBLE
+
+_SLACK = 1e-11
+"""Policies whose main cost is this near to the least, in units of it, cost least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,52 +59,38 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     """
     require_model(cmdp)
     if points < 2:
-        raise ValueError(f"points is {points}; it must be at least 2")
+        raise InvalidArgumentError(f"points is {points}; it must be at least 2")
     if constraint not in range(1, cmdp.m + 1):
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
-    program = Scope.of(cmdp).program
-    i = constraint - 1
-
-    def limited(tau: float) -> Floats:
-        limits = cmdp.thresholds.copy()
-        limits[i] = tau
-        return limits
-
-    free = program.with_thresholds(limited(np.inf))
-    margin, safest = largest_margin(free)
-    if margin < 0:
+    known, i = Known(cmdp), constraint - 1
+    others = known.limits[known.limits != i]
+    held = known.units.near[others]
+    met = np.delete(known.slack, i)[np.delete(known.constant, i)] >= 0
+    free = known.mixture(VALUE, Limits(held, np.ones(len(others))), others)
+    if free.status == INFEASIBLE or not met.all():
         raise InvalidModelError(f"the constraints other than {constraint} cannot hold together")
-    spent = program.value.matrix[[program.constraint_rows.start + i]].toarray().ravel()
-    spent[-1] = 0.0
-    vertex = best_vertex(free, safest)
-    least = run(replace(free.value, cost=spent), vertex.basis).objective
-    idle = _least_spent_at(free.value, spent, vertex.objective)
+    low, unit = float(known.units.low[constraint]), float(known.units.unit[constraint])
+    safest = known.mixture(VALUE, Limits(held, np.ones(len(others))), others, main=constraint)
+    # The least spent among the policies that cost least, but for rounding.
+    tight = np.append(held, free.J[0] + _SLACK)
+    thrifty = known.mixture(VALUE, Limits(tight, np.ones(len(tight))), np.append(others, -1), main=constraint)
+    least = low + unit * float(safest.J[0])
+    idle = low + unit * float(thrifty.J[0]) if thrifty.status == OPTIMAL else low + unit * float(free.J[0])
     if thresholds is None:
         taus = np.linspace(least, max(idle, least), points)
     else:
         taus = _checks.numbers(thresholds, "thresholds").ravel()
         _checks.finite(taus, "thresholds", "give finite limits")
     values, multipliers = np.full(len(taus), np.nan), np.full((len(taus), cmdp.m), np.nan)
-    basis = vertex.basis
-    for k in np.argsort(-taus, kind="stable"):
-        if taus[k] < least - FEASIBLE:
-            break
-        found = feasible_vertex(program.with_thresholds(limited(max(taus[k], least))), basis)
-        values[k], basis = found.objective, found.basis
-        multipliers[k] = (-found.row_duals[program.constraint_rows]).clip(0.0)
+    for k, tau in enumerate(taus):
+        if tau < least - FEASIBLE * unit:
+            continue
+        scaled = np.append(held, min(max((tau - low) / unit, float(safest.J[0])), 4.0))
+        found = known.mixture(VALUE, Limits(scaled, np.ones(len(scaled))), np.append(others, i))
+        if found.status != OPTIMAL:
+            continue
+        values[k] = known.units.low[0] + known.units.unit[0] * found.J[0]
+        prices = np.zeros(cmdp.m)
+        prices[np.append(others, i)] = found.multipliers
+        multipliers[k] = known.units.multipliers(prices)
     return Sweep(constraint, taus, values, multipliers, least, idle)
-
-
-def _least_spent_at(program: LinearProgram, spent: Floats, value: float) -> float:
-    """The least of spent' x among the points of a program whose objective is at most `value`."""
-    matrix = sparse.csc_array(sparse.vstack([program.matrix, sparse.csr_array(program.cost[np.newaxis])]))
-    slack = 1e-13 * max(1.0, abs(value))
-    return run(
-        replace(
-            program,
-            cost=spent,
-            matrix=matrix,
-            row_lower=np.append(program.row_lower, -np.inf),
-            row_upper=np.append(program.row_upper, value + slack),
-        )
-    ).objective
