@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psconrl.errors import InvalidTypeError as InvalidTypeError
     from psconrl.errors import MapError as MapError
     from psconrl.errors import ModelFileError as ModelFileError
+    from psconrl.errors import OutOfTurnError as OutOfTurnError
     from psconrl.errors import PsconrlError as PsconrlError
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
@@ -58,6 +59,7 @@ _HOME = {
     "InvalidTypeError": "errors",
     "MapError": "errors",
     "ModelFileError": "errors",
+    "OutOfTurnError": "errors",
     "PsconrlError": "errors",
     "SolverError": "errors",
     "UnknownNameError": "errors",

@@ -1,7 +1,9 @@
 """Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
 
+import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ Bools = NDArray[np.bool_]
 ROW_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to one; it is renormalised then."""
 
+LARGEST = 2**62
+"""The largest whole number that compiled code is given."""
+
+MOST_SHOWN = 80
+"""Characters of a value that a message shows."""
+
 _EXACT = 1e-14  # rows this close to one are left alone, so that saving and loading changes no bit
 
 _ROW_REMEDY = "make every row p(. | s, a) a probability distribution over the next states"
@@ -27,11 +35,11 @@ def numbers(values: Any, what: str) -> Floats:
     """A fresh array of floats."""
     try:
         array = np.array(values)
-        if array.size and array.dtype.kind not in "biuf":
-            raise ValueError
-        return np.array(array, dtype=np.float64, order="C")
+        if array.size == 0 or array.dtype.kind in "biuf":
+            return np.array(array, dtype=np.float64, order="C")
     except (ValueError, TypeError):
-        raise InvalidModelError(f"{what} must be real numbers in a regular array") from None
+        pass
+    raise InvalidModelError(f"{what} must be real numbers in a regular array")
 
 
 def whole_numbers(values: Any, what: str) -> Ints:
@@ -42,15 +50,56 @@ def whole_numbers(values: Any, what: str) -> Ints:
     return array.astype(np.int64)
 
 
-def whole(value: Any, what: str, least: int = 1) -> int:
-    """A whole number that is not too small."""
+def whole(value: Any, what: str, least: int = 1, most: int | None = LARGEST) -> int:
+    """A whole number that is neither too small nor too large; True and False are none."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidArgumentError(f"{what} is {value!r}; it must be a whole number") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be a whole number")
     if number < least:
         raise InvalidArgumentError(f"{what} is {number}; it must be at least {least}")
+    if most is not None and number > most:
+        raise InvalidArgumentError(f"{what} is {shown(number)}; it must be at most {most}")
     return number
+
+
+def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> float:
+    """A finite number that keeps a rule, which is given in words and as a test."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be {rule}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and holds(number)):
+        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {rule}")
+    return number
+
+
+def one_of(value: Any, what: str, choices: Sequence[str]) -> None:
+    """Refuse a word that is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {listed}")
+
+
+def flag(value: Any, what: str) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be True or False")
+    return bool(value)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # what a user's class does is not known
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
 
 def finite(array: Floats, what: str, remedy: str) -> None:

@@ -69,9 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except PsconrlError as error:
         _stop(str(error), FAILED)
     except OSError as error:
-        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
-    except ValueError as error:
-        _stop(str(error) or type(error).__name__, FAILED)
+        if error.filename is None:
+            raise
+        _stop(f"{error.filename}: {error.strerror}", FAILED)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", INTERRUPTED)
     except Exception as error:

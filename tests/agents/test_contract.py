@@ -230,11 +230,11 @@ def test_optimal_has_no_regret() -> None:
     ("name", "settings", "message"),
     [
         ("C-UCRL", {"scale": -1.0}, "scale is -1.0; it must be a number >= 0"),
-        ("ConRL", {"delta": 0.0}, "delta is 0.0; it must lie between 0 and 1"),
+        ("ConRL", {"delta": 0.0}, "delta is 0.0; it must be a number between 0 and 1"),
         ("ConRL", {"H": 0.0}, "H is 0.0; it must be a number > 0"),
         ("FHA", {"H": 2.5}, "H is 2.5; it must be a whole number"),
         ("C-UCRL", {"h": 0}, "h is 0; it must be at least 1"),
-        ("UCRL-CMDP", {"b": -1.0}, "b is -1.0; it must be above 1"),
+        ("UCRL-CMDP", {"b": -1.0}, "b is -1.0; it must be a number above 1"),
         ("UCRL-CMDP", {"bonus": "foo"}, "bonus is 'foo'"),
     ],
 )

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, shown
 from psconrl._lazy import later
 from psconrl.agents.counts import Counts
+from psconrl.errors import InvalidTypeError
 from psconrl.problem import Problem
 
 _kernels = later("psconrl.agents._counts_kernels")
@@ -132,7 +133,9 @@ class Agent(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
-            raise TypeError(f"problem is {self.problem!r}; it must be a Problem; cmdp.problem() gives a model's")
+            raise InvalidTypeError(
+                f"problem is {shown(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
+            )
 
     @abstractmethod
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:

@@ -5,8 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
+from psconrl._checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
+from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.known import solve
 from psconrl.planning.solution import Solution
 
@@ -28,12 +30,12 @@ class Optimal(Agent):
 
     def __post_init__(self) -> None:
         if self.model is None:
-            raise ValueError("Optimal needs the model: Optimal(problem, model=cmdp)")
+            raise InvalidArgumentError("Optimal needs the model: Optimal(problem, model=cmdp)")
         super().__post_init__()
         if not isinstance(self.model, CMDP):
-            raise TypeError(f"model is {self.model!r}; it must be a CMDP")
+            raise InvalidTypeError(f"model is {shown(self.model)}; it must be a CMDP")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
-            raise ValueError(f"{self.model} does not fit {self.problem}")
+            raise InvalidArgumentError(f"{self.model} does not fit {self.problem}; give the problem of this model")
 
     @cached_property
     def solution(self) -> Solution:

@@ -26,10 +26,14 @@ from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.environments import find_model
 from psconrl.environments.frames import Frames
-from psconrl.errors import InvalidArgumentError
+from psconrl.errors import InvalidArgumentError, PsconrlError
 from psconrl.gymnasium_table import CostFunction, as_many_as_taken
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+
+
+class ResetNeededError(PsconrlError, gymnasium.error.ResetNeeded):
+    """A step or a picture of an environment that was not reset."""
 
 
 class CMDPEnv(gymnasium.Env[Any, Any]):
@@ -82,7 +86,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
         """Make one move; it never ends the task."""
         if self._state is None:
-            raise gymnasium.error.ResetNeeded("call reset() before the first step()")
+            raise ResetNeededError("call reset() before the first step()")
         if not self.action_space.contains(action):
             raise InvalidArgumentError(f"action is {action!r}; it must be one of 0, ..., {self.cmdp.A - 1}")
         s, a = self._state, int(action)
@@ -101,7 +105,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
             gymnasium.logger.warn('render() needs a render_mode, "ansi" or "rgb_array", when the environment is made')
             return None
         if self._state is None:
-            raise gymnasium.error.ResetNeeded("call reset() before render()")
+            raise ResetNeededError("call reset() before render()")
         if self.render_mode == "ansi":
             return self._frames.text(self._state, self._remark())
         return self._frames.pixels(self._state)

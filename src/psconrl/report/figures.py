@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psconrl.errors import InvalidArgumentError
 from psconrl.report.panels import Line, Panel
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
     from matplotlib.figure import Figure
 
     if not rows or not rows[0]:
-        raise ValueError("there is nothing to draw: no runs of this figure are stored")
+        raise InvalidArgumentError("there is nothing to draw: no runs of this figure are stored")
     with rc_context(_FONTS):
         columns = len(rows[0])
         figure = Figure(figsize=(_WIDTH * columns + 0.4, _HEIGHT * len(rows) + 0.6), layout="constrained")
