@@ -154,6 +154,50 @@ def dense_transitions(values: Any) -> Floats:
     return distributions(p, "transitions", _ROW_REMEDY)
 
 
+def sound_sparse(matrix: Any, what: str) -> None:
+    """Refuse a sparse matrix whose parts do not fit together; scipy's compiled code takes them on trust."""
+    data, shape = matrix.data, matrix.shape
+    sound = len(shape) == 2
+    if sound and matrix.format in ("csr", "csc", "bsr"):
+        rows, columns = shape if matrix.format != "csc" else shape[::-1]
+        if matrix.format == "bsr":
+            R, C = matrix.blocksize
+            rows, columns = rows // R, columns // C
+        sound = _sound_compressed(matrix.indptr, matrix.indices, len(data), rows, columns)
+    elif sound and matrix.format == "coo":
+        row, column = matrix.coords
+        sound = (
+            all(_is_index(part) and len(part) == len(data) for part in (row, column))
+            and _within(row, shape[0])
+            and _within(column, shape[1])
+        )
+    if not sound:
+        raise InvalidModelError(
+            f"{what} is a damaged sparse matrix: its indices do not fit its shape {shape}; build it anew from rows, "
+            "columns and values"
+        )
+
+
+def _sound_compressed(indptr: Any, indices: Any, stored: int, rows: int, columns: int) -> bool:
+    return bool(
+        _is_index(indptr)
+        and _is_index(indices)
+        and len(indptr) == rows + 1
+        and indptr[0] == 0
+        and (np.diff(indptr) >= 0).all()
+        and indptr[-1] <= min(len(indices), stored)
+        and _within(indices[: indptr[-1]], columns)
+    )
+
+
+def _is_index(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
+
+
+def _within(array: Any, n: int) -> bool:
+    return bool(len(array) == 0 or (array.min() >= 0 and array.max() < n))
+
+
 def sparse_transitions(matrix: Any) -> sparse.csr_array:
     """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros."""
     if matrix.ndim != 2:
@@ -168,15 +212,19 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
             f"and {rows} rows are no multiple of {S} states"
         )
     A = rows // S
+    sound_sparse(matrix, "transitions")
+    entries = matrix.tocoo()  # entries of the same place not yet added up: a negative one would hide in the sum
+    bad = ~(entries.data >= 0)
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        row, column = (int(part[k]) for part in entries.coords)
+        at = (row // A, row % A, column)
+        raise InvalidModelError(
+            f"transitions[{_text(at)}] is {entries.data[k]}; a probability must be >= 0; {_ROW_REMEDY}"
+        )
     p = sparse.csr_array(matrix, dtype=np.float64, copy=True)
     p.sum_duplicates()
     p.eliminate_zeros()
-    bad = ~(p.data >= 0)
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(p.indptr, k, side="right")) - 1
-        at = (row // A, row % A, int(p.indices[k]))
-        raise InvalidModelError(f"transitions[{_text(at)}] is {p.data[k]}; a probability must be >= 0; {_ROW_REMEDY}")
     sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
     scale = _row_scale(sums, lambda at: f"transitions[{_text(at)}]", _ROW_REMEDY)
     return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr)))
@@ -206,6 +254,8 @@ def sparse_costs(values: Any, p: sparse.csr_array, given: Any, m: int) -> tuple[
     if isinstance(values, Sequence) and len(values) and all(sparse.issparse(c) for c in values):
         if any(c.shape != (rows, S) for c in values):
             raise InvalidModelError(f"each sparse cost must have the shape of the transitions, {(rows, S)}")
+        for c in values:
+            sound_sparse(c, "costs")
         at = p.tocoo()
         move = np.stack([numbers(sparse.csr_array(c)[at.row, at.col], "costs") for c in values])
     else:

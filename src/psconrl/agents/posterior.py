@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,14 +75,15 @@ class Prior:
         """The prior that a user gave, see `PosteriorAgent`."""
         S, A = problem.S, problem.A
         if sparse.issparse(prior):
-            matrix = sparse.csr_array(prior)
-            if matrix.shape != (S * A, S):
-                raise InvalidModelError(f"prior has shape {matrix.shape}; as a sparse matrix it must be (S * A, S)")
+            given = cast(Any, prior)
+            if given.shape != (S * A, S) or given.dtype.kind not in "biuf":
+                raise InvalidModelError(f"prior has shape {given.shape}; as a sparse matrix it must be (S * A, S)")
+            _checks.sound_sparse(given, "prior")
+            matrix = sparse.csr_array(given)
             return Prior.by_rows(matrix, A)
-        given: Any = np.asarray(prior)
-        if given.dtype == np.bool_ and given.ndim == 3:
-            given = DEFAULT * given
-        alpha = _checks.numbers(given, "prior")
+        alpha = _checks.numbers(prior, "prior")
+        if alpha.ndim == 3 and np.asarray(prior).dtype == np.bool_:
+            alpha = DEFAULT * alpha
         if alpha.shape not in ((), (S, A), (S, A, S)):
             raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
         if alpha.ndim == 3:
