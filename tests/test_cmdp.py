@@ -314,7 +314,7 @@ def test_a_name_is_no_model() -> None:
         lambda: psconrl.threshold_sweep(name),
         lambda: psconrl.simulate(uniform, name, 10, 0),
     ):
-        with pytest.raises(TypeError, match="'toy' is no CMDP"):
+        with pytest.raises(TypeError, match="'toy' is not a CMDP"):
             call()
 
 

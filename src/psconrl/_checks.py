@@ -284,7 +284,7 @@ def initial(value: Any, S: int, state_names: tuple[str, ...]) -> Floats:
     """The start distribution (S,)."""
     if isinstance(value, str):
         if value not in state_names:
-            raise InvalidModelError(f"initial is {value!r}; there is no state of that name")
+            raise InvalidModelError(f"initial is {shown(value)}; there is no state of that name")
         value = state_names.index(value)
     array = numbers(value, "initial")
     if array.ndim == 0:
@@ -322,14 +322,14 @@ def texts(given: Any, what: str) -> list[Any]:
     found = list(given)
     for name in found:
         if not isinstance(name, (str, int, float, np.number)):
-            raise InvalidModelError(f"{what} must be a list of names; {name!r} is none")
+            raise InvalidModelError(f"{what} must be a list of names, not {shown(name)}")
     return found
 
 
 def limits(given: Any, known: Iterable[str]) -> dict[str, float]:
     """Limits by name of the cost, all of them known."""
     if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"thresholds is {given!r}; it must be a table of limits by name of the cost")
+        raise InvalidTypeError(f"thresholds is {shown(given)}; it must be a table of limits by name of the cost")
     known = list(known)
     for name in given:
         if name not in known:
@@ -342,7 +342,7 @@ def path(given: Any) -> Path:
     try:
         return Path(given)
     except TypeError:
-        raise InvalidTypeError(f"{given!r} is no path of a file") from None
+        raise InvalidTypeError(f"{shown(given)} is not the path of a file") from None
 
 
 def csr_parts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:

@@ -143,7 +143,7 @@ class CMDP:
         }
         if layout is not None:
             if not isinstance(layout, Layout):
-                raise InvalidTypeError(f"layout is {layout!r}; it must be a psconrl.cmdp.Layout")
+                raise InvalidTypeError(f"layout is {_checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
             _checks.layout(layout.agent, "layout.agent", S)
             _checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
@@ -228,7 +228,7 @@ class CMDP:
     def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
         """What a learner may know of this model; its costs must lie in [0, 1]."""
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
-            raise InvalidArgumentError(f'costs is {costs!r}; it must be "known" or "estimated"')
+            raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
         _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
         return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
 
@@ -281,6 +281,9 @@ class CMDP:
             {"transitions", "costs"} <= set(arrays) or sparse_parts <= set(arrays)
         ):
             raise InvalidModelError("there must be arrays of the names that to_arrays gives")
+        odd = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
+        if odd:
+            raise InvalidModelError(f"{_checks.shown(odd[0])} must be an array, as to_arrays gives it")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
@@ -292,7 +295,7 @@ class CMDP:
                 transitions = sparse.csr_array(tuple(parts), shape=(rows, S))
                 transitions.check_format(full_check=True)
             except ValueError as error:
-                raise InvalidModelError(f"data, indices and indptr are no CSR matrix: {error}") from None
+                raise InvalidModelError(f"data, indices and indptr do not make a CSR matrix: {error}") from None
         layout = None
         if "layout_rows" in arrays:
             if "layout_agent" not in arrays:
@@ -383,7 +386,9 @@ class CMDP:
 def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
-        raise InvalidTypeError(f"{value!r} is no CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one")
+        raise InvalidTypeError(
+            f"{_checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
+        )
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

@@ -167,7 +167,7 @@ def test_mistakes() -> None:
         env.step(2)
     with pytest.raises(InvalidArgumentError, match=r"model\.json has no option 'tau'"):
         CMDPEnv("model.json", tau=3)
-    with pytest.raises(TypeError, match="3 is no CMDP"):
+    with pytest.raises(TypeError, match="3 is not a CMDP"):
         CMDPEnv(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="costs is 7; it must be a function"):
         AddCosts(env, 7)  # type: ignore[arg-type]

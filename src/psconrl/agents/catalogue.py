@@ -5,6 +5,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
+from psconrl._checks import shown
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL
@@ -14,7 +15,7 @@ from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
-from psconrl.errors import UnknownNameError
+from psconrl.errors import InvalidTypeError, UnknownNameError
 
 _AGENTS: Mapping[str, type[Agent]] = MappingProxyType(
     {
@@ -46,6 +47,8 @@ def _plain(name: str) -> str:
 
 def canonical(name: str) -> str:
     """The name as `registry` has it; case and hyphens do not matter."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"{shown(name)} is not the name of an agent; the names are {', '.join(_AGENTS)}")
     for known in _AGENTS:
         if _plain(known) == _plain(name):
             return known

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from psconrl._checks import shown
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small
 from psconrl.environments.grid import gridworld
@@ -81,7 +82,9 @@ def registry() -> Mapping[str, Environment]:
 def find(name: str) -> Environment:
     """The environment of that name; case, hyphens and underscores do not matter."""
     if not isinstance(name, str):
-        raise InvalidTypeError(f"{name!r} is no name of an environment; the names are {', '.join(registry())}")
+        raise InvalidTypeError(
+            f"{shown(name)} is not the name of an environment; the names are {', '.join(registry())}"
+        )
     for environment in _ENVIRONMENTS:
         if _plain(environment.name) == _plain(name):
             return environment

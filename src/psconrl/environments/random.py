@@ -20,6 +20,9 @@ from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
 
+LARGEST = 10**6
+"""The most states, actions, limits or models that can be asked for."""
+
 MAX_DISCARDED = 1000
 """How many draws in a row may be discarded before the settings are called hopeless."""
 
@@ -31,9 +34,9 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     One random cycle through all states is laid first, each of its steps possible under some action, so
     the model is communicating. Thresholds: see this module; the Slater margin is at least `margin`.
     """
-    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
+    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
     branching = _options.count(branching, "branching", 1, S)
-    m = _options.count(m, "m", 0)
+    m = _options.count(m, "m", 0, LARGEST)
     margin = _options.fraction(margin, "margin")
     rng = np.random.default_rng(_options.seed_sequence(seed))
     order = rng.permutation(S)
@@ -96,9 +99,9 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     given = inspect.signature(dirichlet).bind(**settings)
     given.apply_defaults()
     S, A, m, prior, gamma, seed, _, thresholds = given.args
-    count = _options.count(count, "count", 1)
-    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
-    m = _options.count(m, "m", 0)
+    count = _options.count(count, "count", 1, LARGEST)
+    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
+    m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
     prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")

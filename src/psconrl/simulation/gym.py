@@ -68,7 +68,7 @@ def learn(
                 checkpoint += 1
     rows = list(learner.rows)
     if learner.current is not None:
-        rows.append(learner.row(REASONS.index("horizon")))
+        rows.append(learner._row(REASONS.index("horizon")))
     if math.isnan(J):
         curves[1, 0] = np.nan
     return Run(

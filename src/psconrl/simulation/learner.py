@@ -85,7 +85,7 @@ class Learner:
         """Steps done."""
         return self.clock.item(0)
 
-    def begin(self, s: int) -> Plan:
+    def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         self._keep_newest()
         t = self.t
@@ -117,7 +117,7 @@ class Learner:
         """Those that are kept, and the newest one."""
         return self.kept if self.newest is None else [*self.kept, self.newest.copy()]
 
-    def supply(self) -> None:
+    def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
         self.observed.room()
         self.environment.ready()
@@ -147,15 +147,15 @@ class Learner:
         before: Ints = visits
         return before
 
-    def end(self, reason: int, averages: Floats | None = None) -> None:
+    def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
         plan = self.current
         assert plan is not None
-        self.rows.append(self.row(reason, averages))
+        self.rows.append(self._row(reason, averages))
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
 
-    def row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
+    def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
         plan, length = self.current, self.clock.item(1)
         assert plan is not None
@@ -180,7 +180,7 @@ class Learner:
             if self.clock[0] >= self.horizon:
                 raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
             if self.current is None:
-                self.begin(state)
+                self._begin(state)
             row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
             A = self.agent.problem.A
             a = int(_kernels().draw(row, state * A, state * A + A, self.actions.random()) - state * A)
@@ -208,9 +208,9 @@ class Learner:
             self.clock[0] += 1
             self.clock[1] += 1
             if self.clock[1] >= self.current.max_length:
-                self.end(0)
+                self._end(0)
             elif self.visits[state, action] > self.count_limit[state, action]:
-                self.end(1)
+                self._end(1)
             return self.current is None
 
     @staticmethod

@@ -124,12 +124,12 @@ class _Simulation:
         learner, clock = self.learner, self.learner.clock
         arrays = self._arrays(until)
         while clock.item(0) < until:
-            plan = learner.current or learner.begin(clock.item(2))
+            plan = learner.current or learner._begin(clock.item(2))
             reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
             if reason < HORIZON:
-                learner.end(reason, self._averages(plan))
+                learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
-                learner.supply()
+                learner._supply()
                 arrays = self._arrays(until)
 
     def _arrays(self, until: int) -> tuple[Any, ...]:
@@ -163,7 +163,7 @@ class _Simulation:
         learner = self.learner
         rows: Rows = list(learner.rows)
         if learner.current is not None:
-            rows.append(learner.row(HORIZON, self._averages(learner.current)))
+            rows.append(learner._row(HORIZON, self._averages(learner.current)))
         observed = learner.observed
         curves = self.curves.copy()
         if np.isnan(self.optimum):
