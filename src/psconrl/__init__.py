@@ -68,7 +68,7 @@ _MODULES = ("agents", "environments", "planning", "structure")
 
 __all__ = [*_HOME, *_MODULES]
 
-__getattr__ = attributes(__name__, _HOME, _MODULES)
+__getattr__ = attributes(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()}, _MODULES)
 
 
 def __dir__() -> list[str]:

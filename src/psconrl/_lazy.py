@@ -11,7 +11,7 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
     """The `__getattr__` of a package.
 
     Args:
-        package: its name. home: for each name the module of the package that defines it.
+        package: its name. home: for each name the module that defines it.
         modules: modules of the package that are names themselves.
     """
 
@@ -20,7 +20,7 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
             return import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        value = getattr(import_module(home[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

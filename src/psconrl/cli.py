@@ -396,7 +396,7 @@ def reproduce(
     """
     from psconrl.cli_output import print_failures, print_json, print_written, written_json
     from psconrl.experiments.progress import for_terminal
-    from psconrl.experiments.reproduce import reproduce as run_presets
+    from psconrl.reproduce import reproduce as run_presets
 
     try:
         result = run_presets(preset or [], out, quick, workers, progress=for_terminal())
@@ -417,7 +417,7 @@ def reproduce(
 def report(directory: Results, as_json: AsJson = False) -> None:
     """Write the report, figures, claims and tables of stored runs."""
     from psconrl.cli_output import print_json, print_written, written_json
-    from psconrl.experiments.reproduce import write_results
+    from psconrl.reproduce import write_results
 
     result = write_results(directory)
     if as_json:

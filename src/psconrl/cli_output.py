@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from psconrl.cmdp import CMDP
-    from psconrl.experiments.reproduce import Reproduction
     from psconrl.experiments.runner import Outcome
     from psconrl.planning.solution import Solution
+    from psconrl.reproduce import Reproduction
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""

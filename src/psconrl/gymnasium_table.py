@@ -155,7 +155,8 @@ def _table(inner: Any, env: Any) -> Any:
     table = getattr(inner, "P", None)
     if table is None:
         raise InvalidModelError(
-            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
+            f"{_checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            "or use learn"
         )
     return table
 
@@ -163,6 +164,8 @@ def _table(inner: Any, env: Any) -> Any:
 def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
-        raise InvalidModelError(f"{env} does not say where it starts (env.unwrapped.initial_state_distrib)")
+        raise InvalidModelError(
+            f"{_checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+        )
     law = np.asarray(law, dtype=np.float64)
     return law / law.sum()

@@ -10,7 +10,7 @@ import pytest
 from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
-from psconrl.agents.check import AgentError
+from psconrl.simulation.check_agent import AgentError
 from psconrl.simulation.tabular import simulate
 
 NAMES = list(agents.registry())

@@ -1,4 +1,4 @@
-"""The agents by name, and the settings of the paper's experiments."""
+"""The agents by name."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -31,10 +31,6 @@ _AGENTS: Mapping[str, type[Agent]] = MappingProxyType(
     }
 )
 
-# The settings of the authors' experiments: bonus scales and h from their released code, the prior from the paper.
-_SCALE = {"marsrover-4x4": 0.1, "marsrover-8x8": 0.1, "box": 0.5}
-_H = {"marsrover-4x4": 50, "marsrover-8x8": 120, "box": 1000}
-
 
 def registry() -> Mapping[str, type[Agent]]:
     """All agents, by the names of their papers."""
@@ -58,27 +54,6 @@ def canonical(name: str) -> str:
 def find(name: str) -> type[Agent]:
     """The agent of that name."""
     return _AGENTS[canonical(name)]
-
-
-def preset(agent_name: str, env_name: str) -> dict[str, Any]:
-    """The settings of the paper's experiments for an agent in an environment; {} where there are none."""
-    from psconrl.environments import find as find_environment
-
-    agent, env = canonical(agent_name), find_environment(env_name).name
-    settings: dict[str, dict[str, Any]] = {"PSConRL": {"prior": 0.01}}
-    if env in _SCALE:
-        simple = {"bonus": "simple", "scale": _SCALE[env]}
-        settings |= {
-            "ConRL": simple,
-            "C-UCRL": {"h": _H[env], **simple},
-            "UCRL-CMDP": simple,
-            "FHA": {"H": 50, **simple},
-        }
-    if env == "toy":
-        # Only theta is unknown: Beta(1, 1) on it, every other move is known.
-        theta_only = {"prior": (((1.0, 0.0), (1.0, 1.0)), ((1.0, 0.0), (1.0, 0.0)))}
-        settings |= {"PSConRL": theta_only, "CMDP-PSRL": theta_only, "TSDE": theta_only}
-    return dict(settings.get(agent, {}))
 
 
 def parameters(agent: type[Agent]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def find(name: str) -> Preset:
 
 
 def _cell(env: str, agent: str, horizon: int, extra: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
-    from psconrl.agents.catalogue import preset
+    from psconrl.experiments.paper_settings import preset
 
     return Cell(env, agent, horizon, settings=preset(agent, env) | dict(extra or {}), **fields)
 

@@ -104,7 +104,7 @@ def _given(cells: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def usual_settings(agent: str, env: str) -> dict[str, Any]:
     """The paper's settings as JSON values; none for what is no longer known."""
-    from psconrl.agents.catalogue import preset
+    from psconrl.experiments.paper_settings import preset
 
     try:
         return {} if is_model_file(env) else dict(json.loads(json.dumps(preset(agent, env))))

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from psconrl._checks import shown, whole
 from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidTypeError, PsconrlError
+from psconrl.simulation.tabular import simulate
 
 
 class AgentError(PsconrlError, AssertionError):
@@ -24,9 +26,6 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     >>> from psconrl import Problem, agents
     >>> agents.check_agent(agents.PSConRL(Problem(4, 2, [0.6])))
     """
-    from psconrl.cmdp import CMDP
-    from psconrl.simulation.tabular import simulate
-
     if not isinstance(agent, Agent):
         raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as agents.PSConRL(problem)")
     steps, seed, problem = whole(steps, "steps", 2), whole(seed, "seed", 0, most=None), agent.problem
