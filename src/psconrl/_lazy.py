@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -27,8 +28,27 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
     return find
 
 
+def late(module: str) -> Any:
+    """A module that is imported when something of it is first used.
+
+    The one way in which the project imports late: for kernels, which bring numba with them, for what a command line
+    that only prints its help does not need, and where two modules know each other. Type checkers see the module:
+
+        if TYPE_CHECKING:
+            from psconrl.agents import _counts_kernels as kernels
+        else:
+            kernels = late("psconrl.agents._counts_kernels")
+    """
+    return _Late(module)
+
+
+class _Late(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
 def later(module: str) -> Callable[[], Any]:
-    """What imports a module when it is first called: an import statement in a function takes longer each time."""
+    """What imports a module when it is first called."""
 
     @cache
     def load() -> Any:

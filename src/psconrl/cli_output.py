@@ -13,15 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psconrl._lazy import late
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
+    from psconrl import limits
+    from psconrl.analysis import claims
     from psconrl.cmdp import CMDP
+    from psconrl.environments import render
     from psconrl.experiments.runner import Outcome
     from psconrl.planning.solution import Solution
     from psconrl.reproduce import Reproduction
+else:
+    claims = late("psconrl.analysis.claims")
+    limits = late("psconrl.limits")
+    render = late("psconrl.environments.render")
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -116,9 +125,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         for i, tau in enumerate(cmdp.thresholds, start=1)
     ]
     if not solution.feasible:
-        from psconrl.limits import nearest_limits
-
-        nearest = nearest_limits(cmdp, solution)
+        nearest = limits.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, nearest.together, nearest.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
     return {
@@ -180,12 +187,10 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
 
 
 def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
-    from psconrl.limits import nearest_limits
-
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     print(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
     print(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
-    nearest = nearest_limits(cmdp, solution)
+    nearest = limits.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {nearest.together[i]:.6g}"
         for i in range(cmdp.m)
@@ -201,8 +206,6 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
     if cmdp.layout is not None:
-        from psconrl.environments import render
-
         print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
@@ -292,11 +295,9 @@ def written_json(result: Reproduction) -> dict[str, Any]:
 
 def print_written(result: Reproduction) -> None:
     """The claims that the runs decide, how many they leave open, and the files written."""
-    from psconrl.analysis.claims import as_text
-
     decided = [claim for claim in result.claims if claim.verdict != "not exercised"]
     if decided:
-        print(as_text(decided, min(console().width, PIPED_WIDTH)))
+        print(claims.as_text(decided, min(console().width, PIPED_WIDTH)))
     left = len(result.claims) - len(decided)
     if left:
         print(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.\n")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +22,16 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from psconrl.problem import Problem
+
+if TYPE_CHECKING:
+    from psconrl import action_arrays, files, gymnasium_table
+else:
+    action_arrays = late("psconrl.action_arrays")
+    files = late("psconrl.files")
+    gymnasium_table = late("psconrl.gymnasium_table")
 
 DENSE_STATES = 400
 """Models that are built or read with more states than this are sparse unless asked otherwise."""
@@ -337,9 +345,7 @@ class CMDP:
         >>> CMDP.from_arrays(P, profit, [repairs], [0.05], action_names=["run", "repair"])
         CMDP(S=2, A=2, m=1, dense)
         """
-        from psconrl.action_arrays import from_action_arrays
-
-        return from_action_arrays(transitions, rewards, costs, thresholds, names)
+        return action_arrays.from_action_arrays(transitions, rewards, costs, thresholds, names)
 
     @classmethod
     def from_gymnasium(
@@ -357,15 +363,11 @@ class CMDP:
         the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
         environment. The environments of psconrl give back their own model.
         """
-        from psconrl.gymnasium_table import from_table
-
-        return from_table(env, costs, thresholds, reward_range)
+        return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .npz (arrays, never pickled), .json (for people) or .drn file (for Storm)."""
-        from psconrl.files import save
-
-        save(self, path)
+        files.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
@@ -373,9 +375,7 @@ class CMDP:
 
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """
-        from psconrl.files import load
-
-        return load(path, thresholds)
+        return files.load(path, thresholds)
 
     def with_limits(self, thresholds: Mapping[str, float]) -> CMDP:
         """The same model with some limits changed, by name of the cost."""

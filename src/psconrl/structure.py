@@ -10,15 +10,24 @@ span of the bias       how much the start state matters, in total, to the optima
 Slater margin          how much all limits could be lowered together before they cannot be met
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Bools, Floats, Ints
+from psconrl._lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
+from psconrl.planning import evaluate, solve
 from psconrl.planning.shortest import fastest_way
+
+if TYPE_CHECKING:
+    from psconrl.planning import _kernels as kernels
+else:
+    kernels = late("psconrl.planning._kernels")
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
 _SUBSETS = 17  # up to this many states all sets of states are tried
@@ -166,8 +175,6 @@ def bias_span(cmdp: CMDP) -> Floats:
     sp(p) of regret bounds, there with biases shifted to min_s h_i(s) = 0. nan if the model is infeasible.
     """
     require_model(cmdp)
-    from psconrl.planning import evaluate, solve
-
     solution = solve(cmdp)
     if solution.status == "infeasible":
         return np.full(cmdp.m + 1, np.nan)
@@ -180,8 +187,6 @@ def slater_margin(cmdp: CMDP) -> float:
     Negative if and only if the model is infeasible, +inf without constraints.
     """
     require_model(cmdp)
-    from psconrl.planning import solve
-
     return solve(cmdp).margin
 
 
@@ -294,14 +299,12 @@ def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
     The states that are no targets are eliminated, the smaller chain is solved, half of its targets at a time,
     and its values are carried back. So all n targets together cost O(n^3), like a single one.
     """
-    from psconrl.planning._kernels import eliminate
-
     n, kept = len(P), len(targets)
     if 1 < kept == n:
         return np.concatenate([_hit(P, R, half) for half in np.array_split(targets, 2)], axis=1)
     order = np.concatenate([targets, np.setdiff1d(np.arange(n), targets)])
     P, R = P[np.ix_(order, order)], R[order]
-    out = eliminate(P, R, kept)
+    out = kernels.eliminate(P, R, kept)
     values = np.zeros((n, kept))
     if kept > 1:
         values[:kept] = _hit(P[:kept, :kept], R[:kept], np.arange(kept))

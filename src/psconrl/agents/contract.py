@@ -10,18 +10,21 @@ not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints, shown
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
 from psconrl.problem import Problem
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 FOREVER = 2**62
 """A length or count that no run reaches."""
@@ -61,13 +64,11 @@ class Memory:
 
     def mean_costs(self) -> Floats:
         """Empirical means (m + 1, S, A), 0 for pairs never visited."""
-        means: Floats = _kernels().mean_costs(self.cost_sums, self.visits)
-        return means
+        return kernels.mean_costs(self.cost_sums, self.visits)
 
     def mean_transitions(self) -> Floats:
         """p_hat (S, A, S), rows of zeros for pairs never visited."""
-        means: Floats = _kernels().means(*self.observed.chains, self.visits)
-        return means
+        return kernels.means(*self.observed.chains, self.visits)
 
 
 @dataclass(frozen=True, eq=False, init=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,19 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
 from psconrl.planning.rows import Rows
 from psconrl.problem import Problem
 
-_kernels, _random = later("psconrl.agents._posterior_kernels"), later("psconrl.agents._random_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _posterior_kernels as kernels
+    from psconrl.agents import _random_kernels as random_kernels
+else:
+    kernels = late("psconrl.agents._posterior_kernels")
+    random_kernels = late("psconrl.agents._random_kernels")
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
@@ -117,5 +122,5 @@ def _check(parameters: Floats, empty: Bools, A: int) -> None:
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     given = prior.level, prior.support, prior.allowed, prior.own
-    indptr, indices, data = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
+    indptr, indices, data = kernels.draw_rows(*given, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
     return Rows(indptr, indices, data, counts.S)

@@ -1,18 +1,22 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.inner import BestPolicy, best_policy
 from psconrl.planning.rows import Rows
 from psconrl.planning.shortest import fastest_way
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 
 def plan_in(
@@ -45,7 +49,7 @@ def exploit(best: BestPolicy, stop: Stop) -> Plan:
 def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
     observed = memory.observed
-    indptr, indices, data = _kernels().empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
+    indptr, indices, data = kernels.empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
     return Rows(indptr, indices, data, observed.S)
 
 

@@ -19,6 +19,7 @@ from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError, did_you_mean
+from psconrl.files import is_model_file
 
 __all__ = [
     "DirichletDraws",
@@ -98,8 +99,6 @@ def make(name: str, **options: Any) -> CMDP:
 
 def find_model(source: CMDP | str | Path, **options: Any) -> CMDP:
     """A model given as itself, as the name of an environment with its options, or as a file."""
-    from psconrl.files import is_model_file
-
     if isinstance(source, str) and not is_model_file(source):
         return make(source, **options)
     if options:

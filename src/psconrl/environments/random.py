@@ -8,7 +8,7 @@ a constraint binds wherever g / 2 >= margin > 0.
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,15 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Floats
+from psconrl._lazy import late
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    from psconrl import planning
+else:
+    planning = late("psconrl.planning")
 
 LARGEST = 10**6
 """The most states, actions, limits or models that can be asked for."""
@@ -123,13 +129,11 @@ def _accepted(
     rng: np.random.Generator, prior: float, costs: Floats, thresholds: ArrayLike, gamma: float
 ) -> tuple[CMDP, int]:
     """The first draw that is communicating and has margin >= gamma; how many draws it took."""
-    from psconrl.planning import solve
-
     _, S, A = costs.shape
     for tries in range(1, MAX_DISCARDED + 1):
         p = rng.dirichlet(np.full(S, prior), size=(S, A))
         cmdp = CMDP(p, costs, thresholds)
-        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or solve(cmdp).margin >= gamma):
+        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
             return cmdp, tries
     raise InvalidModelError(
         f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; raise the thresholds, or lower gamma"
@@ -138,15 +142,13 @@ def _accepted(
 
 def _with_thresholds(p: Floats | sparse.csr_array, costs: Floats, margin: float) -> CMDP:
     """The model with the thresholds that the docstring of this module defines."""
-    from psconrl.planning import evaluate, solve
-
     m = len(costs) - 1
     if m == 0:
         return CMDP(p, costs)
-    free = solve(CMDP(p, costs[:1]))
-    spent = evaluate(CMDP(p, costs, np.zeros(m)), free.policy).average_costs[1:].max(axis=1)
+    free = planning.solve(CMDP(p, costs[:1]))
+    spent = planning.evaluate(CMDP(p, costs, np.zeros(m)), free.policy).average_costs[1:].max(axis=1)
     loose = CMDP(p, costs, spent)
-    gap = max(solve(loose).margin, 0.0)
+    gap = max(planning.solve(loose).margin, 0.0)
     tau = spent - gap + max(gap / 2, margin)
     # Rounded up, the thresholds do not depend on the last bits of the solver.
     return loose.replace(thresholds=np.ceil(tau * 1e6) / 1e6)

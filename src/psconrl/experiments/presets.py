@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl.errors import UnknownNameError
+from psconrl.experiments.paper_settings import preset
 from psconrl.experiments.spec import Cell, Experiment
 
 
@@ -99,8 +100,6 @@ def find(name: str) -> Preset:
 
 
 def _cell(env: str, agent: str, horizon: int, extra: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
-    from psconrl.experiments.paper_settings import preset
-
     return Cell(env, agent, horizon, settings=preset(agent, env) | dict(extra or {}), **fields)
 
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._checks import Floats, Ints, shown, whole
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
@@ -33,7 +33,10 @@ from psconrl.simulation import saved
 from psconrl.simulation.run import Snapshot
 from psconrl.simulation.streams import streams
 
-_kernels = later("psconrl.simulation._kernels")
+if TYPE_CHECKING:
+    from psconrl.simulation import _kernels as kernels
+else:
+    kernels = late("psconrl.simulation._kernels")
 
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
@@ -140,12 +143,11 @@ class Learner:
         elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
             told = getattr(limit, "shape", None) or shown(limit)
             raise InvalidArgumentError(f"Plan.count_limit is {told}; it must be int64 (S, A) = {(S, A)}")
-        sound, cumulative, limit, visits = _kernels().take_up(policy, limit, self.visits)
+        sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits)
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
         self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
-        before: Ints = visits
-        return before
+        return visits
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -183,7 +185,7 @@ class Learner:
                 self._begin(state)
             row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
             A = self.agent.problem.A
-            a = int(_kernels().draw(row, state * A, state * A + A, self.actions.random()) - state * A)
+            a = int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
             self.asked = state, a
             return a
 

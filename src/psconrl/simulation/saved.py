@@ -6,20 +6,23 @@ A state that is damaged, or belongs to another problem, is refused as a whole; t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import LARGEST, Floats, Ints, shown, whole
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
 from psconrl.problem import Problem
 from psconrl.simulation.run import Snapshot, episode_columns
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 _REMEDY = "give a state as state() or run.state has it, unchanged, and the agent that it belongs to"
 
@@ -77,7 +80,7 @@ def counts(value: Any, visits: Ints) -> Counts:
     inside = ((target[:used] >= 0) & (target[:used] < S)).all() and (number[:used] >= 1).all()
     if not (once and inside):
         raise refused("counts", "has a chain that leads astray")
-    indptr, indices, numbers = _kernels().by_rows(head, link, target, number, used)
+    indptr, indices, numbers = kernels.by_rows(head, link, target, number, used)
     row = np.repeat(np.arange(S * A), np.diff(indptr))
     distinct = not ((np.diff(row) == 0) & (np.diff(indices[: len(row)]) <= 0)).any()
     sums = np.bincount(row, weights=numbers[: len(row)], minlength=S * A)

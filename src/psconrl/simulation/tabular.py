@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints, flag, real, shown, whole
+from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError
@@ -18,6 +19,11 @@ from psconrl.planning.evaluation import evaluate
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
+
+if TYPE_CHECKING:
+    from psconrl.simulation import _kernels as kernels
+else:
+    kernels = late("psconrl.simulation._kernels")
 
 CHECKPOINTS = 500
 MOST_CHECKPOINTS = 10**7
@@ -222,17 +228,13 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
 
 
 def _kernel(compiled: bool) -> Callable[..., int]:
-    from psconrl.simulation import _kernels
-
-    return _kernels.run_plan if compiled else _kernels.run_plan.py_func  # type: ignore[attr-defined]
+    return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
 
 
 def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
     """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
-    from psconrl.simulation._kernels import cumulate
-
     cumulative = data.copy()
-    cumulate(cumulative, indptr)
+    kernels.cumulate(cumulative, indptr)
     return cumulative
 
 
