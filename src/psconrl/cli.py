@@ -60,7 +60,7 @@ Errors are one line on the error stream."""
 
 app = typer.Typer(
     name="psconrl",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog=HELP,
@@ -115,11 +115,14 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def top(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Planning and learning under long-run constraints."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _env_names() -> list[str]:
@@ -323,7 +326,7 @@ def run(
     if as_json:
         output.print_json(results)
     else:
-        output.print_results(results, out)
+        output.print_results(results, summary.limits(experiment, store.Store(out)), out)
     if not outcome.ok:
         output.print_failures(outcome)
         raise typer.Exit(FAILED)

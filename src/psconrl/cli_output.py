@@ -235,17 +235,18 @@ def _number(value: float) -> float | None:
 # psconrl run, reproduce, report
 
 
-def print_results(results: dict[str, Any], out: Path) -> None:
-    """What `psconrl run` found: for each environment a table of agents."""
-    for (env, horizon, optimum), grouped in groupby(results["cells"], key=itemgetter("env", "horizon", "optimum")):
+def print_results(results: dict[str, Any], limits: Sequence[Sequence[str]], out: Path) -> None:
+    """What `psconrl run` found: for each environment a table of agents; limits: those of each cell, in words."""
+    told = [cell | {"limits": named} for cell, named in zip(results["cells"], limits, strict=True)]
+    for (env, horizon, optimum), grouped in groupby(told, key=itemgetter("env", "horizon", "optimum")):
         cells = list(grouped)
         seeds = sorted({cell["seeds"] for cell in cells})
         known = "optimum unknown" if optimum is None else f"optimum {optimum:.6g} per step"
         print(
             f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
         )
-        header = ("agent", "regret", "violation", "plans", "infeasible", "seconds")
-        print_table(header, [_result(cell) for cell in cells], numbers=header[1:])
+        header = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
+        print_table(header, [_result(cell) for cell in cells], numbers=[name for name in header[1:] if name != "limit"])
         print()
     print(
         "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
@@ -259,6 +260,7 @@ def _result(cell: dict[str, Any]) -> tuple[str, ...]:
     return (
         cell["agent"],
         _interval(cell["regret"]),
+        "\n".join(cell["limits"]) or "-",
         "\n".join(map(_interval, cell["violation"])) or "-",
         f"{cell['episodes']['mean']:.4g}" if there else "-",
         f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",

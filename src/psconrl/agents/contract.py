@@ -10,7 +10,7 @@ not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,6 +129,13 @@ class Agent(ABC):
     A new agent derives from this class as a frozen dataclass, adds its parameters as fields with defaults, and
     implements `plan` as a pure function of (memory, rng).
     """
+
+    sees_model: ClassVar[bool] = False
+    """Whether it takes the true model, as the parameter `model`; agents that learn do not."""
+    plans_apart: ClassVar[bool] = False
+    """Whether most of what it computes are kernels that no other agent needs."""
+    plans: ClassVar[bool] = True
+    """Whether it plans in a model that it believes in."""
 
     problem: Problem
 

@@ -17,6 +17,8 @@ from psconrl.planning.solution import Solution
 class Uniform(Agent):
     """Every action equally likely, for ever."""
 
+    plans = False
+
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The uniform policy to the end of the run."""
         return self.uniform_plan()
@@ -25,6 +27,8 @@ class Uniform(Agent):
 @dataclass(frozen=True, eq=False)
 class Optimal(Agent):
     """The optimal policy of a model that it is given."""
+
+    sees_model, plans = True, False
 
     model: CMDP | None = None
 

@@ -37,6 +37,8 @@ from psconrl.planning.optimistic import best_optimistic
 class UCRLCMDP(Agent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
+    plans_apart = True
+
     alpha: float = 1 / 3
     bonus: Bonus = "published"
     scale: float = 1.0

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from psconrl.errors import PsconrlError
-from psconrl.experiments.spec import Cell, SpecError, code_identity, file_checksum
+from psconrl.experiments.spec import Cell, code_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,27 +154,20 @@ def _join_classes() -> None:
 @lru_cache(maxsize=16)
 def _prepared(cell: Cell, seed: int | None) -> tuple[CMDP, Solution, Agent]:
     """Model, its solution and the agent: values, the same for all runs of a cell."""
-    from psconrl.agents.catalogue import find
+    from psconrl.experiments.build import build_agent
 
     cmdp, solution = _solved(cell.env, _frozen(_options(cell, seed)), cell.model)
-    settings: dict[str, Any] = dict(cell.settings) | ({"model": cmdp} if cell.agent == "Optimal" else {})
-    return cmdp, solution, find(cell.agent)(cmdp.problem(cell.costs), **settings)
+    return cmdp, solution, build_agent(cell, cmdp)
 
 
 @lru_cache(maxsize=16)
 def _solved(env: str, options: str, checksum: str | None) -> tuple[CMDP, Solution]:
     import json
 
-    from psconrl.cmdp import CMDP
-    from psconrl.environments import make
+    from psconrl.experiments.build import build_model
     from psconrl.planning import solve
 
-    if checksum is None:
-        cmdp = make(env, **json.loads(options))
-    elif file_checksum(env) != checksum:
-        raise SpecError(f"{env}: the model file has changed since the experiment was specified")
-    else:
-        cmdp = CMDP.load(env)
+    cmdp = build_model(env, json.loads(options), checksum)
     return cmdp, solve(cmdp)
 
 
