@@ -6,7 +6,7 @@ Names are imported when first used, so that `import psconrl` stays light.
 from typing import TYPE_CHECKING
 
 from psconrl._lazy import attributes
-from psconrl.gymnasium_ids import register_when_loaded
+from psconrl.gymnasium_ids import register_if_loaded
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP as CMDP
@@ -75,4 +75,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-register_when_loaded()
+register_if_loaded()

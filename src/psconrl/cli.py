@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 import psconrl
 from psconrl._lazy import late
@@ -158,7 +159,7 @@ def _examples(*lines: str) -> str:
 @app.command(epilog=_examples("psconrl envs", "psconrl envs --json"))
 def envs(as_json: AsJson = False) -> None:
     """List the environments and their options, with defaults."""
-    identifiers = {name: identifier for identifier, name in gymnasium_ids.IDS.items()}
+    identifiers = {name: identifier for identifier, name in gymnasium_ids.identifiers().items()}
     if as_json:
         output.print_json(
             {
@@ -354,23 +355,18 @@ def export(
     print(file)
 
 
-@app.command(
-    epilog="""\b
-Presets:
-  figure-1         cumulative regret and violation in the three gridworlds
-  figure-appendix  the same runs: average reward and consumption
-  environments     pictures of the maps with the optimal policies
-  stochastic       the gridworlds with slippery moves
-  counterexample   infeasible samples in the toy of two states
-  bayesian         models drawn from the learner's prior, as the theorem asks
-  feasibility      how long sampled models stay infeasible
-  bonus            the rivals against the scale of their bonus
-  table-1          the algorithms of the paper's table of bounds
-  tractable        UCRL-CMDP beyond the smallest grid
+class _WithPresets(TyperCommand):
+    """A command whose help ends with the presets, which are imported only for that."""
 
-"""
-    + _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
-)
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        listed = "\n".join(f"  {preset.name:<16} {preset.description}" for preset in presets.presets().values())
+        self.epilog = f"\b\nPresets:\n{listed}\n\n" + _examples(
+            "psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper"
+        )
+        super().format_epilog(ctx, formatter)
+
+
+@app.command(cls=_WithPresets)
 def reproduce(
     preset: Annotated[
         list[str] | None,

@@ -150,20 +150,11 @@ def _stored(preset: Preset, groups: Groups) -> bool:
 
 def _panels(preset: str, groups: Groups) -> dict[str, Rows]:
     """The figures of a preset by file name."""
-    if preset in ("figure-1", "stochastic"):
-        return {
-            f"{preset}-signed": panels.regret_and_violation(preset, groups, "signed"),
-            f"{preset}-as-plotted": panels.regret_and_violation(preset, groups, "plotted"),
-        }
-    simple: dict[str, Callable[[Groups], Rows]] = {
-        "figure-appendix": panels.averages,
-        "counterexample": panels.counterexample,
-        "bayesian": panels.bayesian,
-        "feasibility": panels.feasibility,
-        "tractable": panels.tractable,
-        "bonus": panels.bonus,
-    }
-    return {preset: simple[preset](groups)} if preset in simple else {}
+    found: dict[str, Rows] = {}
+    for figure in find(preset).figures:
+        draw = getattr(panels, figure.panels) if isinstance(figure.panels, str) else figure.panels
+        found[figure.name] = draw(groups=groups, **dict(figure.arguments))
+    return found
 
 
 def _cells(preset: Preset) -> list[Any]:

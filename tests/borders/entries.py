@@ -8,6 +8,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from types import ModuleType
 from typing import Any
 
@@ -155,6 +156,8 @@ VALUES: dict[str, Any] = {
 }
 """A right value, or what makes one, for parameters of each name."""
 
+NUMBERS = count()
+
 SPECIAL: dict[str, Any] = {
     "CMDP.problem.costs": "known",
     "CMDP.with_limits.thresholds": lambda: {"left": 0.5},
@@ -174,6 +177,11 @@ SPECIAL: dict[str, Any] = {
     "Problem.costs": lambda: TOY.costs,
     "environments.named_map.name": "box",
     "agents.find.name": "psconrl",
+    "agents.register.agent": lambda: agents.Uniform,
+    "agents.register.name": lambda: f"mine{next(NUMBERS)}",
+    "environments.register.name": lambda: f"mine-{next(NUMBERS)}",
+    "environments.register.build": lambda: lambda: TOY,
+    "environments.register.description": "the toy",
     "threshold_sweep.thresholds": lambda: [0.53, 0.6],
     "environments.read_map.source": lambda: ["S.", ".G"],
     "planning.best_policy.thresholds": lambda: np.array([0.6]),

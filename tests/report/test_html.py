@@ -246,13 +246,6 @@ def test_a_line_without_numbers_is_left_out() -> None:
     assert chart_data.figure([[Panel("", "y", [nothing])]])["strips"][0]["panels"][0]["lines"] == []
 
 
-def test_every_label_has_a_look_of_its_own() -> None:
-    labels = [*chart_data._LOOKS, *(f"other {k}" for k in range(12)), "slope 1/2"]
-    found = chart_data.looks(labels)
-    assert len(set(found.values())) == len(labels)
-    assert found["ConRL"] == chart_data.looks(["ConRL"])["ConRL"]
-
-
 def test_agents_that_repeat_are_told_apart(tmp_path: Path) -> None:
     cells = [Cell("toy", "ConRL", T, settings={"scale": s}) for s, T in ((0.1, 20), (1.0, 20), (1.0, 30))]
     store = run(tmp_path, Experiment("x", tuple(cells), (1, 1, 1)))

@@ -7,6 +7,7 @@ from psconrl._lazy import attributes
 if TYPE_CHECKING:
     from psconrl.agents.c_ucrl import CUCRL as CUCRL
     from psconrl.agents.catalogue import find as find
+    from psconrl.agents.catalogue import register as register
     from psconrl.agents.catalogue import registry as registry
     from psconrl.agents.cmdp_psrl import CMDPPSRL as CMDPPSRL
     from psconrl.agents.conrl import ConRL as ConRL
@@ -36,6 +37,7 @@ _HOME = {
     "Memory": "contract",
     "Plan": "contract",
     "find": "catalogue",
+    "register": "catalogue",
     "registry": "catalogue",
 }
 

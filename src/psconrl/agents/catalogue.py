@@ -15,26 +15,41 @@ from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
-from psconrl.errors import InvalidTypeError, UnknownNameError
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
-_AGENTS: Mapping[str, type[Agent]] = MappingProxyType(
-    {
-        "PSConRL": PSConRL,
-        "ConRL": ConRL,
-        "C-UCRL": CUCRL,
-        "UCRL-CMDP": UCRLCMDP,
-        "CMDP-PSRL": CMDPPSRL,
-        "FHA": FHA,
-        "TSDE": TSDE,
-        "Uniform": Uniform,
-        "Optimal": Optimal,
-    }
-)
+_AGENTS: dict[str, type[Agent]] = {
+    "PSConRL": PSConRL,
+    "ConRL": ConRL,
+    "C-UCRL": CUCRL,
+    "UCRL-CMDP": UCRLCMDP,
+    "CMDP-PSRL": CMDPPSRL,
+    "FHA": FHA,
+    "TSDE": TSDE,
+    "Uniform": Uniform,
+    "Optimal": Optimal,
+}
 
 
 def registry() -> Mapping[str, type[Agent]]:
     """All agents, by the names of their papers."""
-    return _AGENTS
+    return MappingProxyType(_AGENTS)
+
+
+def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
+    """Add an agent under a name, by default that of its class; experiments then know it.
+
+    Nothing else is to be done: listings, experiments, warm-up and the report's colours find it here. Processes that
+    run experiments must import the module that registers it, too.
+    """
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise InvalidTypeError(f"agent is {shown(agent)}; it must be a class derived from psconrl.agents.Agent")
+    name = agent.__name__ if name is None else name
+    if not isinstance(name, str) or not _plain(name):
+        raise InvalidArgumentError(f"name is {shown(name)}; it must be a word")
+    if any(_plain(known) == _plain(name) for known in _AGENTS):
+        raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
+    _AGENTS[name] = agent
+    return agent
 
 
 def _plain(name: str) -> str:

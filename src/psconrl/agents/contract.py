@@ -132,9 +132,9 @@ class Agent(ABC):
 
     sees_model: ClassVar[bool] = False
     """Whether it takes the true model, as the parameter `model`; agents that learn do not."""
-    plans_apart: ClassVar[bool] = False
+    own_kernels: ClassVar[bool] = False
     """Whether most of what it computes are kernels that no other agent needs."""
-    plans: ClassVar[bool] = True
+    uses_planner: ClassVar[bool] = True
     """Whether it plans in a model that it believes in."""
 
     problem: Problem

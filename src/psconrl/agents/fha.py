@@ -41,7 +41,7 @@ from psconrl.planning.optimistic import Intervals
 class FHA(Agent):
     """Finite-horizon approximation, optimistic over transitions (Chen, Jain and Luo 2022)."""
 
-    plans_apart = True
+    own_kernels = True
 
     H: int | None = None
     span: float = 1.0

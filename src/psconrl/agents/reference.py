@@ -17,7 +17,7 @@ from psconrl.planning.solution import Solution
 class Uniform(Agent):
     """Every action equally likely, for ever."""
 
-    plans = False
+    uses_planner = False
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The uniform policy to the end of the run."""
@@ -28,7 +28,7 @@ class Uniform(Agent):
 class Optimal(Agent):
     """The optimal policy of a model that it is given."""
 
-    sees_model, plans = True, False
+    sees_model, uses_planner = True, False
 
     model: CMDP | None = None
 

@@ -37,7 +37,7 @@ from psconrl.planning.optimistic import best_optimistic
 class UCRLCMDP(Agent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
-    plans_apart = True
+    own_kernels = True
 
     alpha: float = 1 / 3
     bonus: Bonus = "published"

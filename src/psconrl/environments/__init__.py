@@ -6,12 +6,14 @@ CMDP(S=16, A=4, m=1, dense)
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from psconrl import gymnasium_ids
 from psconrl._checks import shown
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small
@@ -32,6 +34,7 @@ __all__ = [
     "named_map",
     "random_map",
     "read_map",
+    "register",
     "registry",
     "render",
 ]
@@ -74,10 +77,34 @@ _ENVIRONMENTS = (
     Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )
 
+_REGISTRY = {environment.name: environment for environment in _ENVIRONMENTS}
+
 
 def registry() -> Mapping[str, Environment]:
     """All environments by name."""
-    return MappingProxyType({environment.name: environment for environment in _ENVIRONMENTS})
+    return MappingProxyType(_REGISTRY)
+
+
+def register(name: str, build: Callable[..., CMDP], description: str = "") -> Environment:
+    """Add an environment: `make`, the command line, experiments and Gymnasium then know it under its name.
+
+    build: a function whose parameters, all with defaults, are the options. Processes that run experiments must import
+    the module that registers it, too.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise InvalidArgumentError(
+            f"name is {shown(name)}; the name of an environment must be small letters, digits and single hyphens"
+        )
+    if name in _REGISTRY:
+        raise InvalidArgumentError(f"there is an environment {name!r} already; choose another name")
+    if not inspect.isfunction(build) or not isinstance(description, str):
+        raise InvalidTypeError("an environment needs a function that builds its model, and maybe a line about it")
+    parameters = inspect.signature(build).parameters.values()
+    if any(p.default is p.empty for p in parameters):
+        raise InvalidArgumentError(f"all options of {name} need defaults: make({name!r}) must work without any")
+    _REGISTRY[name] = Environment(name, build, description or (inspect.getdoc(build) or "").split("\n")[0])
+    gymnasium_ids.register_if_loaded()
+    return _REGISTRY[name]
 
 
 def find(name: str) -> Environment:
@@ -86,7 +113,7 @@ def find(name: str) -> Environment:
         raise InvalidTypeError(
             f"{shown(name)} is not the name of an environment; the names are {', '.join(registry())}"
         )
-    for environment in _ENVIRONMENTS:
+    for environment in _REGISTRY.values():
         if _plain(environment.name) == _plain(name):
             return environment
     raise UnknownNameError("environment", name, registry())

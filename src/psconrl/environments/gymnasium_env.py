@@ -28,6 +28,7 @@ from psconrl.cmdp import CMDP
 from psconrl.environments import find_model
 from psconrl.environments.frames import Frames
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, PsconrlError
+from psconrl.gymnasium_ids import register_if_loaded
 from psconrl.gymnasium_table import CostFunction, as_many_as_taken
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
@@ -218,3 +219,6 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         """What a move costs: a number, or an array."""
         charged = _checks.numbers(self.costs(*step), "costs(...)")
         return float(charged) if charged.ndim == 0 else charged
+
+
+register_if_loaded()

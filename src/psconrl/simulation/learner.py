@@ -30,7 +30,7 @@ from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.simulation import saved
-from psconrl.simulation.run import Snapshot
+from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
@@ -161,16 +161,8 @@ class Learner:
         """The row of the current plan."""
         plan, length = self.current, self.clock.item(1)
         assert plan is not None
-        row = (
-            self.t - length,
-            length,
-            plan.phase,
-            plan.feasible,
-            plan.connected,
-            REASONS[reason],
-            plan.value,
-            plan.solver,
-        )
+        episode = Episode(plan, self.t - length, length, REASONS[reason])
+        row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
 
     def act(self, s: int) -> int:
