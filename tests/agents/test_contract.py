@@ -1,5 +1,6 @@
 """Every registered agent keeps the contract, and the checker finds those that do not."""
 
+import inspect
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,13 @@ def test_every_agent_is_usable_without_parameters(name: str) -> None:
             agents.find(name)(problem)
     agent = build(name, problem, cmdp)
     assert agent.name == name
-    assert all(default is None or default == getattr(agent, key) for key, default in parameters(type(agent)).items())
+    run = simulate(agent, cmdp, 40, 0)
+    assert run.counts.sum() == 40
+    assert run.episodes["length"].sum() == 40
+    # Its docstring, or that of its file, tells every parameter, and is where a reader looks for the defaults.
+    told = f"{inspect.getmodule(type(agent)).__doc__} {type(agent).__doc__}"
+    for parameter in parameters(type(agent)):
+        assert parameter in told or parameter == "model", f"{name} does not explain {parameter}"
 
 
 def test_optimal_needs_a_model_that_fits() -> None:
