@@ -32,7 +32,7 @@ def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | N
         given = as_many_as_taken(costs, 5)
 
         def charge_given(*step: Any) -> Floats:
-            return _checked(np.atleast_1d(np.asarray(given(*step), dtype=np.float64)), m, "costs(...)")
+            return _checked(np.atleast_1d(_checks.numbers(given(*step), "costs(...)")), m, "costs(...)")
 
         return charge_given
     if reward_range is None:
@@ -51,7 +51,9 @@ def _range(given: Any) -> tuple[float, float]:
     try:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):
-        raise InvalidArgumentError(f"reward_range is {given!r}; it must be two numbers, (low, high)") from None
+        raise InvalidArgumentError(
+            f"reward_range is {_checks.shown(given)}; it must be two numbers, (low, high)"
+        ) from None
     if not low < high:
         raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
     return low, high
@@ -69,15 +71,18 @@ def _costs_in_info(m: int | None) -> MoveCosts:
 
 
 def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None) -> Floats:
-    auxiliary = np.atleast_1d(np.asarray(info.get("cost", ()), dtype=np.float64))
+    auxiliary = np.atleast_1d(_checks.numbers(info.get("cost", ()), 'info["cost"]'))
     return _checked(np.append(main, auxiliary), m, 'info["cost"]')
 
 
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, called with as many of its first `most` arguments as it has parameters for."""
     if not callable(function):
-        raise InvalidArgumentError(f"costs is {function!r}; it must be a function of a step")
-    parameters = inspect.signature(function).parameters.values()
+        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; it must be a function of a step")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some that are built in do not say
+        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; give a function written in Python") from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     taken = most if variadic else min(len(positional), most)
@@ -150,7 +155,8 @@ def _table(inner: Any, env: Any) -> Any:
     table = getattr(inner, "P", None)
     if table is None:
         raise InvalidModelError(
-            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
+            f"{_checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            "or use learn"
         )
     return table
 
@@ -158,6 +164,8 @@ def _table(inner: Any, env: Any) -> Any:
 def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
-        raise InvalidModelError(f"{env} does not say where it starts (env.unwrapped.initial_state_distrib)")
+        raise InvalidModelError(
+            f"{_checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+        )
     law = np.asarray(law, dtype=np.float64)
     return law / law.sum()

@@ -16,8 +16,9 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
+from psconrl.planning import evaluate, solve
 from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -28,6 +29,7 @@ _SUBSETS = 17  # up to this many states all sets of states are tried
 
 def reachable(cmdp: CMDP) -> Bools:
     """The states (S,) that can be reached, under some policy, from the initial law."""
+    require_model(cmdp)
     return graph.reachable(cmdp.matrix, cmdp.initial > 0)
 
 
@@ -36,6 +38,7 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
 
     InvalidModelError names the first move that leaves the set, or the start state outside it.
     """
+    require_model(cmdp)
     inside = _mask(cmdp, states)
     if not inside.any():
         raise InvalidModelError("there are no states to restrict the model to")
@@ -71,28 +74,33 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
 
 def restrict_to_reachable(cmdp: CMDP) -> CMDP:
     """The model on the states that can be reached from its initial law."""
+    require_model(cmdp)
     states = reachable(cmdp)
     return cmdp if states.all() else restrict(cmdp, states)
 
 
 def communicating(cmdp: CMDP) -> bool:
     """Whether every state can be reached from every other one, under some policy."""
+    require_model(cmdp)
     return graph.is_communicating(cmdp.matrix)
 
 
 def weakly_communicating(cmdp: CMDP) -> bool:
     """Whether one closed class of states communicates and all others are transient under every policy."""
+    require_model(cmdp)
     return graph.is_weakly_communicating(cmdp.matrix)
 
 
 def strong_classes(cmdp: CMDP) -> list[Ints]:
     """The classes of states that can be reached from each other, in the order of their smallest states."""
+    require_model(cmdp)
     _, labels = graph.strong_classes(graph.state_graph(cmdp.matrix))
     return graph.groups(labels)
 
 
 def recurrent_classes(cmdp: CMDP, policy: ArrayLike) -> list[Ints]:
     """The recurrent classes of a stationary policy (S, A), in the order of their smallest states."""
+    require_model(cmdp)
     return graph.closed_classes(cmdp.policy_matrix(cmdp.check_policy(policy)))
 
 
@@ -103,6 +111,7 @@ def unichain(cmdp: CMDP, policy: ArrayLike | None = None) -> bool | None:
     be avoided for ever, False where two sets of states are found that can be kept apart for ever; models of
     up to 17 states are decided in any case; None means not decided.
     """
+    require_model(cmdp)
     if policy is not None:
         return len(recurrent_classes(cmdp, policy)) == 1
     answer = _unavoidable(cmdp.matrix)
@@ -118,6 +127,7 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
     it is not reached with probability one, and where times exceed the range of floats. Nothing is subtracted on
     the way, so they are accurate to rounding however rarely the policy moves between parts of the model.
     """
+    require_model(cmdp)
     chain = cmdp.policy_matrix(cmdp.check_policy(policy))
     wanted = np.arange(cmdp.S) if targets is None else _numbers(cmdp, targets)
     if not len(wanted):
@@ -134,6 +144,7 @@ def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
 
     It is t_hit (1 + 1/2 + ... + 1/(S-1)), with t_hit the largest hitting time.
     """
+    require_model(cmdp)
     if cmdp.S == 1:
         return 0.0
     return float(hitting_times(cmdp, policy).max() * (1 / np.arange(1, cmdp.S)).sum())
@@ -144,6 +155,7 @@ def diameter(cmdp: CMDP) -> float:
 
     One stochastic shortest path problem for each s'.
     """
+    require_model(cmdp)
     if not communicating(cmdp):
         return float("inf")
     states = np.arange(cmdp.S)
@@ -157,8 +169,7 @@ def bias_span(cmdp: CMDP) -> Floats:
     The bias h_i(s) is the total of c_i above its average that starting in s brings. The largest entry is the
     sp(p) of regret bounds, there with biases shifted to min_s h_i(s) = 0. nan if the model is infeasible.
     """
-    from psconrl.planning import evaluate, solve
-
+    require_model(cmdp)
     solution = solve(cmdp)
     if solution.status == "infeasible":
         return np.full(cmdp.m + 1, np.nan)
@@ -170,8 +181,7 @@ def slater_margin(cmdp: CMDP) -> float:
 
     Negative if and only if the model is infeasible, +inf without constraints.
     """
-    from psconrl.planning import solve
-
+    require_model(cmdp)
     return solve(cmdp).margin
 
 
@@ -184,7 +194,10 @@ def _mask(cmdp: CMDP, states: ArrayLike) -> Bools:
 
 def _numbers(cmdp: CMDP, states: ArrayLike) -> Ints:
     """States given by numbers or by a mask, as numbers."""
-    given = np.atleast_1d(np.asarray(states))
+    try:
+        given = np.atleast_1d(np.asarray(states))
+    except ValueError:  # lists of unequal lengths
+        given = np.array([None])
     if given.shape == (cmdp.S,) and given.dtype == np.bool_:
         return np.flatnonzero(given)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):

@@ -15,7 +15,7 @@ from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate
 from psconrl.planning.compiled import elimination, mixing, ordering
 from psconrl.planning.compiled.elimination import Chain
-from psconrl.planning.evaluate import chain_of, evaluate_chain
+from psconrl.planning.evaluation import chain_of, evaluate_chain
 
 
 def one_action(P: Floats, costs: Floats, initial: Any = 0) -> CMDP:

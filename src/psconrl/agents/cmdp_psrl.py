@@ -45,5 +45,5 @@ class CMDPPSRL(PosteriorAgent):
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
-        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop)
+        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)
         return replace(free, feasible=False, carry=memory.carry)

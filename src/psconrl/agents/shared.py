@@ -1,23 +1,25 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.for_agents import BestPolicy, plan_rows
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 
-def plan_in(
-    rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
-) -> BestPolicy:
+def plan_in(rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
     join = 1.0 / math.sqrt(max(stop["max_length"], 4))
     return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None)
@@ -39,7 +41,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
 def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
     observed = memory.observed
-    indptr, indices, data = _kernels().empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
+    indptr, indices, data = kernels.empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
     return Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
 
 

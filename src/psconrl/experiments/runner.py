@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from psconrl.experiments.build import check_cells
 from psconrl.experiments.machine import cores
 from psconrl.experiments.pools import DaskPool, Pool, PoolError, ProcessPool, SerialPool
 from psconrl.experiments.progress import Progress, Silent
@@ -73,6 +74,7 @@ def run_experiment(
     """
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
+    check_cells(experiment.cells)
     store = Store(out, create=True)
     store.register(experiment)
     present, progress = store.verified(), progress or Silent()

@@ -1,10 +1,10 @@
 """Known model in, best policy out."""
 
-from psconrl.planning.evaluate import Evaluation, evaluate
+from psconrl.planning.evaluation import Evaluation, evaluate
 from psconrl.planning.for_agents import BestPolicy, best_policy
 from psconrl.planning.optimistic import solve_optimistic
 from psconrl.planning.solution import Member, Solution
-from psconrl.planning.solve import solve
+from psconrl.planning.solving import solve
 from psconrl.planning.tradeoff import Sweep, threshold_sweep
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 In the long run a policy stays in an *end component*: states and actions that keep it there. So occupancy has mass in
 the maximal end components only. Within one, all states communicate, and the least average of a cost is the same from
-each: policy iteration finds it, policies evaluated without subtractions, their biases held in parts (`evaluate`), so that
-leaks of 1e-12 or 1e-200 neither vanish nor drown the rest.
+each: policy iteration finds it, policies evaluated without subtractions, their biases held in parts (`evaluation`), so
+that leaks of 1e-12 or 1e-200 neither vanish nor drown the rest.
 
 From a start law beta, a policy also decides where to end. With the least averages g_k of the components, the model in
 which every component is one state, which may be stopped in at the price g_k or left, has the least expected price
@@ -14,8 +14,8 @@ Every policy of it stops, and beta . V is the least average from beta: a policy 
 one, and its average there is at least g_k. That V <= P V for every pair and V <= g_k is the certificate, with the bias
 of each component's best policy proving its g_k.
 
-A column is a deterministic policy, averages from beta. Without a start law (the stateless program) it is the best policy of
-one component.
+A column is a deterministic policy, averages from beta. Without a start law (the stateless program) it is the best
+policy of one component.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.walk import Planned
-from psconrl.planning.evaluate import Evaluation, evaluate_chain, stationary_law
+from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
 SMALL = 130
@@ -152,7 +153,6 @@ class Component:
     def _laws(self) -> list[tuple[Ints, Floats]]:
         """Every deterministic policy, led into each of its closed classes, with the law (n,) of that class."""
         found = []
-        start = np.full(self.rows.S, 1.0 / self.rows.S)
         choices = [range(a, b) for a, b in zip(self.rows.begin[:-1], self.rows.begin[1:], strict=True)]
         for chosen in product(*choices):
             policy = np.array(chosen)
@@ -375,10 +375,4 @@ class Quotient:
 
 def planner(S: int) -> Planner:
     """The compiled planner for models of so many states."""
-    if S <= SMALL:
-        from psconrl.planning.compiled.walk import plan
-
-        return plan
-    from psconrl.planning.compiled.stride import plan_many
-
-    return plan_many
+    return plan if S <= SMALL else plan_many

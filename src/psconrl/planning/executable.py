@@ -1,12 +1,12 @@
 """From a mixture of deterministic policies to one stationary policy that can be executed from every state.
 
-The mixture's occupancy x = sum_j w_j x_j is balanced, so where its support is one class of the ratio policy x(s, a) / x(s),
+The mixture's occupancy x = sum_j w_j x_j is balanced, so where its support is one class of the policy x(s, a) / x(s),
 that policy attains the mixture's averages from every state that leads there. Three rules complete it:
 
     several classes     in a component whose states communicate, they are joined: x becomes (1 - e) x + e z, with z the
-                        occupancy of a round trip by the fastest ways from class to class. z is balanced, so the averages
-                        are those of the mixture but for a share e, and no joining move is rarer than e over the length of
-                        the trip, however hard it is to go from class to class by chance.
+                        occupancy of a round trip by the fastest ways from class to class. z is balanced, so the
+                        averages are those of the mixture but for a share e, and no joining move is rarer than e over
+                        the length of the trip, however hard it is to go from class to class by chance.
     on the way          from a start law into the support: the mixture's expected visits, in their ratio
     elsewhere           the fastest way into the support; uniform where there is none
 
@@ -57,8 +57,12 @@ def executable(
         x[column.policy[support]] += weight * column.law[support]
     occupancy = x.copy()
     for part in parts:
-        inside = [(np.flatnonzero(support[part.states]), w, k) for support, (w, k) in zip(supports, columns, strict=True)]
-        met = _groups([(states, w * k.law[part.states[states]]) for states, w, k in inside if len(states)])
+        own = []
+        for support, (weight, column) in zip(supports, columns, strict=True):
+            states = np.flatnonzero(support[part.states])
+            if len(states):
+                own.append((states, weight * column.law[part.states[states]]))
+        met = _groups(own)
         classes += len(met)
         trip = _round_trip(part.rows, met) if len(met) > 1 else None
         if trip is not None:
@@ -66,7 +70,7 @@ def executable(
     source = rows.source
     flow = x if start is None or len(columns) == 1 else _with_visits(rows, x, columns, supports, start)
     inside = np.zeros(rows.S, dtype=np.bool_)
-    for (_, column), support in zip(columns, supports, strict=True):
+    for support in supports:
         inside |= support
     inside |= np.bincount(source, flow, rows.S) > 0
     total = np.bincount(source, flow, rows.S)

@@ -18,6 +18,10 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
+from psconrl.planning.compiled.confidence_sets import between
+from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.tolerances import PROVEN
 
@@ -51,12 +55,11 @@ def solve_finite(
 
     costs (m + 1, S, A), budgets (m,) for the whole horizon; columns: those of an earlier plan.
     """
-    from psconrl.planning.compiled.confidence_sets import between
-    from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
-    from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-    from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-
-    S, m, costs = costs.shape[1], len(budgets), np.array(costs)  # kernels are compiled for arrays that can be written to
+    S, m, costs = (
+        costs.shape[1],
+        len(budgets),
+        np.array(costs),
+    )  # kernels are compiled for arrays that can be written to
     within = between(intervals.lower.reshape(-1, S), intervals.upper.reshape(-1, S))
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     limits = Limits(budgets / H, np.ones(m))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
-from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
+from psconrl._lazy import late
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning.compiled.execute import execute, sound
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.components import planner
 from psconrl.planning.tolerances import PROVEN
+
+if TYPE_CHECKING:
+    from psconrl.planning import second_opinion
+else:
+    second_opinion = late("psconrl.planning.second_opinion")
 
 Method = Literal["compiled", "components", "highs"]
 Start = Mapping[str, NDArray[Any]]
@@ -26,7 +37,7 @@ class BestPolicy(NamedTuple):
 
     Attributes:
         feasible: whether the limits can be met.
-        policy: (S, A), or (K,) probabilities of pairs where states have different numbers of actions; None if infeasible.
+        policy: (S, A), or (K,) where states have different numbers of actions; None if infeasible.
         value: the optimum, within `gap`.
         average_costs: (m + 1,), of the policy, from every state that leads to its recurrent class; nan if infeasible.
         multipliers: (m,), those that prove the value.
@@ -86,10 +97,16 @@ def best_policy(
 
 
 def plan_rows(
-    rows: Rows, costs: Floats, thresholds: Floats, *, join: float, start: Start | None = None, method: Method = "compiled"
+    rows: Rows,
+    costs: Floats,
+    thresholds: Floats,
+    *,
+    join: float,
+    start: Start | None = None,
+    method: Method = "compiled",
 ) -> BestPolicy:
     """`best_policy` without checks, for agents: rows and costs are their own."""
-    m, S = len(thresholds), len(rows.begin) - 1
+    m = len(thresholds)
     if not costs.flags.carray:
         costs = costs.copy()
     if not thresholds.flags.carray:
@@ -99,22 +116,17 @@ def plan_rows(
         best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
         if best is not None:
             return best
-    from psconrl.planning.second_opinion import by_components, by_highs
-
-    best = None if method == "highs" else by_components(rows, flat, thresholds, join)
-    return by_highs(rows, flat, thresholds, join) if best is None else best
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
+    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
 
 
 class _Kept(NamedTuple):
-    start: Any
+    start: Begin
     way: Ints
 
 
 def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
     """What the compiled planner starts from: a start that fits, else the first pairs."""
-    from psconrl.planning.compiled.execute import sound
-    from psconrl.planning.compiled.pricing import Start as Begin
-
     S = len(rows.begin) - 1
     if start:
         try:
@@ -140,11 +152,6 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
 
 def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
-    from psconrl.planning.compiled.execute import execute
-    from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-    from psconrl.planning.compiled.master import VALUE, Limits
-    from psconrl.planning.components import planner
-
     m, S = len(thresholds), len(rows.begin) - 1
     found = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
     optimum = found.optimum
@@ -159,9 +166,7 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
     averages = made.weights @ found.columns.J[made.names]
     policy, classes, connected = made.policy, 1, made.connected
     if not made.single or found.largest > _BROKEN:
-        from psconrl.planning.second_opinion import evaluated
-
-        careful = evaluated(rows, costs, found.columns, made, join)
+        careful = second_opinion.evaluated(rows, costs, found.columns, made, join)
         if careful is None:
             return None
         policy, classes, connected, averages = careful
@@ -180,7 +185,9 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
     }
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
     value = optimum.objective
-    return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "compiled", following)
+    return BestPolicy(
+        True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "compiled", following
+    )
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:
@@ -200,6 +207,3 @@ def _checked_rows(transitions: ArrayLike | Rows) -> Rows:
         s, a = (int(i) for i in off[0])
         raise InvalidModelError(f"transitions[{s}, {a}] sum to {sums[s, a]:.9g}; each row must sum to 1")
     return Rows.from_dense(p)
-
-
-__all__ = ["BestPolicy", "Method", "Rows", "SolverError", "Start", "best_policy", "plan_rows"]

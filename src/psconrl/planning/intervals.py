@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Bools, Floats
 from psconrl.errors import InvalidModelError
+from psconrl.planning.compiled.confidence_sets import nearest_members
 from psconrl.planning.tolerances import SUPPORT
 
 
@@ -50,8 +51,6 @@ class Intervals:
 
     def nearest(self) -> Floats:
         """The members (S, A, S) with the least Euclidean distance to the centre: clip(centre + shift)."""
-        from psconrl.planning.compiled.confidence_sets import nearest_members
-
         S = self.center.shape[2]
         rows = (array.reshape(-1, S) for array in (self.center, self.lower, self.upper))
         return nearest_members(*rows).reshape(self.center.shape)

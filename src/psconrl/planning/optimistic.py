@@ -15,17 +15,25 @@ from numpy.typing import ArrayLike
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
+from psconrl.planning.compiled.confidence_sets import around, between
+from psconrl.planning.compiled.execute import execute
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.optimistic import Believed, believed, model_around, optimise
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.evaluate import evaluate
+from psconrl.planning.components import Column, Component, end_components
+from psconrl.planning.evaluation import evaluate
+from psconrl.planning.executable import executable
 from psconrl.planning.intervals import Intervals
+from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
+from psconrl.planning.lp.optimistic import optimistic_program
+from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solution import Member, Solution
+from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.tolerances import FEASIBLE, PROVEN
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
-
-JOIN = 1e-7
-"""Default share of time for the moves that join several recurrent classes."""
 
 
 def solve_optimistic(
@@ -50,8 +58,8 @@ def solve_optimistic(
         method: "compiled", or "highs" for the linear program itself, which is slower and agrees.
 
     Returns:
-        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive margin, which is
-        the largest over all models of the set. Where that model falls apart between the classes that the optimum
+        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive margin,
+        which is the largest over all models of the set. Where that model falls apart between classes that the optimum
         mixes, no stationary policy attains it: `attained` is False, and the mixture is the answer.
 
     Raises:
@@ -86,17 +94,13 @@ class _Optimum(NamedTuple):
 
 def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Solution:
     """The policy in the model believed in, executed and evaluated there."""
-    from psconrl.planning.components import Column, Component, end_components
-    from psconrl.planning.executable import executable
-    from psconrl.planning.solve import ATTAINED
-
     S, A, m = frame.S, frame.A, frame.m
-    believed = frame.replace(transitions=found.p.reshape(S, A, S))
-    rows, feasible = Rows.from_sparse(believed.matrix), not found.margin < 0
+    model = frame.replace(transitions=found.p.reshape(S, A, S))
+    rows, feasible = Rows.from_sparse(model.matrix), not found.margin < 0
     columns = [(w, Column(pairs, units.costs[:, pairs] @ law, law)) for w, pairs, law in found.columns]
     parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
     made = executable(rows, parts, columns, None, join / 4)
-    averages = evaluate(believed, made.policy.reshape(S, A)).average_costs
+    averages = evaluate(model, made.policy.reshape(S, A)).average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
     support = made.occupancy.reshape(S, A).sum(axis=1) > 0
@@ -118,7 +122,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
         mixture=[Member(w, np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J)) for w, k in columns],
-        transitions=believed.to_dense().transitions,
+        transitions=model.to_dense().transitions,
     )
 
 
@@ -129,26 +133,23 @@ def _limits(units: Units, which: Ints) -> tuple[Floats, Floats]:
 
 def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | None:
     """The optimum by generating columns; None if it could not be proven."""
-    from psconrl.planning.compiled import optimistic as kernels
-    from psconrl.planning.compiled.confidence_sets import between
-    from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-    from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-
     S, A, m = frame.S, frame.A, frame.m
     within = between(intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S))
     scaled = units.costs.reshape(m + 1, S, A)
     every = np.arange(m)
 
-    def best(goal: int, which: Ints, start: Ints, measured: bool) -> kernels.Believed | None:
+    def best(goal: int, which: Ints, start: Ints, measured: bool) -> Believed | None:
         tau, d = _limits(units, which)
         limits = Limits(tau if measured else np.minimum(tau, 4.0), d if measured else np.ones(len(which)))
         costs = np.ascontiguousarray(scaled[np.append(0, which + 1)])
-        found = kernels.optimise(within, costs, limits, start, goal)
+        found = optimise(within, costs, limits, start, goal)
         proven = found.optimum.status == OPTIMAL and found.optimum.objective - found.optimum.bound <= PROVEN
         return found if proven or found.optimum.status == INFEASIBLE else None
 
     start = np.zeros((0, 2, 1, S), dtype=np.int64)
-    margin, conflict, found = np.inf, (), None
+    margin, found = np.inf, None
+    held: tuple[int, ...] = ()
+    safest: Believed | None = None
     if m:
         safest = best(MARGIN, every, start, True)
         if safest is None:
@@ -157,12 +158,13 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | N
         margin = 0.0 if -FEASIBLE <= margin < 0 else margin
         start, found = safest.columns, safest
     if margin < 0:
+        assert safest is not None
         kept = every[safest.optimum.multipliers > 0]
         for i in kept:
             without = best(VALUE, kept[kept != i], start, False) if len(kept) > 1 else None
             if without is not None and without.optimum.status == INFEASIBLE:
                 kept = kept[kept != i]
-        conflict = tuple(int(i) + 1 for i in kept)
+        held = tuple(int(i) + 1 for i in kept)
         value, bound, multipliers = np.nan, np.nan, np.full(m, np.nan)
     else:
         found = best(VALUE, every, start, False)
@@ -172,17 +174,13 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | N
         multipliers = found.optimum.multipliers
     assert found is not None
     p = frame.matrix.toarray()
-    columns = kernels.believed(within, scaled, found, p)
+    columns = believed(within, scaled, found, p)
     used = [(float(w), columns.policies[k], columns.laws[k]) for k, w in enumerate(found.weights)]
-    return _Optimum(margin, value, bound, multipliers, used, p, conflict)
+    return _Optimum(margin, value, bound, multipliers, used, p, held)
 
 
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
-    from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
-    from psconrl.planning.lp.optimistic import optimistic_program
-    from psconrl.planning.lp.policies import deterministic
-
     S, A, m = frame.S, frame.A, frame.m
     program = optimistic_program(intervals, units.costs.reshape(m + 1, S, A), units.tau)
     margin, safest = largest_margin(program)
@@ -240,12 +238,6 @@ def best_optimistic(
     p_hat (S, A, S), radius (S, A). A pure function of its arguments; columns and way: what an earlier answer of
     the same size gave; they save most of the work and change the answer only where several are optimal.
     """
-    from psconrl.planning.compiled.confidence_sets import around
-    from psconrl.planning.compiled.execute import execute
-    from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-    from psconrl.planning.compiled.master import VALUE, Limits
-    from psconrl.planning.compiled.optimistic import believed, model_around, optimise
-
     (S, A, _), m = p_hat.shape, len(thresholds)
     columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
     way = np.full(S, -1, dtype=np.int64) if way is None else way

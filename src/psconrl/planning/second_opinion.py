@@ -11,12 +11,14 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_gener
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Columns, certified, price_tags
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
-from psconrl.planning.evaluate import evaluate_chain
+from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
 from psconrl.planning.for_agents import BestPolicy
-from psconrl.planning.solve import carrying
-from psconrl.planning.tolerances import CLOSE, PROVEN
+from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
+from psconrl.planning.solving import carrying
+from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
 
@@ -48,10 +50,15 @@ def _execution(
     done = executable(rows, parts, columns, None, join)
     start = np.zeros(rows.S)
     start[int(columns[0][1].law.argmax())] = 1.0
-    source = rows.source
-    chosen = np.stack([np.bincount(source, done.policy * c, rows.S) for c in costs])
+    chosen = _mean_costs(rows, costs, done.policy)
     averages = evaluate_chain(chain_of(rows, done.policy), chosen, start).average_costs @ start
     return done.policy, done.classes, done.connected, averages
+
+
+def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
+    """The costs (m + 1, S) of a policy (K,)."""
+    source = rows.source
+    return np.stack([np.bincount(source, policy * c, rows.S).astype(np.float64) for c in costs])
 
 
 def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy | None:
@@ -85,8 +92,6 @@ def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) ->
 
 def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
-    from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-
     m = len(thresholds)
     program = occupancy_program(rows, costs, thresholds)
     margin, safest = largest_margin(program)
@@ -111,14 +116,10 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
 
 def _of_occupancy(rows: Rows, costs: Floats, x: Floats, join: float) -> tuple[Floats, int, bool, Floats]:
     """The policy of an occupancy (K,), as a mixture of the likeliest pairs of its classes is made one."""
-    from psconrl.planning.tolerances import SUPPORT
-
     source = rows.source
     mass = np.bincount(source, np.where(x > SUPPORT, x, 0.0), rows.S)
     ratio = np.divide(np.where(x > SUPPORT, x, 0.0), mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
     inside = mass > 0
-    from psconrl.planning.compiled.shortest_path import fastest_way
-
     way = fastest_way(rows, inside).pairs
     led = np.flatnonzero(~inside & (way >= 0))
     ratio[way[led]] = 1.0
@@ -126,6 +127,6 @@ def _of_occupancy(rows: Rows, costs: Floats, x: Floats, join: float) -> tuple[Fl
     ratio[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
     start = np.zeros(rows.S)
     start[int(mass.argmax())] = 1.0
-    chosen = np.stack([np.bincount(source, ratio * c, rows.S) for c in costs])
+    chosen = _mean_costs(rows, costs, ratio)
     found = evaluate_chain(chain_of(rows, ratio), chosen, start)
     return ratio, len(found.classes), not lost.any(), found.average_costs @ start

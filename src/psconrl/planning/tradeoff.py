@@ -11,7 +11,7 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.solve import Known
+from psconrl.planning.solving import Known
 from psconrl.planning.tolerances import FEASIBLE
 
 _SLACK = 1e-11

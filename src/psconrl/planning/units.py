@@ -1,7 +1,7 @@
 """Costs in units of their own: the planner's tolerances are relative to the range of each cost.
 
-Each cost is shifted to start at zero and divided by a power of two near its range, so that it lies in [0, 1]. Nothing is
-rounded by the division, so a cost with its limit times a power of two is planned with by the same bits.
+Each cost is shifted to start at zero and divided by a power of two near its range, so that it lies in [0, 1]. Nothing
+is rounded by the division, so a cost with its limit times a power of two is planned with by the same bits.
 """
 
 from __future__ import annotations

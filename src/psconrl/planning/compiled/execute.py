@@ -1,4 +1,4 @@
-"""From the columns of an optimum to a policy that can be executed, compiled; `psconrl.planning.executable` has the rules."""
+"""From the columns of an optimum to a policy that can be executed; `psconrl.planning.executable` has the rules."""
 
 from typing import NamedTuple
 

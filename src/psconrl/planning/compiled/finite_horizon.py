@@ -32,9 +32,7 @@ class Steps(NamedTuple):
 
 
 @njit
-def optimise_steps(
-    within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, H: int, origin: int
-) -> Believed:
+def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, H: int, origin: int) -> Believed:
     """The best mixture of policies in models of a set for H steps; start (n, 2, H, S): columns to begin with."""
     m, S = len(limits.tau), costs.shape[1]
     room = len(start) + _ROUNDS * (m + 1)
@@ -92,7 +90,6 @@ def _price(way: Steps, question: Question) -> Reply:
 
 
 WAYS[Steps] = _price
-
 
 
 @njit

@@ -220,7 +220,7 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
 
 def plain_generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
     """The same frame, uncompiled, for ways that are Python objects."""
-    return generate.py_func(way, limits, goal, guess, close)  # type: ignore[attr-defined, no-any-return]
+    return generate.py_func(way, limits, goal, guess, close)  # type: ignore[attr-defined]
 
 
 __all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]

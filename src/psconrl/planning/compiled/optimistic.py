@@ -60,7 +60,7 @@ class Sets(NamedTuple):
 
 
 class Believed(NamedTuple):
-    """What `optimise` found: the optimum and its columns, actions and orders (n, 2, 1, S), with their `weights` (n,)."""
+    """What `optimise` found: the optimum, its columns, actions and orders (n, 2, 1, S), their `weights` (n,)."""
 
     optimum: Optimum
     columns: Ints
@@ -69,7 +69,7 @@ class Believed(NamedTuple):
 
 @njit
 def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int) -> Believed:
-    """The best mixture of policies in models of a set, for VALUE or MARGIN; start (n, 2, 1, S): columns to begin with."""
+    """The best mixture of policies in models of a set, for VALUE or MARGIN; start (n, 2, 1, S): first columns."""
     m, S = len(limits.tau), costs.shape[1]
     room = len(start) + _ROUNDS * (m + 1)
     way = Sets(
@@ -273,7 +273,7 @@ def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work,
 
 @njit
 def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
-    """The columns of an optimum in the one model that it believes in; the rows of p (S * A, S) that it uses are overwritten.
+    """The columns of an optimum in the one model that it believes in: the rows of p (S * A, S) in use are overwritten.
 
     A pair that several columns use gets the mean of their members, weighted by how often they use it. Laws are those
     of each column in its own model, so only their mixture is an occupancy of the model believed in.
@@ -308,7 +308,9 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
             p[pair, j] = 0.0
         for k in range(n):
             if laws[k, s] > 0.0 and policies[k, s] == pair:
-                add_member(within, pair, found.columns[k, 1, 0], states, found.weights[k] * laws[k, s] / mu[pair], p[pair])
+                add_member(
+                    within, pair, found.columns[k, 1, 0], states, found.weights[k] * laws[k, s] / mu[pair], p[pair]
+                )
         total = 0.0
         for j in range(S):
             p[pair, j] = min(max(p[pair, j], within.lower[pair, j]), within.upper[pair, j])

@@ -79,7 +79,8 @@ class Rows(NamedTuple):
         off = np.flatnonzero(~(np.abs(sums - 1) <= 1e-6))
         if len(off):
             raise InvalidModelError(f"the probabilities of pair {off[0]} sum to {sums[off[0]]:.9g}; they must sum to 1")
-        return Rows(*(np.require(array, requirements=["C", "W", "O"]) for array in self))
+        begin, indptr, indices = (np.require(array, requirements=["C", "W"]) for array in arrays.values())
+        return Rows(begin, indptr, indices, np.require(self.data, requirements=["C", "W"]))
 
     def matrix(self) -> sparse.csr_array:
         """The sparse matrix (K, S), next states ascending in each row."""

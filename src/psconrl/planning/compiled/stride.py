@@ -143,9 +143,8 @@ def _price(way: Factors, question: Question) -> Reply:
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
     bound = certified(rows, way.c, g, way.h) - limit
-    if not law_by(rows, factor, columns.laws[columns.known[0]], way.law):
-        if not _law_many(way):
-            return failed
+    if not law_by(rows, factor, columns.laws[columns.known[0]], way.law) and not _law_many(way):
+        return failed
     at = columns.known[0]
     new = add_column(columns, costs, policy)
     if not new:

@@ -1,7 +1,7 @@
 """Pricing by inverses, for models of up to some hundred states.
 
-Policy iteration for c_0 + sum_i lambda_i c_i goes from policy to policy by rank-one updates (`inverses`). With one limit
-a few columns are all it takes: from the policy that is best for the multiplier asked for, `_walk` goes on to its
+Policy iteration for c_0 + sum_i lambda_i c_i goes from policy to policy by rank-one updates (`inverses`). With one
+limit a few columns are all it takes: from the policy that is best for the multiplier asked for, `_walk` goes on to its
 neighbours, one action at a time, until the limit lies between two of them.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
-from psconrl.planning.compiled.generation import FAILED, WAYS, Limits, Optimum, Question, Reply, VALUE, generate
+from psconrl.planning.compiled.generation import FAILED, WAYS, Limits, Optimum, Question, Reply, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,

@@ -7,7 +7,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.evaluate import stationary_law
+from psconrl.planning.evaluation import stationary_law
 from psconrl.planning.tolerances import SUPPORT
 
 

@@ -15,7 +15,7 @@ from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, planner
-from psconrl.planning.evaluate import evaluate_chain
+from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
 from psconrl.planning.solution import Member, Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
@@ -110,7 +110,7 @@ class Known:
         return met[0] if len(met) == 1 else None
 
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
-        """The best mixture for a goal under the limits `which`, numbered from zero (-1: on c_0); main: what is minimised."""
+        """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
         guess = np.zeros(len(which))
         fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)

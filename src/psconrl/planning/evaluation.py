@@ -281,7 +281,7 @@ class _Mixing:
         return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
 
     def _by_class(self, mass: Floats) -> Floats:
-        return np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+        return np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes)).astype(np.float64)
 
 
 def _label(classes: list[Ints], S: int) -> Ints:
@@ -321,7 +321,5 @@ def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
         raise InvalidModelError(f"the policy has shape {given.shape}; actions must have shape (S,) = {(cmdp.S,)}")
     bad = np.flatnonzero((given < 0) | (given >= cmdp.A))
     if len(bad):
-        raise InvalidModelError(
-            f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}"
-        )
+        raise InvalidModelError(f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}")
     return given.astype(np.int64)

@@ -14,18 +14,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
+from psconrl.analysis.records import Groups, group
+from psconrl.analysis.table import as_markdown as table
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_experiment as run_locally
 from psconrl.experiments.store import Store
-
-if TYPE_CHECKING:
-    from psconrl.analysis.claims import Claim
-    from psconrl.analysis.records import Groups
-    from psconrl.report.chart_data import Rows
+from psconrl.report import figures, panels
+from psconrl.report.chart_data import Rows
+from psconrl.report.html import render
+from psconrl.report.panels import overview
+from psconrl.report.pictures import draw_environments
 
 Runner = Callable[..., Outcome]
 
@@ -75,11 +78,6 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
 
     names: the presets to draw; by default all that the folder has runs of, and an overview if it has other runs.
     """
-    from psconrl.analysis.claims import as_json, as_markdown, as_short_markdown, claims
-    from psconrl.analysis.records import group
-    from psconrl.analysis.table import as_markdown as table
-    from psconrl.report.html import render
-
     source = Store(store)
     groups = group(source.records(), source.timings())
     folder = Path(store if out is None else out)
@@ -119,9 +117,6 @@ def _made(store: Store, groups: Groups) -> dict[str, str]:
 
 def _figures(folder: Path, panels: Mapping[str, Mapping[str, Rows]], names: Sequence[str] | None) -> list[Path]:
     """Save the figures of the named presets, or all."""
-    from psconrl.report import figures
-    from psconrl.report.pictures import draw_environments
-
     paths: list[Path] = []
     for preset in panels if names is None else names:
         for name, rows in panels.get(preset, {}).items():
@@ -134,8 +129,6 @@ def _figures(folder: Path, panels: Mapping[str, Mapping[str, Rows]], names: Sequ
 
 def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, Rows]]:
     """For each preset that has runs, and the named ones, its figures by file name; then an overview of the rest."""
-    from psconrl.report.panels import overview
-
     stored = [preset.name for preset in presets().values() if _stored(preset, groups)]
     found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
     others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
@@ -157,22 +150,11 @@ def _stored(preset: Preset, groups: Groups) -> bool:
 
 def _panels(preset: str, groups: Groups) -> dict[str, Rows]:
     """The figures of a preset by file name."""
-    from psconrl.report import panels
-
-    if preset in ("figure-1", "stochastic"):
-        return {
-            f"{preset}-signed": panels.regret_and_violation(preset, groups, "signed"),
-            f"{preset}-as-plotted": panels.regret_and_violation(preset, groups, "plotted"),
-        }
-    simple: dict[str, Callable[[Groups], Rows]] = {
-        "figure-appendix": panels.averages,
-        "counterexample": panels.counterexample,
-        "bayesian": panels.bayesian,
-        "feasibility": panels.feasibility,
-        "tractable": panels.tractable,
-        "bonus": panels.bonus,
-    }
-    return {preset: simple[preset](groups)} if preset in simple else {}
+    found: dict[str, Rows] = {}
+    for figure in find(preset).figures:
+        draw = getattr(panels, figure.panels) if isinstance(figure.panels, str) else figure.panels
+        found[figure.name] = draw(groups=groups, **dict(figure.arguments))
+    return found
 
 
 def _cells(preset: Preset) -> list[Any]:

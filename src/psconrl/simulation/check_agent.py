@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psconrl._checks import shown, whole
 from psconrl.agents.contract import Agent, Memory, Plan
-from psconrl.errors import PsconrlError
+from psconrl.cmdp import CMDP
+from psconrl.errors import InvalidTypeError, PsconrlError
+from psconrl.simulation.tabular import simulate
 
 
 class AgentError(PsconrlError, AssertionError):
@@ -23,20 +26,19 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     >>> from psconrl import Problem, agents
     >>> agents.check_agent(agents.PSConRL(Problem(4, 2, [0.6])))
     """
-    from psconrl.cmdp import CMDP
-    from psconrl.simulation.tabular import simulate
-
-    problem = agent.problem
+    if not isinstance(agent, Agent):
+        raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as agents.PSConRL(problem)")
+    steps, seed, problem = whole(steps, "steps", 2), whole(seed, "seed", 0, most=None), agent.problem
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     p = rng.dirichlet(np.ones(problem.S), (problem.S, problem.A))
     costs = rng.random((problem.m + 1, problem.S, problem.A)) if problem.costs is None else problem.costs
     cmdp = CMDP(p, costs, problem.thresholds)
     checked = _Checked(agent)
-    whole = simulate(checked, cmdp, steps, seed)
+    full = simulate(checked, cmdp, steps, seed)
     half = simulate(checked, cmdp, steps, seed, stop=steps // 2)
     resumed = simulate(checked, cmdp, steps, seed, state=half.state)
     _rule(
-        np.array_equal(whole.counts, resumed.counts) and np.array_equal(whole.cumulative, resumed.cumulative),
+        np.array_equal(full.counts, resumed.counts) and np.array_equal(full.cumulative, resumed.cumulative),
         "a run that is saved and restored half-way must go on unchanged: keep no state outside the carry",
     )
 
@@ -94,7 +96,7 @@ def _check_plan(plan: Plan, agent: Agent) -> None:
     _rule(plan.max_length >= 1, f"Plan.max_length is {plan.max_length}; it must be at least 1")
     if plan.count_limit is not None:
         _rule(plan.count_limit.shape == (S, A), f"Plan.count_limit has shape {plan.count_limit.shape}")
-    _rule(plan.phase in ("exploit", "explore"), f'Plan.phase is {plan.phase!r}; it must be "exploit" or "explore"')
+    _rule(plan.phase in ("exploit", "explore"), f'Plan.phase is {shown(plan.phase)}; it must be "exploit" or "explore"')
     _rule(
         all(isinstance(value, np.ndarray) and value.dtype != object for value in plan.carry.values()),
         "Plan.carry must hold plain arrays only",
