@@ -10,9 +10,9 @@ from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.graph import is_communicating
 from psconrl.planning import BestPolicy, best_policy
-from psconrl.planning.highs import run
-from psconrl.planning.inner import Method, Start
-from psconrl.planning.program import occupancy_program
+from psconrl.planning.lp.highs import run
+from psconrl.planning.for_agents import Method, Start
+from psconrl.planning.lp.occupancy import occupancy_program
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import planner
 from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
     from psconrl.planning import second_opinion
@@ -93,7 +94,34 @@ def best_policy(
         )
     _checks.finite(c, "costs", "give finite costs")
     _checks.finite(tau, "thresholds", "leave out limits that are none")
-    return plan_rows(rows, np.ascontiguousarray(c), tau, join=join, start=start, method=method)
+    units = Units.of(np.ascontiguousarray(c.reshape(len(tau) + 1, rows.K)), tau)
+    scaled = _scaled_start(start, units)
+    best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
+    return best._replace(
+        value=float(units.low[0] + units.unit[0] * best.value),
+        average_costs=units.averages(best.average_costs),
+        multipliers=units.multipliers(best.multipliers),
+        gap=float(units.unit[0] * best.gap),
+        start={**best.start, **_in_units(best.start, units)},
+    )
+
+
+def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
+    """The prices and the bias of a start in the units of the model."""
+    if "multipliers" not in start:
+        return {}
+    return {"multipliers": units.multipliers(start["multipliers"]), "bias": units.unit[0] * start["bias"]}
+
+
+def _scaled_start(start: Start | None, units: Units) -> Start | None:
+    """A start in the scaled units; one that has no numbers there is none."""
+    if not start:
+        return None
+    try:
+        multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])
+        return {**start, "multipliers": multipliers, "bias": np.asarray(start["bias"], np.float64) / units.unit[0]}
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def plan_rows(
@@ -159,7 +187,7 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
-    gap = optimum.objective - optimum.bound
+    gap = abs(optimum.objective - optimum.bound)
     if optimum.status != OPTIMAL or not gap <= PROVEN:
         return None
     made = execute(rows, found.columns, optimum.master.basis, optimum.master.weights, kept.way)

@@ -15,11 +15,10 @@ from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
-from psconrl.planning.for_agents import BestPolicy
+from psconrl.planning.for_agents import BestPolicy, Method
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-from psconrl.planning.solving import carrying
+from psconrl.planning.solving import ATTAINED, carrying
 from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
-from psconrl.planning.units import Units
 
 
 def evaluated(
@@ -63,31 +62,23 @@ def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
 
 def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy | None:
     """The stateless program component by component; None if that proves nothing either."""
-    units = Units.of(costs, thresholds)
-    way, m = Components(rows, units.costs, None), len(thresholds)
-    optimum = plain_generate(way, Limits(units.near, np.ones(m)), VALUE, np.zeros(m), CLOSE)
+    way, m = Components(rows, costs, None), len(thresholds)
+    optimum = plain_generate(way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
     if optimum.status == INFEASIBLE:
-        nothing = np.full(m + 1, np.nan)
-        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "components", {})
-    if optimum.status == FAILED or not optimum.objective - optimum.bound <= PROVEN:
+        return _infeasible(m, "components")
+    if optimum.status == FAILED or not abs(optimum.objective - optimum.bound) <= PROVEN:
         return None
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
-    policy, classes, connected, averages = _execution(rows, units.costs, columns, join)
-    scaled = max(float(averages[0]), float(optimum.objective)) - float(optimum.bound)
+    policy, classes, connected, averages = _execution(rows, costs, columns, join)
+    value, bound = float(optimum.objective), float(optimum.bound)
+    gap = max(abs(value - bound), float(averages[0]) - bound)
     shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
-    start = {"policies": np.array([column.policy for _, column in columns])}
-    return BestPolicy(
-        True,
-        shaped,
-        float(units.averages(np.append(optimum.objective, np.zeros(m)))[0]),
-        units.averages(averages),
-        units.multipliers(optimum.multipliers),
-        classes,
-        connected,
-        float(units.unit[0] * max(scaled, 0.0)),
-        "components",
-        start,
-    )
+    return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+
+
+def _infeasible(m: int, method: Method) -> BestPolicy:
+    nothing = np.full(m + 1, np.nan)
+    return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, method, {})
 
 
 def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy:
@@ -96,8 +87,7 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     program = occupancy_program(rows, costs, thresholds)
     margin, safest = largest_margin(program)
     if margin < 0:
-        nothing = np.full(m + 1, np.nan)
-        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "highs", {})
+        return _infeasible(m, "highs")
     vertex = best_vertex(program, safest)
     h, multipliers = -vertex.row_duals[: rows.S], (-vertex.row_duals[program.constraint_rows]).clip(0.0)
     c = np.empty(rows.K)
@@ -105,9 +95,14 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
     policy, classes, connected, averages = _of_occupancy(rows, costs, x, join)
-    gap = max(float(averages[0]), vertex.objective) - bound
-    if not np.isfinite(gap):
-        raise SolverError("no bound of the optimum was found; the numbers of the model are too uneven")
+    # What the policy misses the limits by counts at their prices.
+    missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+    gap = max(float(averages[0]), vertex.objective) + missed - bound
+    if not np.isfinite(gap) or not (averages[1:] - thresholds <= max(join, ATTAINED)).all():
+        raise SolverError(
+            "no policy was found that is proven to keep the limits: they can hardly be met, or the numbers of the "
+            "model are too uneven; widen the limits or rescale the costs"
+        )
     shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
     return BestPolicy(
         True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
