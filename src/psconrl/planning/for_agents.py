@@ -12,12 +12,11 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.planning.compiled.execute import execute, sound
+from psconrl.planning.compiled.execute import plan_and_execute, plan_and_execute_many, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import planner
+from psconrl.planning.components import SMALL
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
@@ -181,41 +180,34 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
 def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
-    found = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
-    optimum = found.optimum
-    if optimum.status == INFEASIBLE:
+    planner = plan_and_execute if S <= SMALL else plan_and_execute_many
+    status, value, bound, multipliers, made, bias, largest = planner(
+        rows, costs, thresholds, kept.start, kept.way, join
+    )
+    if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
-    gap = abs(optimum.objective - optimum.bound)
-    if optimum.status != OPTIMAL or not gap <= PROVEN:
+    gap = abs(value - bound)
+    if status != OPTIMAL or not gap <= PROVEN:
         return None
-    made = execute(rows, found.columns, optimum.master.basis, optimum.master.weights, kept.way)
-    averages = made.weights @ found.columns.J[made.names]
-    policy, classes, connected = made.policy, 1, made.connected
-    if not made.single or found.largest > _BROKEN:
-        careful = second_opinion.evaluated(rows, costs, found.columns, made, join)
-        if careful is None:
-            return None
-        policy, classes, connected, averages = careful
-        # Joined classes may miss the limits by their share.
-        if classes == 1 and not (averages[1:] - thresholds <= PROVEN).all():
-            return None
-        gap = max(gap, float(averages[0]) - optimum.bound)
-        if classes == 1 and not gap <= PROVEN:
+    policy, averages, classes, connected, way, policies, reference = made
+    if classes > 1 or largest > _BROKEN:
+        # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
+        if largest > _BROKEN:
+            averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
+        gap = max(gap, float(averages[0]) - bound)
+        if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
     following = {
-        "policies": found.columns.policies[made.names],
-        "multipliers": optimum.multipliers,
-        "reference": made.reference,
-        "bias": found.bias,
-        "way": made.way,
+        "policies": policies,
+        "multipliers": multipliers,
+        "reference": reference,
+        "bias": bias,
+        "way": way,
     }
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
-    value = optimum.objective
-    return BestPolicy(
-        True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "compiled", following
-    )
+    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:

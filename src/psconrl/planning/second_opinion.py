@@ -6,10 +6,9 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.errors import SolverError
-from psconrl.planning.compiled.execute import Executed
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.pricing import Columns, certified, price_tags
+from psconrl.planning.compiled.pricing import certified, price_tags
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
@@ -21,25 +20,12 @@ from psconrl.planning.solving import ATTAINED, carrying
 from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
 
 
-def evaluated(
-    rows: Rows, costs: Floats, columns: Columns, made: Executed, join: float
-) -> tuple[Floats, int, bool, Floats] | None:
-    """The policy (K,) of an optimum, several classes joined; classes, whether it is connected, exact averages (m + 1,).
-
-    None if a column does not do what was computed for it.
-    """
-    own = []
-    for name, weight in zip(made.names, made.weights, strict=True):
-        policy = columns.policies[name]
-        found = evaluate_chain(rows.matrix()[policy], costs[:, policy], np.full(rows.S, 1.0 / rows.S))
-        best = max(found.classes, key=lambda states: float(columns.laws[name][states].sum()))
-        law = np.zeros(rows.S)
-        law[best] = found.stationary[best] / found.stationary[best].sum()
-        J = costs[:, policy] @ law
-        if np.abs(J - columns.J[name]).max() > PROVEN * max(1.0, float(np.abs(J).max())):
-            return None
-        own.append((float(weight), Column(policy, J, law)))
-    return _execution(rows, costs, own, join)
+def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
+    """The exact averages (m + 1,) of a policy (K,) from a start state."""
+    law = np.zeros(rows.S)
+    law[start] = 1.0
+    found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), law)
+    return np.asarray(found.average_costs[:, start])
 
 
 def _execution(
@@ -47,10 +33,7 @@ def _execution(
 ) -> tuple[Floats, int, bool, Floats]:
     parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
     done = executable(rows, parts, columns, None, join)
-    start = np.zeros(rows.S)
-    start[int(columns[0][1].law.argmax())] = 1.0
-    chosen = _mean_costs(rows, costs, done.policy)
-    averages = evaluate_chain(chain_of(rows, done.policy), chosen, start).average_costs @ start
+    averages = averages_of(rows, costs, done.policy, int(columns[0][1].law.argmax()))
     return done.policy, done.classes, done.connected, averages
 
 
