@@ -244,7 +244,7 @@ def test_rare_moves_count(seed: int) -> None:
 
 @pytest.mark.parametrize("leak", [1e-3, 1e-12, 1e-200])
 def test_differences_of_a_huge_bias(leak: float) -> None:
-    """Two pairs of states that swap, and hardly meet: within a pair the bias differs by 1/2 (of costs 0 and 1, 2 and 3)."""
+    """Two pairs of states that swap, and hardly ever meet."""
     P = np.zeros((4, 4))
     P[0, 1] = P[1, 0] = P[2, 3] = P[3, 2] = 0.75
     P[1, 2] = P[3, 0] = leak

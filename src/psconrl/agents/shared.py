@@ -8,9 +8,9 @@ from psconrl._checks import Floats, Ints
 from psconrl._lazy import later
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
+from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.inner import BestPolicy, best_policy
 from psconrl.planning.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
 
 _kernels = later("psconrl.agents._counts_kernels")
 

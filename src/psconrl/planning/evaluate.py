@@ -232,7 +232,7 @@ class _Eliminated:
         return parts
 
     def _bias(self, amounts: Floats) -> Floats:
-        h = self._collected(amounts, np.zeros(len(self.classes)))[0]
+        h = self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0)
         means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
         parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
         # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
@@ -321,7 +321,5 @@ def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
         raise InvalidModelError(f"the policy has shape {given.shape}; actions must have shape (S,) = {(cmdp.S,)}")
     bad = np.flatnonzero((given < 0) | (given >= cmdp.A))
     if len(bad):
-        raise InvalidModelError(
-            f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}"
-        )
+        raise InvalidModelError(f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}")
     return given.astype(np.int64)

@@ -20,8 +20,8 @@ from scipy import sparse
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import policy_chain
 from psconrl.graph import closed_classes
-from psconrl.planning.evaluate import stationary_law
 from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.evaluate import stationary_law
 
 SUPPORT = 1e-14
 """Occupancies below this are rounding; states without any are left to the fastest way into the others."""

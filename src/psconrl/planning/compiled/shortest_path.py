@@ -223,9 +223,7 @@ def _sequence(states: Ints, number: Ints, n: int) -> Ints:
 
 
 @njit
-def _nearest(
-    rows: Rows, A: int, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto
-) -> tuple[Ints, Ints]:
+def _nearest(rows: Rows, A: int, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto) -> tuple[Ints, Ints]:
     """The n states to be left, by the length of the path with the least sum of 1 / p, and its actions (n,)."""
     S = len(targets)
     length, via = np.empty(S), np.empty(S, dtype=np.int64)
@@ -337,22 +335,23 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
     """
     n = len(task.order)
     parts = np.zeros((_PARTS, n + 1))
-    V, before = np.empty(n), np.empty(n, dtype=np.int64)
+    V, times, before = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
     for i in range(n):
         V[i], before[i] = np.inf, policy[i]
     for _ in range(n + 100):
         _evaluate(task, policy, parts)
         risen = False
         for i in range(n):
-            risen = risen or not parts[0, i] <= V[i] * (1 + 1e-9)
+            times[i] = parts[0, i] + parts[1, i]
+            risen = risen or not times[i] <= V[i] * (1 + 1e-9)
         if risen:
             for i in range(n):
                 policy[i] = before[i]
             break
         finite = True
         for i in range(n):
-            V[i], before[i] = parts[0, i], policy[i]
-            finite = finite and parts[0, i] < np.inf
+            V[i], before[i] = times[i], policy[i]
+            finite = finite and times[i] < np.inf
         if not finite:
             for i in range(n):
                 V[i] = np.inf
