@@ -542,11 +542,13 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
     chain = Chain(indptr, indices, data)
     order = minimum_degree(chain, kept, np.inf)
     elimination = eliminate(chain, order.order, order.place)
+    if not elimination.fine:
+        return np.full(S, np.nan)
     starts = np.zeros(n + ends)
     starts[order.place[0]] = 1.0
     m, scale = visits(elimination, starts, False)
     expected = as_floats(m, scale)
     for s in range(S):
         if number[s] >= 0:
-            result[s] = expected[order.place[number[s]]] if elimination.fine else np.nan
+            result[s] = expected[order.place[number[s]]]
     return result
