@@ -281,7 +281,8 @@ class _Mixing:
         return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
 
     def _by_class(self, mass: Floats) -> Floats:
-        return np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+        sums = np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+        return np.asarray(sums, dtype=np.float64)
 
 
 def _label(classes: list[Ints], S: int) -> Ints:
