@@ -118,7 +118,8 @@ def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> 
         residual = max(residual, _residual(chain, cost - averages[i], parts[i], solved.law, classes))
     averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
     averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
-    parts *= unit[:, np.newaxis, np.newaxis]
+    with np.errstate(over="ignore"):
+        parts *= unit[:, np.newaxis, np.newaxis]
     bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
     return Evaluation(averages, stationary, bias, tuple(classes), residual, parts)
 
