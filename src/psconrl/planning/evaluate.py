@@ -115,7 +115,9 @@ def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> 
     for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
         averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
         parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
-        residual = max(residual, _residual(chain, cost - averages[i], parts[i], solved.law, classes))
+        # Costs far from zero are rounded, and so are their averages, by more than their range is.
+        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i])
+        residual = max(residual, rounded + _residual(chain, cost - averages[i], parts[i], solved.law, classes))
     averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
     averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
     with np.errstate(over="ignore"):
@@ -309,9 +311,10 @@ def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes
 
 
 def _units(costs: Floats) -> Floats:
-    """A power of two near the range of each cost (n,); 1 for constant ones."""
+    """A power of two near the range of each cost (n,), or near the cost itself if it is constant."""
     width = costs.max(axis=1) - costs.min(axis=1)
-    return np.where(width > 0, np.exp2(np.floor(np.log2(np.where(width > 0, width, 1.0)))), 1.0)
+    sizes = np.where(width > 0, width, np.abs(costs).max(axis=1))
+    return np.exp2(np.floor(np.log2(np.where(sizes > 0, sizes, 1.0))))
 
 
 def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
