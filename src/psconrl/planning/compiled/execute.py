@@ -34,7 +34,7 @@ class Executed(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a plan for an agent comes to: status, value, bound, multipliers (m,), the policy, the bias (S,) for the next.
+    """What a plan for an agent comes to: status, value, bound, multipliers (m,), the policy, bias (S,) to go on from.
 
     largest: number in the inverse that the laws come from, see `walk.Planned`.
     """
