@@ -14,10 +14,10 @@ from psconrl.agents.counts import Counts
 from psconrl.agents.shared import empirical_transitions
 from psconrl.graph import is_communicating
 from psconrl.planning import best_policy
-from psconrl.planning.inner import Method
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import Method
 from psconrl.simulation.tabular import simulate
-from tests.agents.drawing import draw_array
+from tests.agents.drawing import dense, draw_array
 from tests.simulation.walk import Recording
 
 S, A = 5, 2
@@ -37,7 +37,7 @@ SEEN = [(0, 0, 0), (0, 0, 1), (1, 1, 0)]
 
 
 def test_transitions_of_unvisited_pairs_are_uniform_over_the_states_seen() -> None:
-    p = empirical_transitions(memory(SEEN, state=3)).dense()
+    p = dense(empirical_transitions(memory(SEEN, state=3)))
     np.testing.assert_array_equal(p[0, 0], [0.5, 0.5, 0, 0, 0])
     np.testing.assert_array_equal(p[1, 1], [1, 0, 0, 0, 0])
     third = [1 / 3, 1 / 3, 0, 1 / 3, 0]  # states 0 and 1 were seen, 3 is where we are
@@ -47,7 +47,7 @@ def test_transitions_of_unvisited_pairs_are_uniform_over_the_states_seen() -> No
 
 
 def test_at_the_start_only_the_current_state_is_seen() -> None:
-    p = empirical_transitions(memory([], state=2)).dense()
+    p = dense(empirical_transitions(memory([], state=2)))
     np.testing.assert_array_equal(p, np.broadcast_to(np.eye(S)[2], (S, A, S)))
 
 
@@ -75,7 +75,7 @@ def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: p
         remembered = Memory(**(vars(remembered) | {"carry": {"position": np.array([2, 3, 1])}}))
     agent.plan(remembered, np.random.default_rng(0))
     (transitions, costs) = given[0]
-    np.testing.assert_array_equal(transitions.dense(), empirical_transitions(remembered).dense())
+    np.testing.assert_array_equal(dense(transitions), dense(empirical_transitions(remembered)))
     assert ((costs >= 0) & (costs <= 1)).all()
     mean = remembered.mean_costs()
     assert (mean[:, remembered.visits == 0] == 0).all()

@@ -10,9 +10,10 @@ from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.graph import is_communicating
 from psconrl.planning import BestPolicy, best_policy
-from psconrl.planning.lp.highs import run
+from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method, Start
-from psconrl.planning.lp.occupancy import occupancy_program
+from psconrl.planning.lp.highs import run
+from psconrl.planning.lp.occupancy import OccupancyProgram, occupancy_program
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,18 @@ def certified_value(cmdp: CMDP, multipliers: Floats) -> float:
     """The lower bound on the value that these multipliers prove."""
     excess = cmdp.costs[1:] - cmdp.thresholds[:, np.newaxis, np.newaxis]
     priced = cmdp.costs[0] + np.einsum("i,isa->sa", multipliers, excess)
-    program = occupancy_program(cmdp.matrix, priced[np.newaxis], np.zeros(0))
+    program = occupancy_program(Rows.from_sparse(cmdp.matrix), priced.reshape(1, -1), np.zeros(0))
     return lower_bound(cmdp, multipliers, run(program.value).row_duals[: cmdp.S])
+
+
+def program_of(cmdp: CMDP) -> OccupancyProgram:
+    """The stateless linear program of a model."""
+    return occupancy_program(Rows.from_sparse(cmdp.matrix), cmdp.costs.reshape(cmdp.m + 1, -1), cmdp.thresholds)
 
 
 def certified_margin(cmdp: CMDP) -> float:
     """An upper bound on the margin: with weights on the constraints, the least weighted excess of any policy."""
-    program = occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds)
+    program = program_of(cmdp)
     weights = (-run(program.margin).row_duals[program.constraint_rows]).clip(0.0)
     excess = cmdp.replace(costs=np.concatenate([np.zeros((1, cmdp.S, cmdp.A)), cmdp.costs[1:]]))
     return -certified_value(excess, weights / weights.sum())

@@ -8,23 +8,24 @@ from scipy import sparse
 
 import psconrl
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.planning.compiled.shortest_path import fastest, fastest_way
-from psconrl.planning.rows import Rows
-from tests.planning.test_shortest import at, cluster, flat, grid, random_model
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest
+from tests.planning.test_shortest import at, cluster, flat, grid, random_model, way_of
 
 
 def compiled(matrix: sparse.csr_array, targets: Bools, start: Ints | None = None) -> tuple[Ints, Floats]:
     S = matrix.shape[1]
     start = np.full(S, -1, dtype=np.int64) if start is None else start
     rows = Rows.from_sparse(sparse.csr_array(matrix, copy=True))
-    times, actions = fastest(rows, targets, start, np.empty(0, dtype=np.int64))
-    return actions, times
+    from_pairs = np.where(start < 0, -1, rows.begin[:-1] + start)
+    times, pairs = fastest(rows, targets, from_pairs, np.empty(0, dtype=np.int64))
+    return np.where(pairs < 0, -1, pairs - rows.begin[:-1]), times
 
 
 def check(matrix: sparse.csr_array, targets: Bools, rtol: float = 1e-9) -> None:
     """Equal times, an action wherever there is a way, and actions that attain the times; from any start."""
     S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
-    wanted, ways = fastest_way(matrix, targets)
+    wanted, ways = way_of(matrix, targets)
     rng = np.random.default_rng(S)
     for start in (None, ways, rng.integers(-1, A, size=S), rng.integers(0, A, size=S)):
         actions, times = compiled(matrix, targets, start)

@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import linprog
 
 from psconrl._checks import Floats
-from psconrl.planning import _finite_kernels as kernels
-from psconrl.planning import _set_kernels as sets
-from psconrl.planning.finite import solve_finite
-from psconrl.planning.optimistic import Intervals
+from psconrl.planning.compiled import confidence_sets as sets
+from psconrl.planning.compiled import finite_horizon as kernels
+from psconrl.planning.finite_horizon import solve_finite
+from psconrl.planning.intervals import Intervals
 
 
 def least(intervals: Intervals, costs: Floats, budgets: Floats, H: int, start: int) -> tuple[float, float]:
@@ -152,18 +152,17 @@ def test_kernels_equal_their_plain_twins(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_methods_agree(seed: int) -> None:
-    """And a start from other columns changes nothing in the value."""
+def test_a_start_changes_nothing_in_the_value(seed: int) -> None:
+    """Neither from its own columns nor from those of other costs and another start state."""
     intervals, costs, budgets, H, start = case(seed)
-    plain = solve_finite(intervals, costs, budgets, H, start, method="highs")
     found = solve_finite(intervals, costs, budgets, H, start)
     assert found.columns is not None
     other = solve_finite(intervals, costs[::-1].copy(), budgets, H, 0).columns
-    warm = solve_finite(intervals, costs, budgets, H, start, columns=other)
-    for plan in (found, warm):
-        assert plan.feasible == plain.feasible
-        assert plan.gap <= 1e-10
-        np.testing.assert_allclose(plan.value, plain.value, atol=1e-8)
+    for columns in (found.columns, other):
+        warm = solve_finite(intervals, costs, budgets, H, start, columns=columns)
+        assert warm.feasible == found.feasible
+        assert warm.gap <= 1e-10
+        np.testing.assert_allclose(warm.value, found.value, atol=1e-8)
 
 
 def test_a_known_answer() -> None:

@@ -1,17 +1,14 @@
 """The fast planner against the careful one."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from scipy import sparse
 
 import psconrl
-from psconrl import SolverError, planning, structure
+from psconrl import InvalidModelError, structure
 from psconrl.cmdp import CMDP
-from psconrl.graph import closed_classes
-from psconrl.planning import _rows_kernels, evaluate, solve
-from psconrl.planning.rows import Rows
+from psconrl.planning import best_policy, evaluate, solve
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import Method
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
 
 
@@ -49,21 +46,6 @@ def test_random_models() -> None:
             averages = evaluate(cmdp, plan.policy).average_costs.max(axis=1)
             limits = np.append(wanted.value, cmdp.thresholds)
             assert (averages <= limits + 1e-6).all(), cmdp
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_one_class_is_what_the_graph_says(seed: int) -> None:
-    """The compiled walk, its plain twin, and the closed classes of the flow."""
-    rng = np.random.default_rng(seed)
-    S, A = int(rng.integers(2, 9)), 2
-    P = cut_rows(rng.dirichlet(np.full(S, 0.05), size=S * A))
-    rows = Rows.from_dense(P.reshape(S, A, S))[:3]
-    mu = rng.dirichlet(np.full(S * A, 0.3)).reshape(S, A)
-    kernel: Any = _rows_kernels.one_class
-    mass = mu.sum(axis=1) > 0
-    flow = np.einsum("sa,sax->sx", mu, P.reshape(S, A, S))[np.ix_(mass, mass)]
-    wanted = len(closed_classes(sparse.csr_array(flow > 1e-14, dtype=np.float64))) == 1
-    assert kernel(mu, *rows, 1e-14) == kernel.py_func(mu, *rows, 1e-14) == wanted
 
 
 def test_limits_that_can_just_be_met_are_feasible() -> None:
@@ -117,5 +99,39 @@ def test_the_program_is_stateless_whatever_the_model() -> None:
 def test_costs_that_are_no_numbers_are_refused(i: int) -> None:
     costs = np.zeros((2, 2, 1))
     costs[i, 0, 0] = np.nan
-    with pytest.raises(SolverError, match="not finite"):
-        planning.best_policy(np.full((2, 1, 2), 0.5), costs, np.array([0.5]), join=0.1)
+    with pytest.raises(InvalidModelError, match="finite"):
+        best_policy(np.full((2, 1, 2), 0.5), costs, np.array([0.5]), join=0.1)
+
+
+@pytest.mark.parametrize("method", ["compiled", "components", "highs"])
+def test_states_with_different_numbers_of_actions(method: Method) -> None:
+    """The second action of state 1 left out, or forbidden by a cost: the same value, and the same policy."""
+    p = np.array([[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]]])
+    costs = np.array([[[0.3, 0.9], [0.6, 0.2]], [[0.5, 0.1], [0.7, 0.4]]])
+    rows = Rows.from_dense(p)
+    fewer = rows.part(np.arange(2), np.arange(3))
+    assert (fewer.S, fewer.K) == (2, 3)
+    dear = costs.copy()
+    dear[0, 1, 1] = 100.0
+    whole = best_policy(p, dear, [0.5], join=1e-3, method=method)
+    found = best_policy(fewer, costs.reshape(2, 4)[:, :3], [0.5], join=1e-3, method=method)
+    assert found.value == pytest.approx(whole.value, abs=1e-8)
+    assert whole.policy is not None
+    assert found.policy is not None
+    assert found.policy.shape == (3,)
+    np.testing.assert_allclose(found.policy, whole.policy.ravel()[:3], atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["components", "highs"])
+def test_second_opinions_agree(method: Method) -> None:
+    """Asked directly, the ways that are asked in doubt only give the same values, and prove them."""
+    for cmdp in random_cmdps(25, entropy=10):
+        fast, other = (fast_plan(cmdp, join=1e-7, method=how) for how in ("compiled", method))
+        assert other.method == method
+        assert fast.feasible == other.feasible
+        if fast.feasible:
+            assert other.value == pytest.approx(fast.value, abs=2e-8)
+            assert other.average_costs[0] <= fast.value + 1e-6
+            if other.classes == 1:
+                assert (other.average_costs[1:] <= cmdp.thresholds + 1e-7).all()
+                assert other.gap <= 1e-6
