@@ -12,11 +12,12 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.planning.compiled.execute import plan_and_execute, plan_and_execute_many, sound
+from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import SMALL
+from psconrl.planning.components import planner
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
@@ -180,10 +181,8 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
 def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
-    planner = plan_and_execute if S <= SMALL else plan_and_execute_many
-    status, value, bound, multipliers, made, bias, largest = planner(
-        rows, costs, thresholds, kept.start, kept.way, join
-    )
+    optimum, columns, bias, largest = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
+    status, value, bound, multipliers, master = optimum
     if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
@@ -191,6 +190,7 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
     gap = abs(value - bound)
     if status != OPTIMAL or not gap <= PROVEN:
         return None
+    made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
     policy, averages, classes, connected, way, policies, reference = made
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.

@@ -6,20 +6,16 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
-from psconrl.planning.compiled.generation import OPTIMAL
-from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Columns, Start
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import expected_visits, fastest_in
-from psconrl.planning.compiled.stride import plan_many
-from psconrl.planning.compiled.walk import Planned, plan
 from psconrl.planning.tolerances import NO_WEIGHT, THIN
 
 
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of an optimum.
 
-    average_costs (m + 1,): of the policy. classes: recurrent ones of the mixture, joined by round trips where there is a
+    average_costs (m + 1,): of the policy. classes: recurrent ones of the mixture, joined by round trips if there is a
     way. connected: whether all states lead there (those that do not act uniformly). way (S,): the pairs of the fastest
     way, -1 on the support. policies (k, S): the columns used, the safest first; reference (1,): their likeliest state.
     """
@@ -31,53 +27,6 @@ class Executed(NamedTuple):
     way: Ints
     policies: Ints
     reference: Ints
-
-
-class Answer(NamedTuple):
-    """What a plan for an agent comes to: status, value, bound, multipliers (m,), the policy, bias (S,) to go on from.
-
-    largest: number in the inverse that the laws come from, see `walk.Planned`.
-    """
-
-    status: int
-    value: float
-    bound: float
-    multipliers: Floats
-    executed: Executed
-    bias: Floats
-    largest: float
-
-
-@njit
-def plan_and_execute(
-    rows: Rows, costs: Floats, thresholds: Floats, start: Start, last_way: Ints, join: float
-) -> Answer:
-    """Plan by inverses and execute at once: what crosses the border to Python takes longer than many a plan."""
-    d = np.ones(len(thresholds))
-    found = plan(rows, costs, Limits(thresholds, d), start, VALUE)
-    return _answer(rows, costs, found, last_way, join)
-
-
-@njit
-def plan_and_execute_many(
-    rows: Rows, costs: Floats, thresholds: Floats, start: Start, last_way: Ints, join: float
-) -> Answer:
-    """The same for models of many states, by sparse factors."""
-    d = np.ones(len(thresholds))
-    found = plan_many(rows, costs, Limits(thresholds, d), start, VALUE)
-    return _answer(rows, costs, found, last_way, join)
-
-
-@njit
-def _answer(rows: Rows, costs: Floats, found: Planned, last_way: Ints, join: float) -> Answer:
-    optimum = found.optimum
-    basis, weights = optimum.master.basis, optimum.master.weights
-    if optimum.status != OPTIMAL:
-        basis = basis[:0]
-    made = execute(rows, costs, found.columns, basis, weights, last_way, join)
-    return Answer(
-        optimum.status, optimum.objective, optimum.bound, optimum.multipliers, made, found.bias, found.largest
-    )
 
 
 @njit
