@@ -26,17 +26,18 @@ def sampled(rows: int, columns: int, prior: float | Bools, visits: int, seed: in
     return cmdp, draw(Prior.of(prior, cmdp.problem()), Counts.from_dense(counts), rng)
 
 
-def check_agreement(rows: Rows, costs: Floats, thresholds: Floats) -> None:
+def check_agreement(rows: Rows, costs: Floats, thresholds: Floats, whole: bool = True) -> None:
+    """With the linear program; by sparse factors unless the model is not whole: then component by component."""
     assert rows.S > SMALL
     ours = best_policy(rows, costs, thresholds, join=0.1)
     theirs = best_policy(rows, costs, thresholds, join=0.1, method="highs")
-    assert ours.method == "compiled"
+    assert ours.method == "compiled" or (not whole and ours.method == "components")
     assert ours.feasible == theirs.feasible
     if ours.feasible:
-        assert ours.gap <= 1e-8
+        assert ours.gap <= 1e-8 or ours.classes > 1
         assert abs(ours.value - theirs.value) <= 2e-8
         again = best_policy(rows, costs, thresholds, join=0.1, start=ours.start)
-        assert again.method == "compiled"
+        assert again.method == ours.method
         assert abs(again.value - ours.value) <= 2e-8
 
 
@@ -78,8 +79,9 @@ def test_models_that_fall_apart(visits: int) -> None:
     traps = 0
     for seed in range(8):
         cmdp, rows = sampled(15, 15, neighbours(make("grid", rows=15, columns=15, slip=0.1, seed=seed)), visits, seed)
-        traps += not is_communicating(rows.matrix())
-        check_agreement(rows, cmdp.costs, cmdp.thresholds)
+        whole = is_communicating(rows.matrix())
+        traps += not whole
+        check_agreement(rows, cmdp.costs, cmdp.thresholds, whole)
     assert traps > 0 or visits > 0
 
 
@@ -98,13 +100,18 @@ def test_samples_that_hardly_hold_together() -> None:
     prior = Prior.of(neighbours(cmdp), cmdp.problem())
     costs = np.concatenate([cmdp.costs, np.random.default_rng(15).random((1, cmdp.S, cmdp.A))])
     rng = np.random.default_rng(np.random.SeedSequence(16))
-    compiled = 0
+    whole = 0
     for _ in range(10):
         rows = draw(prior, Counts.from_dense(np.zeros((cmdp.S, cmdp.A, cmdp.S), dtype=np.int64)), rng)
         ours, theirs = (best_policy(rows, costs, np.array([0.4]), join=0.1, method=m) for m in ("compiled", "highs"))
         assert abs(ours.value - theirs.value) <= 2e-8
-        compiled += ours.method == "compiled"
-    assert compiled >= 8
+        assert ours.method != "highs"
+        if is_communicating(rows.matrix()):
+            whole += 1
+            assert (ours.method, ours.connected) == ("compiled", True)
+        if ours.classes == 1:
+            assert ours.gap <= 1e-8
+    assert 0 < whole < 10
 
 
 def with_a_trap(cost: float, spent: float) -> tuple[Rows, Floats]:
@@ -122,8 +129,8 @@ def with_a_trap(cost: float, spent: float) -> tuple[Rows, Floats]:
 
 def test_a_dear_trap_is_left_out() -> None:
     rows, costs = with_a_trap(1.0, 0.0)
-    check_agreement(rows, costs, np.array([0.05]))
-    check_agreement(rows, costs[:1], np.zeros(0))
+    check_agreement(rows, costs, np.array([0.05]), whole=False)
+    check_agreement(rows, costs[:1], np.zeros(0), whole=False)
     best = best_policy(rows, costs, np.array([0.05]), join=0.1)
     assert best.policy is not None
     assert best.policy[7, 2] == 0.0
@@ -221,8 +228,8 @@ def test_a_sparse_prior() -> None:
 def test_two_recurrent_classes_are_joined(join: float) -> None:
     """Two rings, a cheap one over the limit and a dear one below it: the optimum needs both, and stays in both.
 
-    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip takes two moves, so that a share e of
-    the time for it costs e at most: what is spent above 1/2 is known, not only bounded.
+    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip from the likeliest state of one to that of
+    the other is two moves, or two moves and a walk round the rings: what it costs is known, not only bounded.
     """
     S, A, half = 240, 2, 120
     p = np.zeros((S, A, S))
@@ -243,7 +250,7 @@ def test_two_recurrent_classes_are_joined(join: float) -> None:
     # With the moves, c_0 + c_1 = 1 + (the share of moves): exactly what both averages are above 1/2 together.
     law = evaluate(CMDP(p, costs, [0.5]), best.policy).stationary
     moves = float(law @ best.policy[:, 1])
-    assert 0 < moves <= join
+    assert 0 < moves <= join * (1 + 1e-9)
     assert averages[0, 0] + averages[1, 0] == pytest.approx(1.0 + moves, abs=1e-9)
     assert averages[0, 0] <= 0.5 + join
     assert averages[1, 0] <= 0.5 + join

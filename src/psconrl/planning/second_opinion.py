@@ -15,6 +15,7 @@ from psconrl.planning.components import Column, Component, Components, end_compo
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
 from psconrl.planning.for_agents import BestPolicy, Method
+from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.solving import ATTAINED, carrying
 from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
@@ -68,10 +69,17 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
     m = len(thresholds)
     program = occupancy_program(rows, costs, thresholds)
-    margin, safest = largest_margin(program)
-    if margin < 0:
-        return _infeasible(m, "highs")
-    vertex = best_vertex(program, safest)
+    try:
+        vertex = run(program.value)
+        doubtful = vertex.status == "infeasible"
+    except SolverError:
+        doubtful = True
+    if doubtful:
+        # Never on the word of a solver's tolerance: the margin decides.
+        margin, safest = largest_margin(program)
+        if margin < 0:
+            return _infeasible(m, "highs")
+        vertex = best_vertex(program, safest)
     h, multipliers = -vertex.row_duals[: rows.S], (-vertex.row_duals[program.constraint_rows]).clip(0.0)
     c = np.empty(rows.K)
     price_tags(c, costs, 1.0, multipliers)

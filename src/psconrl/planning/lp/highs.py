@@ -70,8 +70,8 @@ def run(program: LinearProgram, basis: Basis | None = None) -> Vertex:
     attempts: list[tuple[float, Basis | None, dict[str, Any]]] = [
         # A given basis is nearly primal feasible: primal simplex; from nothing: dual simplex.
         (SCALE, basis, {"simplex_strategy": 1 if basis is None else 4, "presolve": "off"}),
-        (SCALE, None, {"simplex_strategy": 4, "presolve": "off"}),
         (1.0, None, {"simplex_strategy": 1, "presolve": "on"}),
+        (SCALE, None, {"simplex_strategy": 4, "presolve": "off"}),
         (1.0, None, {"solver": "ipm", "run_crossover": "on", "presolve": "on"}),
     ]
     if not (np.isfinite(program.cost).all() and np.isfinite(program.matrix.data).all()):
@@ -104,7 +104,8 @@ def _attempt(
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
         "simplex_iteration_limit": ITERATIONS * (rows + columns),
-        "time_limit": SECONDS,
+        # HiGHS counts the time of all runs of an instance.
+        "time_limit": solver.getRunTime() + SECONDS,
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)
