@@ -15,12 +15,14 @@ from numpy.typing import ArrayLike
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
-from psconrl.planning.compiled.confidence_sets import around, between
+from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.optimistic import Believed, believed, model_around, optimise
+from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.executable import executable
@@ -30,7 +32,7 @@ from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solution import Member, Solution
 from psconrl.planning.solving import ATTAINED, JOIN
-from psconrl.planning.tolerances import FEASIBLE, PROVEN
+from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
@@ -73,7 +75,7 @@ def solve_optimistic(
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
     frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial)
     units = Units.of(np.ascontiguousarray(frame.costs.reshape(frame.m + 1, -1)), frame.thresholds)
-    found = _by_columns(intervals, frame, units) if method == "compiled" else None
+    found = _by_columns(intervals, frame, units, join / 4) if method == "compiled" else None
     return _solution(frame, units, _by_program(intervals, frame, units) if found is None else found, join)
 
 
@@ -131,7 +133,7 @@ def _limits(units: Units, which: Ints) -> tuple[Floats, Floats]:
     return units.tau[which], units.unit[1:].max(initial=1.0) / units.unit[1:][which]
 
 
-def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | None:
+def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) -> _Optimum | None:
     """The optimum by generating columns; None if it could not be proven."""
     S, A, m = frame.S, frame.A, frame.m
     within = between(intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S))
@@ -176,23 +178,56 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | N
     p = frame.matrix.toarray()
     columns = believed(within, scaled, found, p)
     used = [(float(w), columns.policies[k], columns.laws[k]) for k, w in enumerate(found.weights)]
-    return _Optimum(margin, value, bound, multipliers, used, p, held)
+    return _Optimum(margin, value, bound, multipliers, used, _held_together(within, found, columns, p, join), held)
+
+
+def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> Floats:
+    """The model believed in, with a share e of time for round trips between columns that do not meet in it.
+
+    A column's own model leads from everywhere to the first state of its order, so such a trip exists in the set: the
+    model is the mean of the members used on it, weighted by how often they are.
+    """
+    S, A = columns.laws.shape[1], len(p) // columns.laws.shape[1]
+    if len(found.weights) < 2:
+        return p
+    flow = np.zeros((S * A, S))
+    for k, weight in enumerate(found.weights):
+        pairs = columns.policies[k]
+        flow[pairs] += (weight * columns.laws[k])[:, np.newaxis] * members(within, pairs, found.columns[k, 1, 0])
+    first = found.columns[:, 1, 0, 0]
+    trip = np.zeros((S * A, S))
+    for k, here in enumerate(np.roll(first, 1)):
+        target = np.arange(S) == first[k]
+        if target[here]:
+            continue
+        own = members(within, columns.policies[k], found.columns[k, 1, 0])
+        visited = expected_visits(Rows.from_dense(own[:, np.newaxis]), np.arange(S), int(here), target)
+        visited[target] = 0.0
+        trip[columns.policies[k]] += visited[:, np.newaxis] * own
+    total = trip.sum()
+    if not 0 < total < np.inf:
+        return p
+    flow = (1.0 - e) * flow + e * trip / total
+    mass = flow.sum(axis=1)
+    return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p)
 
 
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
     S, A, m = frame.S, frame.A, frame.m
-    program = optimistic_program(intervals, units.costs.reshape(m + 1, S, A), units.tau)
+    program = optimistic_program(intervals, frame.costs, frame.thresholds)
     margin, safest = largest_margin(program)
     vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
     mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
     p = intervals.believed(mu, vertex.x[mu.size :], frame.to_dense().transitions)
     feasible = margin >= 0
+    value = float(vertex.objective - units.low[0]) / float(units.unit[0]) if feasible else np.nan
+    prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
     return _Optimum(
-        margin if m else np.inf,
-        vertex.objective if feasible else np.nan,
-        vertex.objective if feasible else np.nan,
-        (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan),
+        margin / float(units.unit[1:].max()) if m else np.inf,
+        value,
+        value,
+        prices * (units.unit[1:] / units.unit[0]),
         deterministic(Rows.from_dense(p), mu.ravel()),
         p.reshape(S * A, S),
         () if feasible else conflict(program, safest),

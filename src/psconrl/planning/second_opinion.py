@@ -10,15 +10,15 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_gener
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import certified, price_tags
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
 from psconrl.planning.for_agents import BestPolicy, Method
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
+from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import ATTAINED, carrying
-from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
+from psconrl.planning.tolerances import CLOSE, PROVEN
 
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
@@ -85,7 +85,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     price_tags(c, costs, 1.0, multipliers)
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
-    policy, classes, connected, averages = _of_occupancy(rows, costs, x, join)
+    columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
+    policy, classes, connected, averages = _execution(rows, costs, columns, join)
     # What the policy misses the limits by counts at their prices.
     missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(float(averages[0]), vertex.objective) + missed - bound
@@ -98,21 +99,3 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     return BestPolicy(
         True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
     )
-
-
-def _of_occupancy(rows: Rows, costs: Floats, x: Floats, join: float) -> tuple[Floats, int, bool, Floats]:
-    """The policy of an occupancy (K,), as a mixture of the likeliest pairs of its classes is made one."""
-    source = rows.source
-    mass = np.bincount(source, np.where(x > SUPPORT, x, 0.0), rows.S)
-    ratio = np.divide(np.where(x > SUPPORT, x, 0.0), mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
-    inside = mass > 0
-    way = fastest_way(rows, inside).pairs
-    led = np.flatnonzero(~inside & (way >= 0))
-    ratio[way[led]] = 1.0
-    lost = ~inside & (way < 0)
-    ratio[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
-    start = np.zeros(rows.S)
-    start[int(mass.argmax())] = 1.0
-    chosen = _mean_costs(rows, costs, ratio)
-    found = evaluate_chain(chain_of(rows, ratio), chosen, start)
-    return ratio, len(found.classes), not lost.any(), found.average_costs @ start

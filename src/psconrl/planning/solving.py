@@ -16,7 +16,7 @@ from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, planner
 from psconrl.planning.evaluation import evaluate_chain
-from psconrl.planning.executable import chain_of, executable
+from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.solution import Member, Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
@@ -34,8 +34,11 @@ _ALIKE = 2.0**16
 """Units that differ by no more than this are one measure for a margin."""
 
 _NEWTON = 40
-_ROOT = 4 * EPS
-"""Violations this small are zero."""
+_ROOT, _MET = 2 * EPS, 1e-13
+"""Violations this small are zero; limits are met that are missed by this little."""
+
+_NOISE = 1e-11
+"""What rounding may do to averages, in units of their cost."""
 
 TINY = float(np.finfo(np.float64).tiny)
 """What a margin is below zero if the model is infeasible by less than can be said."""
@@ -169,13 +172,22 @@ class Known:
         if m:
             margin, safest = self._margin(feasible)
             chosen = best if feasible else safest
-        start = None if self.single is not None else cmdp.initial
-        made = executable(self.rows, self.parts, chosen.columns, start, join / 4)
-        found = evaluate_chain(chain_of(self.rows, made.policy), self._mean_costs(made.policy), cmdp.initial)
-        averages = found.average_costs @ cmdp.initial
+        made, averages = self._executed(chosen, join)
+        excess = averages[1:] - units.tau
+        if feasible and made.classes > 1 and (excess > 0).any():
+            # Joined classes miss the limits by their share of time: with limits tighter by that much, they keep them.
+            tighter = self.mixture(VALUE, Limits(tau - 2 * excess.max(), np.ones(len(tau))), self.limits)
+            if tighter.status == OPTIMAL:
+                again, others = self._executed(tighter, join)
+                if (others[1:] - units.tau <= 0).all():
+                    made, averages = again, others
         target = self._averages(chosen)
         attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
+        if feasible:
+            # What the mixture misses the limits by, rounding included, counts at their prices.
+            missed = np.maximum(target[1:] - units.tau, 0.0)[self.limits] + _NOISE
+            reached += float(best.multipliers @ missed) + _NOISE
         multipliers = np.zeros(m)
         multipliers[self.limits] = best.multipliers
         return Solution(
@@ -194,6 +206,13 @@ class Known:
             attained=attained,
             mixture=[Member(weight, self._actions(k), units.averages(self._column(k))) for weight, k in chosen.columns],
         )
+
+    def _executed(self, mixture: Mixture, join: float) -> tuple[Execution, Floats]:
+        """The stationary policy of a mixture, and its exact averages (m + 1,) from the initial law."""
+        start = None if self.single is not None else self.cmdp.initial
+        made = executable(self.rows, self.parts, mixture.columns, start, join / 4)
+        chain, costs = chain_of(self.rows, made.policy), self._mean_costs(made.policy)
+        return made, evaluate_chain(chain, costs, self.cmdp.initial).average_costs @ self.cmdp.initial
 
     def _column(self, column: Column) -> Floats:
         """The averages (m + 1,) of a column, of all costs."""
@@ -219,7 +238,7 @@ class Known:
             found = self.mixture(MARGIN, Limits(tau, unit.min() / unit), self.limits)
             gamma = float(((tau - found.J[1:]) * unit).min())
         else:
-            gamma = 0.0
+            gamma, tau = 0.0, tau + _MET
             for _ in range(_NEWTON):
                 found = self.mixture(MARGIN, Limits(tau - gamma / unit, np.ones(len(unit))), self.limits)
                 v = float((found.J[1:] - tau + gamma / unit).max())

@@ -94,6 +94,18 @@ def add_member(within: Set, pair: int, order: Ints, position: Ints, weight: floa
 
 
 @njit
+def members(within: Set, pairs: Ints, order: Ints) -> Floats:
+    """The members (n, S) of some pairs (n,) that are best for an order."""
+    S = len(order)
+    states, P = np.empty(S, dtype=np.int64), np.zeros((len(pairs), S))
+    for s in range(S):
+        states[s] = s
+    for k in range(len(pairs)):
+        add_member(within, pairs[k], order, states, 1.0, P[k])
+    return P
+
+
+@njit
 def sort(order: Ints, h: Floats) -> None:
     """Sort the states by h, by insertion: the order before is nearly right, and stays among equals."""
     for k in range(1, len(order)):

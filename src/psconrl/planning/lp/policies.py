@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl.errors import SolverError
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -41,5 +42,9 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         left[policy[states]] = np.maximum(left[policy[states]] - weight * law[states], 0.0)
         left[left <= SUPPORT] = 0.0
         found.append((weight, policy, law))
+    if not found:
+        raise SolverError(
+            "the occupancy measure of the linear program is none; the numbers of the model are too uneven"
+        )
     total = sum(weight for weight, _, _ in found)
     return [(weight / total, policy, law) for weight, policy, law in found]
