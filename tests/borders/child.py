@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psconrl import PsconrlError
-from tests.borders.entries import KNOWN, TOY, Entry, entries, inner_state, target_of
+from tests.borders.entries import KNOWN, TOY, Entry, entries, forget, inner_state, target_of
 from tests.borders.hostile import wrong
 
 SECONDS = 20.0
@@ -80,6 +80,7 @@ def main() -> None:
         faulthandler.dump_traceback_later(SECONDS, exit=True)
         fault = call(entry, rng)
         faulthandler.cancel_dump_traceback_later()
+        forget()
         if fault:
             with open(f"{file}.log", "a", encoding="utf-8") as log:
                 log.write(json.dumps({"call": k, "entry": entry.name, "fault": fault}) + "\n")

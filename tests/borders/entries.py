@@ -17,6 +17,7 @@ import numpy as np
 
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, Learner, agents, environments
+from psconrl.agents import catalogue
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
 
@@ -254,6 +255,16 @@ def _methods(full: str, cls: type) -> Iterator[Entry]:
         if not name.startswith("_") and getattr(member, "__module__", "").startswith("psconrl"):
             bound = inspect.ismethod(member)  # a class method
             yield Entry(f"{full}.{name}", member, None if bound else cls)
+
+
+REGISTERED = [(table, dict(table)) for table in (catalogue._AGENTS, environments._REGISTRY, gymnasium.registry)]
+
+
+def forget() -> None:
+    """Take off the lists what calls have registered."""
+    for table, before in REGISTERED:
+        for name in table.keys() - before.keys():
+            del table[name]
 
 
 def target_of(entry: Entry) -> Any:
