@@ -13,7 +13,7 @@ import pytest
 
 from psconrl import evaluate, make, solve
 from psconrl.analysis.claims import Claim, Scale
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from psconrl.cli import _experiment
 from psconrl.experiments.presets import find
 from psconrl.experiments.spec import Cell, Experiment, read_toml

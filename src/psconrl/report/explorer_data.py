@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from psconrl.agents import catalogue
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.environments import registry
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.store import Store

@@ -19,7 +19,7 @@ import numpy as np
 from psconrl._checks import Floats
 from psconrl.analysis import curves
 from psconrl.analysis.claims import VERDICTS, Claim, counts
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import mean_interval, number
 from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.presets import presets
