@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl.analysis import references
+from psconrl.analysis import references, theory_bounds
 from psconrl.analysis.claims import (
     FEWEST,
     VERDICTS,

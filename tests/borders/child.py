@@ -18,20 +18,10 @@ import numpy as np
 from psconrl import PsconrlError
 from tests.borders.entries import KNOWN, TOY, Entry, entries, forget, inner_state, target_of
 from tests.borders.hostile import wrong
+from tests.states import same
 
 SECONDS = 20.0
 """No call takes longer."""
-
-
-def same(some: Any, other: Any) -> bool:
-    """Whether two states are equal, through all their containers."""
-    if isinstance(some, dict):
-        return some.keys() == other.keys() and all(same(some[k], other[k]) for k in some)
-    if isinstance(some, (list, tuple)):
-        return len(some) == len(other) and all(map(same, some, other))
-    if isinstance(some, np.ndarray):
-        return np.array_equal(some, other, equal_nan=some.dtype.kind == "f")
-    return bool(some == other) or (some != some and other != other)
 
 
 def call(entry: Entry, rng: np.random.Generator) -> str:
