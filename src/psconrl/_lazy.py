@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -46,16 +45,6 @@ class _Late(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__dict__["__name__"]
         value = getattr(sys.modules.get(path) or import_module(path), name)
-        if "kernels" in path:  # called for every plan, or step: the next time Python finds it without this
+        if "kernels" in path or ".compiled." in path:  # called for every plan: the next time without this detour
             self.__dict__[name] = value
         return value
-
-
-def later(module: str) -> Callable[[], Any]:
-    """What imports a module when it is first called."""
-
-    @cache
-    def load() -> Any:
-        return import_module(module)
-
-    return load

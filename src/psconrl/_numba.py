@@ -82,5 +82,5 @@ def _depend_on_all_kernels(dispatcher: Any) -> None:
 @cache
 def _kernel_files() -> tuple[tuple[str, int, int], ...]:
     root = Path(__file__).parent
-    files = [Path(__file__), *sorted(root.rglob("_*kernels.py"))]
+    files = [Path(__file__), *sorted([*root.rglob("_*kernels.py"), *root.glob("planning/compiled/*.py")])]
     return tuple((str(f.relative_to(root)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)

@@ -10,24 +10,18 @@ span of the bias       how much the start state matters, in total, to the optima
 Slater margin          how much all limits could be lowered together before they cannot be met
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate, solve
-from psconrl.planning.shortest import fastest_way
-
-if TYPE_CHECKING:
-    from psconrl.planning import _kernels as kernels
-else:
-    kernels = late("psconrl.planning._kernels")
+from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
 _SUBSETS = 17  # up to this many states all sets of states are tried
@@ -130,8 +124,8 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
     """E tau_{s s'} (S, n): expected number of moves from s until a policy is first in s', for n targets s'.
 
     targets: numbers of states, or a mask (S,); all states if left out. Zero on the target itself; inf where
-    it is not reached with probability one. Nothing is subtracted on the way, so the times are accurate to
-    rounding however rarely the policy moves between parts of the model.
+    it is not reached with probability one, and where times exceed the range of floats. Nothing is subtracted on
+    the way, so they are accurate to rounding however rarely the policy moves between parts of the model.
     """
     require_model(cmdp)
     chain = cmdp.policy_matrix(cmdp.check_policy(policy))
@@ -140,9 +134,9 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
         return np.zeros((cmdp.S, 0))
     if cmdp.S <= _DENSE and graph.strong_classes(chain)[0] == 1:
         distinct, position = np.unique(wanted, return_inverse=True)
-        return _hit(chain.toarray(), np.ones((cmdp.S, 1)), distinct)[:, position]
+        return _hit(chain.toarray(), np.ones(cmdp.S), distinct)[:, position]
     states = np.arange(cmdp.S)
-    return np.column_stack([fastest_way(chain, states == target)[0] for target in wanted])
+    return np.column_stack([fastest_way(Rows.from_sparse(chain), states == target).times for target in wanted])
 
 
 def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
@@ -165,7 +159,8 @@ def diameter(cmdp: CMDP) -> float:
     if not communicating(cmdp):
         return float("inf")
     states = np.arange(cmdp.S)
-    return max(float(fastest_way(cmdp.matrix, states == s)[0].max()) for s in states)
+    rows = Rows.from_sparse(cmdp.matrix)
+    return max(float(fastest_way(rows, states == s).times.max()) for s in states)
 
 
 def bias_span(cmdp: CMDP) -> Floats:
@@ -294,7 +289,7 @@ def _bounds(matrix: sparse.csr_array) -> list[tuple[int, int]]:
 
 
 def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
-    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n, 1) per visit.
+    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n,) per visit.
 
     The states that are no targets are eliminated, the smaller chain is solved, half of its targets at a time,
     and its values are carried back. So all n targets together cost O(n^3), like a single one.
@@ -304,12 +299,11 @@ def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
         return np.concatenate([_hit(P, R, half) for half in np.array_split(targets, 2)], axis=1)
     order = np.concatenate([targets, np.setdiff1d(np.arange(n), targets)])
     P, R = P[np.ix_(order, order)], R[order]
-    out = kernels.eliminate(P, R, kept)
+    out = eliminate_dense(P, R, kept)
     values = np.zeros((n, kept))
     if kept > 1:
         values[:kept] = _hit(P[:kept, :kept], R[:kept], np.arange(kept))
-    for k in range(kept, n):
-        values[k] = (R[k] + P[k, :k] @ values[:k]) / out[k]
+    carry_back(P, R, out, kept, values)
     times = np.empty_like(values)
     times[order] = values
     return times

@@ -1,4 +1,4 @@
-"""The compiled fastest way against the plain one."""
+"""The fastest way from any start policy, in models by rows."""
 
 import numpy as np
 import pytest
@@ -8,15 +8,17 @@ from scipy import sparse
 
 import psconrl
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.planning._way_kernels import fastest
-from psconrl.planning.shortest import fastest_way
+from psconrl.planning.compiled.shortest_path import fastest, fastest_way
+from psconrl.planning.rows import Rows
 from tests.planning.test_shortest import at, cluster, flat, grid, random_model
 
 
 def compiled(matrix: sparse.csr_array, targets: Bools, start: Ints | None = None) -> tuple[Ints, Floats]:
-    S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
+    S = matrix.shape[1]
     start = np.full(S, -1, dtype=np.int64) if start is None else start
-    return fastest(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data, A, targets, start)
+    rows = Rows.from_sparse(sparse.csr_array(matrix, copy=True))
+    times, actions = fastest(rows, targets, start, np.empty(0, dtype=np.int64))
+    return actions, times
 
 
 def check(matrix: sparse.csr_array, targets: Bools, rtol: float = 1e-9) -> None:

@@ -57,5 +57,5 @@ class ConRL(Agent):
         costs = (self.costs(memory) - b).clip(0.0, 1.0)
         best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
         if best.feasible:
-            return exploit(best, stop)
+            return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -33,8 +33,8 @@ from psconrl._checks import Floats, real, whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
-from psconrl.planning.finite import solve_finite
-from psconrl.planning.optimistic import Intervals
+from psconrl.planning.finite_horizon import solve_finite
+from psconrl.planning.intervals import Intervals
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -123,4 +123,4 @@ def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CU
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     given = prior.level, prior.support, prior.allowed, prior.own
     indptr, indices, data = kernels.draw_rows(*given, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
-    return Rows(indptr, indices, data, counts.S)
+    return Rows(np.arange(0, len(indptr), (len(indptr) - 1) // counts.S), indptr, indices, data)

@@ -49,7 +49,7 @@ class PSConRL(PosteriorAgent):
         p_k = self.sample(memory, rng)
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
-            return exploit(best, stop)
+            return exploit(best, stop, memory)
         carry = memory.carry
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)

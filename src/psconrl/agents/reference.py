@@ -9,8 +9,8 @@ from psconrl._checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
-from psconrl.planning.known import solve
 from psconrl.planning.solution import Solution
+from psconrl.planning.solving import solve
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any
 from psconrl import gymnasium_ids
 from psconrl._checks import shown
 from psconrl.cmdp import CMDP, require_model
-from psconrl.environments import grid, random, render, small
+from psconrl.environments import grid, random, render, small, worlds
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
@@ -73,6 +73,11 @@ _ENVIRONMENTS = (
     Environment("grid", grid.random_grid, "Marsrover-like random map with a safe but winding way"),
     Environment("toy", small.toy, "two states, feasible iff tau >= 1 / (1 + theta)"),
     Environment("queue", small.queue, "queue with controlled service and arrivals, two constraints"),
+    Environment("riverswim", worlds.riverswim, "a reward far upstream, and a limit on swimming"),
+    Environment("media-streaming", worlds.media_streaming, "a buffer that must not run empty, little fast service"),
+    Environment("inventory", worlds.inventory, "a shop that sells what it can within a budget"),
+    Environment("access-control", worlds.access_control, "ten servers, four classes of customers, four limits"),
+    Environment("hospital", worlds.hospital, "a ward with limits on overtime and on readmissions"),
     Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
     Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )

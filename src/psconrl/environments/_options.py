@@ -1,5 +1,6 @@
 """Checks of the options that environments take: the rule, what was given, and the remedy."""
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,6 +14,13 @@ def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> f
     if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
         return float(value)
     raise InvalidModelError(f"{what} is {shown(value)}; it must be a number from {low:g} to {high:g}")
+
+
+def fractions(values: object, what: str, length: int) -> tuple[float, ...]:
+    """So many numbers in [0, 1]."""
+    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, (str, bytes)) or len(values) != length:
+        raise InvalidModelError(f"{what} is {values!r}; it must be a list of {length} numbers from 0 to 1")
+    return tuple(fraction(value, f"{what}[{i}]") for i, value in enumerate(values))
 
 
 def count(value: object, what: str, least: int, most: int | None = None) -> int:
