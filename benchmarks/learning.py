@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from psconrl.agents import preset
-from psconrl.analysis.records import Group, group
+from psconrl.analysis.groups import Group, group
 from psconrl.analysis.statistics import mean_interval
 from psconrl.experiments.presets import PAPER
 from psconrl.experiments.store import Store

@@ -190,7 +190,7 @@ def test_costs_per_move_follow_unsorted_entries() -> None:
 def test_bad_thresholds() -> None:
     refused("thresholds have shape (); they must be a list of m numbers, one per constraint", thresholds=0.5)
     refused(
-        "thresholds[0] is nan; it must be finite; a cost without a limit is no constraint: leave it out",
+        "thresholds[0] is nan; it must be finite; leave out the costs that have no limit",
         thresholds=[np.nan],
     )
     refused("thresholds must be real numbers in a regular array", thresholds=["low"])

@@ -18,9 +18,6 @@ PROTOCOL = {
     "AttributeError",  # what Python asks of __getattr__ and __setattr__
     "KeyError",  # in files.py: caught a few lines on and turned into a ModelFileError
 }
-NOT_YET = {"planning/sweep.py", "planning/known.py"}
-"""Files that still raise errors of Python's own."""
-
 BUILTIN = {name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, Exception)}
 
 
@@ -40,16 +37,9 @@ def test_only_errors_of_the_tree_are_raised() -> None:
         f"{file.relative_to(ROOT).as_posix()}:{line} raises {name}"
         for file in ROOT.rglob("*.py")
         for line, name in raised(ast.parse(file.read_text(encoding="utf-8")))
-        if name in BUILTIN - PROTOCOL and file.relative_to(ROOT).as_posix() not in NOT_YET
+        if name in BUILTIN - PROTOCOL
     }
     assert not foreign
-
-
-def test_what_is_not_yet_clean_is_still_so() -> None:
-    """An entry of NOT_YET that is clean must go."""
-    for name in NOT_YET:
-        tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
-        assert any(what in BUILTIN - PROTOCOL for _, what in raised(tree)), f"{name} is clean: take it off the list"
 
 
 def test_the_command_line_catches_no_error_of_python() -> None:

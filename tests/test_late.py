@@ -13,7 +13,7 @@ from psconrl._lazy import late
 
 ROOT = Path(psconrl.__file__).parent
 
-NOT_YET = ("planning/", "experiments/", "action_arrays.py", "gymnasium_table.py")
+NOT_YET = ("experiments/", "action_arrays.py", "gymnasium_table.py")
 """Where functions still import modules of the project."""
 
 

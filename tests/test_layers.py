@@ -78,3 +78,10 @@ def test_every_room_has_a_height() -> None:
 def test_the_guard_sees_what_it_should() -> None:
     code = 'def f():\n    from psconrl.report import html\n    from psconrl import cli\nk = late("psconrl.analysis.x")'
     assert imported(ast.parse(code)) == {(2, "report"), (3, "cli"), (4, "analysis")}
+
+
+def test_the_report_knows_no_planner() -> None:
+    """It reads what the store holds; of environments it knows names, letters and how to draw maps."""
+    for path in (ROOT / "report").glob("*.py"):
+        rooms = {room for _, room in imported(ast.parse(path.read_text(encoding="utf-8")))}
+        assert not rooms & {"planning", "structure", "limits", "files"}, path.name

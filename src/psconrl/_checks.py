@@ -51,7 +51,7 @@ def whole_numbers(values: Any, what: str) -> Ints:
 
 
 def whole(value: Any, what: str, least: int = 1, most: int | None = LARGEST) -> int:
-    """A whole number that is neither too small nor too large; True and False are none."""
+    """A whole number that is neither too small nor too large; True and False do not count as numbers."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -139,7 +139,7 @@ def thresholds(values: Any) -> Floats:
         raise InvalidModelError(
             f"thresholds have shape {tau.shape}; they must be a list of m numbers, one per constraint"
         )
-    finite(tau, "thresholds", "a cost without a limit is no constraint: leave it out")
+    finite(tau, "thresholds", "leave out the costs that have no limit")
     return tau
 
 
@@ -209,7 +209,7 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
     if rows % S:
         raise InvalidModelError(
             f"sparse transitions have shape {(rows, S)}; they must be (S * A, S), "
-            f"and {rows} rows are no multiple of {S} states"
+            f"and {rows} rows are not a multiple of {S} states"
         )
     A = rows // S
     sound_sparse(matrix, "transitions")

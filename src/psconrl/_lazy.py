@@ -43,6 +43,8 @@ def late(module: str) -> Any:
 
 class _Late(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self.__name__), name)
-        setattr(self, name, value)
+        path = self.__dict__["__name__"]
+        value = getattr(sys.modules.get(path) or import_module(path), name)
+        if "kernels" in path or ".compiled." in path:  # called for every plan: the next time without this detour
+            self.__dict__[name] = value
         return value

@@ -138,7 +138,7 @@ class _Pairs:
         self._left = np.full(self.S, self.A)
         self._keep = np.zeros(self.S, dtype=np.bool_) if keep is None else keep
         nowhere = np.flatnonzero(np.diff(self.matrix.indptr) == 0)
-        if len(nowhere):  # an action that leads nowhere is no action
+        if len(nowhere):  # an action that leads nowhere cannot be taken
             self.forbid(nowhere)
 
     @cached_property

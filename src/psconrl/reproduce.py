@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
-from psconrl.analysis.records import Groups, group
+from psconrl.analysis.groups import Groups, group
 from psconrl.analysis.table import as_markdown as table
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets

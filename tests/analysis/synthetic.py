@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._checks import Floats, Ints
-from psconrl.analysis.records import Group, group
+from psconrl.analysis.groups import Group, group
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
 from psconrl.simulation.run import episode_columns

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl.analysis import bounds, references
+from psconrl.analysis import references, theory_bounds
 from psconrl.analysis.claims import (
     FEWEST,
     VERDICTS,
@@ -20,7 +20,7 @@ from psconrl.analysis.claims import (
     decide,
 )
 from psconrl.analysis.claims_experiments import stuck_share
-from psconrl.analysis.records import Group, group
+from psconrl.analysis.groups import Group, group
 from psconrl.analysis.table import BOUNDS
 from psconrl.analysis.table import as_markdown as table_markdown
 from psconrl.analysis.table import rows as table_rows
@@ -214,7 +214,7 @@ def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pyte
     def small(S: int, A: int, T: Any, D: float) -> Any:
         return 3 * np.sqrt(np.asarray(T, dtype=np.float64))
 
-    monkeypatch.setattr(bounds, "theorem_bound", small)
+    monkeypatch.setattr(theory_bounds, "theorem_bound", small)
     assert verdicts(bayesian(0.5))["theorem/constants/dirichlet"].verdict == "held"
     assert verdicts(bayesian(0.9))["theorem/constants/dirichlet"].verdict == "did not hold"
 

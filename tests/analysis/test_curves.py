@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import curves
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from tests.analysis.synthetic import episodes, one_group, record
 
 

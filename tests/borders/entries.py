@@ -1,5 +1,6 @@
 """The public entries, found by looking: functions, constructors and methods of all public modules, and `make` for every
-environment. A new one is covered by itself, if its parameters have names that are known here; else a test asks for one.
+environment. A new one is covered by itself, if its parameters have defaults or names that are known here; else a test
+asks for one.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import numpy as np
 
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, Learner, agents, environments
+from psconrl.agents import catalogue
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
 
 RESULTS = {
-    *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap"),
+    *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap", "Member"),
     *("Environment", "Plan", "Memory", "Agent"),
 }
 """What the library hands out, or an agent's author fills in: plain values, checked where they are taken up."""
@@ -211,7 +213,7 @@ class Entry:
         arguments = {}
         for parameter in self.parameters:
             special = f"{self.name}.{parameter.name}"
-            value = SPECIAL[special] if special in SPECIAL else VALUES[parameter.name]
+            value = SPECIAL[special] if special in SPECIAL else VALUES.get(parameter.name, parameter.default)
             arguments[parameter.name] = value() if callable(value) else value
         return arguments
 
@@ -254,6 +256,16 @@ def _methods(full: str, cls: type) -> Iterator[Entry]:
         if not name.startswith("_") and getattr(member, "__module__", "").startswith("psconrl"):
             bound = inspect.ismethod(member)  # a class method
             yield Entry(f"{full}.{name}", member, None if bound else cls)
+
+
+REGISTERED = [(table, dict(table)) for table in (catalogue._AGENTS, environments._REGISTRY, gymnasium.registry)]
+
+
+def forget() -> None:
+    """Take off the lists what calls have registered."""
+    for table, before in REGISTERED:
+        for name in table.keys() - before.keys():
+            del table[name]
 
 
 def target_of(entry: Entry) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.borders.entries import KNOWN, OBJECTS, SPECIAL, VALUES, Entry, entries, target_of
+from tests.borders.entries import KNOWN, OBJECTS, SPECIAL, VALUES, Entry, entries, forget, target_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE, FULL = 3_000, 100_000
@@ -54,7 +54,8 @@ def test_every_entry_has_right_arguments() -> None:
     """A new entry is called by itself; a parameter of a new name needs a right value in `entries.VALUES`."""
     for entry in entries():
         for parameter in entry.parameters:
-            assert parameter.name in VALUES or f"{entry.name}.{parameter.name}" in SPECIAL, (
+            known = parameter.name in VALUES or f"{entry.name}.{parameter.name}" in SPECIAL
+            assert known or parameter.default is not parameter.empty, (
                 f"{entry.name} has a parameter {parameter.name!r}: give it a right value in tests/borders/entries.py"
             )
         assert entry.owner is None or entry.owner in OBJECTS, f"make an object of {entry.owner} in OBJECTS"
@@ -65,6 +66,7 @@ def test_the_right_arguments_are_right(entry: Entry, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     OBJECTS[next(iter(OBJECTS))]().save("model.npz")
     entry.call(target_of(entry), entry.right())
+    forget()
 
 
 def test_what_is_known_to_be_open_exists() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from psconrl.analysis.claims import Claim
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from psconrl.experiments.run_one import execute
 from psconrl.experiments.spec import Experiment, code_identity
 from psconrl.experiments.store import Store

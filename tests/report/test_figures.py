@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from psconrl.environments import make
 from psconrl.experiments.presets import find
 from psconrl.experiments.runner import Outcome

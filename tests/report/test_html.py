@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import CMDP, evaluate, make, solve
+from psconrl import evaluate, make, solve
 from psconrl.analysis.claims import Claim, Scale
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from psconrl.cli import _experiment
 from psconrl.experiments.presets import find
 from psconrl.experiments.spec import Cell, Experiment, read_toml
@@ -141,16 +141,32 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     assert page.data["worlds"][0]["states"][0] == NASTY
 
 
-def test_a_model_file_that_changed_or_went_is_not_drawn(tmp_path: Path) -> None:
+def test_the_page_needs_nothing_but_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model file that changed or went is drawn as it was run; nothing is built or solved again."""
     path = tmp_path / "model.npz"
     make("toy").save(path)
     store = run(tmp_path / "store", Experiment.grid("own", [str(path)], ["PSConRL"], horizon=60, seeds=1))
     groups = group(store.records())
-    (world,) = explorer_data.worlds(store, groups)
-    assert isinstance(world.cmdp, CMDP)
-    make("toy", tau=0.9).save(path)
-    assert explorer_data.worlds(store, groups)[0].cmdp is None
+    before = explorer_data.document(explorer_data.worlds(store, groups)[0])
+    assert before["states"] == ["left", "right"]
+    assert before["optimal"]["averages"] == pytest.approx([0.4725, 0.5275])
     path.unlink()
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the report builds or solves a model")
+
+    for name in ("environments.make", "planning.solve", "planning.evaluate", "cmdp.CMDP.__init__"):
+        monkeypatch.setattr(f"psconrl.{name}", never)
+    assert explorer_data.document(explorer_data.worlds(store, groups)[0]) == before
+    render(store, groups, {}, [])
+
+
+def test_runs_that_say_nothing_about_their_model_are_shown_without_it(tmp_path: Path) -> None:
+    """Those of a store without the first seed, or made before models were described."""
+    store = run(tmp_path / "store", Experiment.grid("own", ["toy"], ["PSConRL"], horizon=60, seeds=2))
+    (part,) = (part for part in store.parts() if part.seed == 0)
+    part.path.unlink()
+    groups = group(store.records())
     content = explorer_data.document(explorer_data.worlds(store, groups)[0])
     assert content["optimal"] is None
     assert content["states"] == ["0", "1"]
@@ -198,7 +214,7 @@ def test_large_runs_are_thinned(store: Store, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_models_too_large_are_described_not_drawn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explorer_data, "DRAWN", 20)
+    monkeypatch.setattr(explorer_data, "DESCRIBED", 20)
     page = Page(stores.page(store))
     box = page.data["worlds"][1]
     assert box["optimal"] is None

@@ -13,6 +13,7 @@ import pytest
 
 from psconrl import Learner, OutOfTurnError, Problem, PsconrlError, agents, make, simulate
 from psconrl.agents import Agent, Memory, Plan
+from tests.states import same
 
 
 def learner(horizon: int = 50, seed: int = 0) -> Learner:
@@ -27,17 +28,6 @@ def after_steps(n: int, horizon: int = 50) -> tuple[Learner, int]:
         found.observe(s, a, [0.5, float(a)], (s + 1) % 3)
         s = (s + 1) % 3
     return found, s
-
-
-def same(some: Any, other: Any) -> bool:
-    """Whether two states are equal, through all their containers."""
-    if isinstance(some, dict):
-        return some.keys() == other.keys() and all(same(some[k], other[k]) for k in some)
-    if isinstance(some, (list, tuple)):
-        return len(some) == len(other) and all(map(same, some, other))
-    if isinstance(some, np.ndarray):
-        return np.array_equal(some, other, equal_nan=some.dtype.kind == "f")
-    return bool(some == other) or (some != some and other != other)
 
 
 WRONG_STATES = (-1, 3, 99, 2**70, 1.0, np.nan, "0", None, True, [0], np.array([0]), object())

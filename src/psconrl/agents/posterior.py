@@ -111,7 +111,7 @@ class Prior:
 
 
 def _check(parameters: Floats, empty: Bools, A: int) -> None:
-    """Raise on parameters that are none, and on rows without any."""
+    """Refuse parameters that are negative or infinite, and rows in which none is positive."""
     if not ((parameters >= 0) & np.isfinite(parameters)).all():
         raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
     if empty.any():

@@ -1,7 +1,7 @@
 """What stored runs say: regret, violation, intervals, growth exponents, bounds, and the paper's claims.
 
 from psconrl.analysis.claims import claims
-from psconrl.analysis.records import group
+from psconrl.analysis.groups import group
 from psconrl.experiments import Store
 
 store = Store("results")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from psconrl._lazy import late
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected
 from psconrl.analysis.statistics import Interval
 

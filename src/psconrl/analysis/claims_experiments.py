@@ -14,7 +14,7 @@ from psconrl._checks import Floats
 from psconrl.agents.catalogue import find, parameters
 from psconrl.analysis import curves, references
 from psconrl.analysis.claims import Claim, Scale, Statement, intervals_json, scale_of, scale_of_one
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, by_agent, select
 from psconrl.analysis.statistics import Interval, growth_exponent, mean_interval, number, ratio_interval
 from psconrl.experiments import presets

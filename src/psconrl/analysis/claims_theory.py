@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from psconrl._checks import Floats
-from psconrl.analysis import bounds, curves, references
+from psconrl.analysis import curves, references, theory_bounds
 from psconrl.analysis.claims import EXACT, Claim, Scale, Statement, intervals_json, scale_of_one
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.references import MIXTURES, Structure
 from psconrl.analysis.selection import Selected, by_agent, select
 from psconrl.analysis.statistics import Interval, growth_exponent, mean_interval, number
@@ -161,7 +161,9 @@ def _episodes(groups: Groups) -> Claim:
     found = [group for group in groups.values() if group.agent == HERO]
     if not found:
         return statement.undecided()
-    ratios = {g.cell: float((curves.episodes_begun(g) / bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found}
+    ratios = {
+        g.cell: float((curves.episodes_begun(g) / theory_bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found
+    }
     worst = max(found, key=lambda g: ratios[g.cell])
     share, runs = number(ratios[worst.cell]), sum(g.runs for g in found)
     longest = max(g.horizon for g in found)
@@ -246,7 +248,7 @@ def _constants(selected: Selected) -> Claim:
         for options in group.env_options[:10]
     ]
     D = float(np.mean(diameters))
-    bound = bounds.theorem_bound(group.S, group.A, group.grid, D)
+    bound = theory_bounds.theorem_bound(group.S, group.A, group.grid, D)
     informative = bound < group.grid
     mean = curves.signed(group).mean(axis=0)
     measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}), costs of a run at most {group.horizon:,}"
@@ -311,7 +313,7 @@ def _feasibility(selected: Selected) -> Claim:
 
 def _premise(structures: dict[str, Structure]) -> Claim:
     sizes = {s.env: (structures[s.env], s.horizon) for s in presets.PAPER}
-    needed = {env: bounds.feasibility_premise(s.S, s.A, T, s.diameter) for env, (s, T) in sizes.items()}
+    needed = {env: theory_bounds.feasibility_premise(s.S, s.A, T, s.diameter) for env, (s, T) in sizes.items()}
     statement = Statement(
         "feasibility/premise",
         "The margin is large enough for the feasibility lemma at the horizons of the experiments",

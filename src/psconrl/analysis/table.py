@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psconrl.analysis import curves
-from psconrl.analysis.records import Groups
+from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, by_agent
 from psconrl.analysis.statistics import growth_exponent, mean_interval
 from psconrl.experiments import presets

@@ -8,6 +8,9 @@ import numpy as np
 from psconrl._checks import shown
 from psconrl.errors import InvalidModelError
 
+LARGEST = 10**7
+"""No size, such as a number of states, may be larger."""
+
 
 def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> float:
     """A number in [low, high]."""
@@ -27,8 +30,10 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
     """A whole number in least, ..., most."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         number = int(value)
-        if number >= least and (most is None or number <= most):
+        if least <= number <= (LARGEST if most is None else most):
             return number
+    if most is None and isinstance(value, Integral) and value > LARGEST:
+        most = LARGEST
     limits = f">= {least}" if most is None else f"from {least} to {most}"
     raise InvalidModelError(f"{what} is {shown(value)}; it must be a whole number {limits}")
 
@@ -42,4 +47,4 @@ def flag(value: object, what: str) -> bool:
 
 def seed_sequence(seed: object) -> np.random.SeedSequence:
     """The randomness of a seed 0, 1, ..."""
-    return np.random.SeedSequence(count(seed, "seed", 0))
+    return np.random.SeedSequence(count(seed, "seed", 0, 2**128))

@@ -53,6 +53,7 @@ SCHEMA = pa.schema(
         ("cumulative_excess", pa.list_(pa.list_(pa.float64()))),
         ("episodes", pa.list_(pa.struct(list(_EPISODE.items())))),
         ("snapshots", pa.list_(pa.struct(list(_SNAPSHOT.items())))),
+        ("world", pa.string()),
     ]
 )
 
@@ -69,6 +70,7 @@ class RunRecord:
         thresholds: tau, (m,). optimum: J*, nan if the limits cannot be met. margin, multipliers: of the true model.
         grid: (G,), checkpoint times. cumulative, cumulative_excess: (m + 1, G), as in `psconrl.Run`.
         episodes: structured array, as in `psconrl.Run`. snapshots: plans on the way.
+        world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
     """
 
     env: str
@@ -93,6 +95,7 @@ class RunRecord:
     cumulative_excess: Floats
     episodes: NDArray[np.void]
     snapshots: tuple[Snapshot, ...]
+    world: dict[str, Any] | None = None
 
     @property
     def levels(self) -> Floats:
@@ -120,7 +123,8 @@ class RunRecord:
 
 def to_table(record: RunRecord) -> pa.Table:
     """The record as a table of one row."""
-    plain = {"env_options": _json(record.env_options), "settings": _json(record.settings)}
+    world = None if record.world is None else _json(record.world)
+    plain = {"env_options": _json(record.env_options), "settings": _json(record.settings), "world": world}
     nested = {
         "cumulative": _matrix(record.cumulative),
         "cumulative_excess": _matrix(record.cumulative_excess),
@@ -156,6 +160,7 @@ def from_bytes(content: bytes) -> RunRecord:
         | {
             "env_options": json.loads(plain["env_options"]),
             "settings": json.loads(plain["settings"]),
+            "world": json.loads(plain["world"]) if plain.get("world") else None,
             "cost_names": tuple(values["cost_names"][0].as_py()),
         }
         | {name: _numbers(values[name].values) for name in ("thresholds", "multipliers", "grid")}

@@ -46,6 +46,7 @@ def run_cell(cell: Cell, seed: int) -> pa.Table:
 
 def _run_cell(cell: Cell, seed: int) -> pa.Table:
     from psconrl.experiments.record import RunRecord, to_table
+    from psconrl.experiments.world import describe
     from psconrl.simulation import simulate
 
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
@@ -82,6 +83,7 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             cumulative_excess=run.cumulative_excess,
             episodes=run.episodes,
             snapshots=run.snapshots,
+            world=describe(cmdp, solution, run.snapshots) if seed == 0 else None,
         )
     )
 

@@ -19,7 +19,7 @@ import numpy as np
 from psconrl._checks import Floats
 from psconrl.analysis import curves
 from psconrl.analysis.claims import VERDICTS, Claim, counts
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import mean_interval, number
 from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.presets import presets
@@ -130,7 +130,9 @@ def _world(k: int, world: World) -> dict[str, Any]:
     record = world.record
     names = [agent_label(agent.group) for agent in world.agents]
     shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
-    averages = world.solution.average_costs if world.solution else np.full(len(record.cost_names), np.nan)
+    unknown = [None] * len(record.cost_names)
+    stored = world.described["optimal"]["averages"] if world.described else unknown
+    averages = [np.nan if value is None else value for value in stored]
     return {
         "id": f"world-{k}",
         "title": world.title,
@@ -142,9 +144,9 @@ def _world(k: int, world: World) -> dict[str, Any]:
         "feasible": bool(np.isfinite(record.optimum)),
         "shared": world.shared,
         "seed": record.seed,
-        "known": world.cmdp is not None,
+        "known": world.described is not None,
         "drawn": any(explorer_data.kept(agent.record) for agent in world.agents),
-        "boxed": world.layout is not None and world.layout.box is not None,
+        "boxed": world.map is not None and world.map["box"] is not None,
         "size": _size(world),
         "limits": [
             {"name": name, "limit": number(tau), "use": number(use), "price": number(price)}
@@ -163,16 +165,16 @@ def _world(k: int, world: World) -> dict[str, Any]:
 
 def _size(world: World) -> str:
     """How much room its drawings need."""
-    if world.layout is None:
+    if world.map is None:
         return "wide" if world.record.actions > 6 else ""
-    return "large" if max(len(world.layout.rows), len(world.layout.rows[0])) > 8 else ""
+    return "large" if max(len(world.map["rows"]), len(world.map["rows"][0])) > 8 else ""
 
 
 def _key(world: World) -> list[tuple[str, str]]:
     """The marks in the drawings of a world, with their meanings."""
-    if world.layout is None:
+    if world.map is None:
         return [("share", "probability of an action")]
-    present = set("".join(world.layout.rows))
+    present = set("".join(world.map["rows"]))
     return [(name, name) for letter, name in LETTERS.items() if letter in present and letter != "."]
 
 

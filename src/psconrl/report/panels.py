@@ -13,7 +13,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.analysis import curves, references
-from psconrl.analysis.records import Group, Groups
+from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
 from psconrl.experiments import presets

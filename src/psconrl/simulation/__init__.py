@@ -1,6 +1,6 @@
 """The interaction of an agent with an environment."""
 
-from psconrl.simulation.gym import learn
+from psconrl.simulation.gymnasium_loop import learn
 from psconrl.simulation.learner import Learner
 from psconrl.simulation.run import Run, Snapshot
 from psconrl.simulation.tabular import simulate

@@ -210,6 +210,8 @@ class Learner:
     @staticmethod
     def _number(value: Any, what: str, n: int) -> int:
         """The number of a state or an action, one of n."""
+        if type(value) is int and 0 <= value < n:
+            return value
         try:
             number = operator.index(value)
         except TypeError:
@@ -291,7 +293,7 @@ _PARTS = (
 """What a state has."""
 
 
-def _costs(given: ArrayLike, n: int) -> Floats:
+def _costs(given: ArrayLike, n: int) -> NDArray[Any]:
     """The n costs of a step."""
     try:
         c = np.asarray(given)
@@ -299,9 +301,9 @@ def _costs(given: ArrayLike, n: int) -> Floats:
         c = np.array(None)
     if c.dtype.kind not in "biuf" or c.shape != (n,):
         raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {n} of them, all numbers")
-    if not (c.min() >= 0 and c.max() <= 1):
-        i = int(np.argmax(~((c >= 0) & (c <= 1))))
-        raise InvalidArgumentError(
-            f"costs[{i}] is {c[i]}; learners need costs in [0, 1]; bring costs and limits there by shift and scale"
-        )
-    return c.astype(np.float64)
+    for i, x in enumerate(c.tolist()):  # a few numbers are looked through faster than an array
+        if not 0.0 <= x <= 1.0:
+            raise InvalidArgumentError(
+                f"costs[{i}] is {x}; learners need costs in [0, 1]; bring costs and limits there by shift and scale"
+            )
+    return c
