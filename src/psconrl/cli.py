@@ -231,7 +231,7 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     """The model of a name or file, with options and limits as given."""
     from psconrl import CMDP
     from psconrl.environments import find_model
-    from psconrl.files import is_model_file
+    from psconrl.formats.files import is_model_file
 
     options = dict(_pair(text, "--set", "KEY=VALUE, for instance slip=0.1") for text in assignments or [])
     changed = dict(_limit(text) for text in limits or [])

@@ -334,7 +334,7 @@ class CMDP:
         >>> CMDP.from_arrays(P, profit, [repairs], [0.05], action_names=["run", "repair"])
         CMDP(S=2, A=2, m=1, dense)
         """
-        from psconrl.action_arrays import from_action_arrays
+        from psconrl.formats.action_arrays import from_action_arrays
 
         return from_action_arrays(transitions, rewards, costs, thresholds, names)
 
@@ -360,7 +360,7 @@ class CMDP:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .npz (arrays, never pickled), .json (for people) or .drn file (for Storm)."""
-        from psconrl.files import save
+        from psconrl.formats.files import save
 
         save(self, path)
 
@@ -370,7 +370,7 @@ class CMDP:
 
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """
-        from psconrl.files import load
+        from psconrl.formats.files import load
 
         return load(path, thresholds)
 

@@ -95,7 +95,7 @@ def make(name: str, **options: Any) -> CMDP:
 
 def find_model(source: CMDP | str | Path, **options: Any) -> CMDP:
     """A model given as itself, as the name of an environment with its options, or as a file."""
-    from psconrl.files import is_model_file
+    from psconrl.formats.files import is_model_file
 
     if isinstance(source, str) and not is_model_file(source):
         return make(source, **options)

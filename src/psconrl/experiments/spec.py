@@ -22,7 +22,15 @@ from psconrl.errors import PsconrlError
 Costs = Literal["known", "estimated"]
 
 MODEL_FILES = (".npz", ".json", ".drn")
-_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "drn.py", "files.py", "graph.py", "problem.py")
+_NUMERICAL = (
+    "cmdp.py",
+    "_checks.py",
+    "_numba.py",
+    "formats/drn.py",
+    "formats/files.py",
+    "graph.py",
+    "problem.py",
+)
 _PACKAGES = ("planning", "agents", "environments", "simulation")
 LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 

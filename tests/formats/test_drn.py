@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl import CMDP, ModelFileError
-from psconrl.drn import read_drn, write_drn
+from psconrl.formats.drn import read_drn, write_drn
 
 numbers = st.floats(-1e9, 1e9)
 

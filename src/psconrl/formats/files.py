@@ -27,8 +27,8 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl.cmdp import CMDP, Layout
-from psconrl.drn import read_drn, write_drn
 from psconrl.errors import InvalidModelError, ModelFileError
+from psconrl.formats.drn import read_drn, write_drn
 
 ENDINGS = (".npz", ".json", ".drn")
 _FORMAT = "psconrl.cmdp"
