@@ -21,6 +21,7 @@ from scipy.sparse import csgraph
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError
+from psconrl.formats import reading
 
 LETTERS = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box", ".": "free"}
 
@@ -173,12 +174,7 @@ def _lines(source: MapSource) -> tuple[list[str], str]:
     """The lines of the map, and the name of its file for messages."""
     if isinstance(source, Path) or (isinstance(source, str) and source.endswith(".txt")):
         path = Path(source)
-        try:
-            return path.read_text(encoding="utf-8").splitlines(), f"{path}: "
-        except OSError as error:
-            raise MapError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
-        except UnicodeDecodeError:
-            raise MapError(f"{path}: is no text in UTF-8; give a text file") from None
+        return reading.read_text(path, MapError, reading.LARGEST_SETTINGS).splitlines(), f"{path}: "
     if isinstance(source, str):
         return source.splitlines(), ""
     if not isinstance(source, Sequence) or not all(isinstance(line, str) for line in source):

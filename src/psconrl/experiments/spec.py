@@ -28,6 +28,7 @@ _NUMERICAL = (
     "_numba.py",
     "formats/drn.py",
     "formats/files.py",
+    "formats/reading.py",
     "graph.py",
     "problem.py",
 )
