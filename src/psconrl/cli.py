@@ -437,13 +437,15 @@ def init(
     """
     from importlib import resources
 
+    from psconrl.formats import writing
+
     templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]
     if there and not force:
         raise PsconrlError(f"{there[0]} is there already; --force overwrites it")
     directory.mkdir(parents=True, exist_ok=True)
     for template in templates:
-        (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
     model, experiment = (directory / template.name for template in templates)
     print(f"{model}        a machine to keep in repair: psconrl solve {model}")
     print(f"{experiment}   agents that learn to: psconrl run {experiment} --out {directory / 'results'}")

@@ -38,7 +38,7 @@ LARGEST_SETTINGS = MEBIBYTE
 """Bytes of a file that people write by hand."""
 DEEPEST = 32
 """Levels of lists and tables in each other."""
-LONGEST_WHOLE = 18
+LONGEST_WHOLE = 40
 """Digits of a number that stays whole; a longer one is read as a float."""
 MOST_ARRAYS = 64
 LONGEST_HEADER = 1000

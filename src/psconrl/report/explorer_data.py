@@ -157,7 +157,7 @@ def _rebuilt(record: RunRecord, specified: Mapping[str, Any]) -> tuple[CMDP | No
     from psconrl.environments import make
     from psconrl.planning import solve
 
-    if record.states > DRAWN:
+    if record.states > DRAWN or not record.rebuildable:
         return None, None
     try:
         if specified.get("model"):
@@ -165,7 +165,7 @@ def _rebuilt(record: RunRecord, specified: Mapping[str, Any]) -> tuple[CMDP | No
             cmdp = CMDP.load(path) if file_checksum(path) == specified["model"] else None
         else:
             cmdp = make(record.env, **record.env_options)
-    except (PsconrlError, TypeError, ValueError, OSError):
+    except (PsconrlError, TypeError, ValueError, OSError, MemoryError):
         return None, None
     if cmdp is None or (cmdp.S, cmdp.A, cmdp.cost_names) != (record.states, record.actions, record.cost_names):
         return None, None
