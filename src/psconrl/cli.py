@@ -11,18 +11,21 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from psconrl._interrupts import INTERRUPTED, end_on_interrupts
 from psconrl.errors import PsconrlError
+from psconrl.formats.text import SafeStream
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP
     from psconrl.experiments.spec import Experiment
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE = 1, 2
 
 HELP = """\b
 Examples:
@@ -53,9 +56,15 @@ class WrongCommandError(PsconrlError):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error is one line on the error stream and a non-zero exit."""
+    end_on_interrupts()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+    with redirect_stdout(SafeStream(sys.stdout)), redirect_stderr(SafeStream(sys.stderr)):
+        _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> NoReturn:
     logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING)
     try:
         code = app(args=arguments, prog_name="psconrl", standalone_mode=False)
@@ -303,6 +312,9 @@ def run(
     ] = None,
     workers: Workers = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
+    limit_seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Seconds that one run may take; then it counts as failed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run agents in environments and store the results.
@@ -326,7 +338,9 @@ def run(
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     try:
-        outcome = run_experiment(experiment, out, workers=workers, dask=dask, progress=for_terminal())
+        outcome = run_experiment(
+            experiment, out, workers=workers, dask=dask, limit_seconds=limit_seconds, progress=for_terminal()
+        )
     except KeyboardInterrupt:
         _stop_interrupted(out)
     results = summary(experiment, Store(out))

@@ -162,11 +162,11 @@ class Store:
         path = folder / f"seed-{seed:04d}.{cell.identity(seed)}.{_checksum(content)}.parquet"
         writing.write_bytes(path, content, confirmed=confirmed)
         with suppress(OSError):
-            self._failure(cell, seed).unlink()
+            self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float) -> None:
-        """Append a line to the timings."""
+    def note_time(self, cell: Cell, seed: int, seconds: float) -> int:
+        """Append a line to the timings; how many bytes it has."""
         line = {
             "env": cell.env_name,
             "agent": cell.agent,
@@ -176,27 +176,28 @@ class Store:
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         # One write to a file opened for appending is not torn apart by other processes.
-        path = self.path / "timings.jsonl"
+        path, content = self.path / "timings.jsonl", (json.dumps(line) + "\n").encode()
         links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | links, 0o666)
             try:
-                os.write(file, (json.dumps(line) + "\n").encode())
+                os.write(file, content)
             finally:
                 os.close(file)
         except OSError as error:
             raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
+        return len(content)
 
     def note_failure(self, cell: Cell, seed: int, text: str) -> Path:
         """Keep why a run failed."""
-        path = self._failure(cell, seed)
+        path = self.failure_path(cell, seed)
         self._folder("failures")
         writing.write_text(path, text)
         return path
 
     def failure(self, cell: Cell, seed: int) -> tuple[int, str] | None:
         """When, and with what last line, a run failed in some process; None if it did not."""
-        path = self._failure(cell, seed)
+        path = self.failure_path(cell, seed)
         try:
             when = path.lstat().st_mtime_ns
             lines = reading.read_text(path, PartError, 16 * reading.MEBIBYTE).strip().splitlines()
@@ -322,7 +323,8 @@ class Store:
             self._made.add(folder)
         return folder
 
-    def _failure(self, cell: Cell, seed: int) -> Path:
+    def failure_path(self, cell: Cell, seed: int) -> Path:
+        """Where it is said why a run failed."""
         name = f"{file_name(cell.env_name)}-{file_name(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
         return self.path / "failures" / name
 
