@@ -190,17 +190,6 @@ def from_bytes(content: bytes) -> RunRecord:
         return _checked(_record(table))
 
 
-def named(content: bytes) -> tuple[str, str, int, str]:
-    """Environment, agent, seed and identity in a Parquet file, which is looked at no further."""
-    columns = ["env", "agent", "seed", "identity"]
-    with _refusing():
-        row = _file(content).read(columns=columns, use_threads=False).to_pylist()[0]
-        env, agent, seed, identity = (row[name] for name in columns)
-    if not all(isinstance(text, str) for text in (env, agent, identity)) or not isinstance(seed, int):
-        raise RecordError("it does not say what it is")
-    return env, agent, seed, identity
-
-
 @contextmanager
 def _refusing() -> Iterator[None]:
     try:

@@ -82,28 +82,18 @@ class Part:
             raise PartError(f"{self.path}: damaged (its checksum differs)")
         return content
 
-    def check(self, content: bytes) -> None:
-        """Refuse a content that is not that of a run, or of another run than the name says."""
-        from psconrl.experiments.record import RecordError, named
-
-        try:
-            env, agent, seed, identity = named(content)
-        except RecordError as error:
-            raise PartError(f"{self.path}: damaged ({error})") from error
-        folders = tuple(map(file_name, (env, agent)))
-        if (seed, identity, folders) != (self.seed, self.identity, self.path.parts[-3:-1]):
-            raise PartError(f"{self.path}: damaged (it holds another run than its name says)")
-
     def record(self) -> RunRecord:
-        """The run; PartError if there is anything wrong with it."""
+        """The run; PartError if there is anything wrong with it, or if it is another one than the name says."""
         from psconrl.experiments.record import RecordError, from_bytes
 
-        content = self.read()
-        self.check(content)
         try:
-            return from_bytes(content)
+            record = from_bytes(self.read())
         except RecordError as error:
             raise PartError(f"{self.path}: damaged ({error})") from error
+        folders = tuple(map(file_name, (record.env, record.agent)))
+        if (record.seed, record.identity, folders) != (self.seed, self.identity, self.path.parts[-3:-1]):
+            raise PartError(f"{self.path}: damaged (it holds another run than its name says)")
+        return record
 
 
 class Store:
@@ -230,7 +220,7 @@ class Store:
         sound = set()
         for part in self.parts():
             try:
-                part.check(part.read())
+                part.record()
                 sound.add(part.identity)
             except PartError as error:
                 if part.path.is_symlink() or part.path.exists():
