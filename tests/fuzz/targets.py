@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,8 +81,8 @@ def _models(ending: str) -> Callable[[], list[bytes]]:
         places = np.array([[0, 0], [0, 1]])
         p = rng.dirichlet(np.ones(2), size=(2, 2))
         layout = Layout(("S.", "#G"), places, places + 1)
-        fields = {"state_names": ["idle", "büsy"], "cost_names": ["delay", "energy"], "layout": layout}
-        small = CMDP(p, rng.random((2, 2, 2)), [0.4], initial=[0.3, 0.7], **fields)  # type: ignore[arg-type]
+        fields: dict[str, Any] = {"state_names": ["idle", "büsy"], "cost_names": ["delay", "energy"], "layout": layout}
+        small = CMDP(p, rng.random((2, 2, 2)), [0.4], initial=[0.3, 0.7], **fields)
         moves = CMDP(p, rng.random((2, 2, 2, 2)), [0.4])
         found = []
         for model in (small, moves, small.to_sparse(), moves.to_sparse(), psconrl.make("toy")):
@@ -139,20 +140,21 @@ def _constructor(content: bytes) -> object:
     sizes = [next(take) % 4 for _ in range(7)]
     odd = [np.nan, np.inf, -1.0, 2.0, 1e308, 1e-320, True, None, "x", 2**70]
 
-    def array(*shape: int) -> object:
+    def array(*shape: int) -> Any:
         kind = next(take) % 8
-        values: object = rng.dirichlet(np.ones(shape[-1] or 1), size=shape[:-1]) if kind < 5 else rng.normal(size=shape)
-        if next(take) % 4 == 0 and np.size(values):
-            flat = np.asarray(values, dtype=object).ravel()
+        plain = kind < 5
+        values: Any = rng.dirichlet(np.ones(shape[-1] or 1), size=shape[:-1]) if plain else rng.normal(size=shape)
+        if next(take) % 4 == 0 and values.size:
+            flat = values.astype(object).ravel()
             flat[next(take) % len(flat)] = odd[next(take) % len(odd)]
-            values = flat.reshape(np.shape(values))
-        return values.tolist() if kind % 2 and isinstance(values, np.ndarray) else values
+            values = flat.reshape(values.shape)
+        return values.tolist() if kind % 2 else values
 
     S, A, m = sizes[0] + 1, sizes[1] + 1, sizes[2]
     p = array(S, A, S) if sizes[3] else array(S, A, sizes[4])
     c = array(m + 1, S, A) if sizes[5] else array(sizes[6], S, A)
     tau = array(m) if next(take) % 4 else array(1, m)
-    return CMDP(p, c, tau, initial=array(S) if next(take) % 2 else next(take))  # type: ignore[arg-type]
+    return CMDP(p, c, tau, initial=array(S) if next(take) % 2 else next(take))
 
 
 def _command(content: bytes) -> object:

@@ -151,7 +151,7 @@ class ProcessPool:
             return
         worker = self._start()
         worker.pipe.send_bytes(pickle.dumps(agents))
-        end = time.monotonic() + _WARM_UP
+        end = time.monotonic() + (_WARM_UP if self.limit is None else min(_WARM_UP, 60 + 10 * self.limit))
         while worker.process.is_alive() and time.monotonic() < end:
             if worker.pipe.poll(0.5) and self._message(worker) in (None, _WARM):
                 break

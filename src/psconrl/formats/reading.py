@@ -52,7 +52,7 @@ def allowance(size: int) -> int:
 def read_bytes(path: str | Path, error: Failure, most: int = LARGEST_ARCHIVE) -> bytes:
     """The content of a regular file that is not too large."""
     with opened(path, error, most) as file:
-        content = file.read(most + 1)
+        content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(content) > most:
         raise error(f"{path}: is larger than {_size(most)}, the most that is read")
     return content

@@ -22,6 +22,8 @@ from typing import BinaryIO
 from psconrl.errors import PsconrlError
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<home>[0-9a-f]{8})-(?P<pid>\d{1,10})-[0-9a-f]{8}\.tmp", re.DOTALL)
+_LONGEST_NAME = 215
+"""Bytes of a target's name to which the signs of a temporary file can still be added."""
 _ABANDONED = 3600.0
 """Seconds after which a temporary file of another machine must come from a process that died."""
 
@@ -121,7 +123,10 @@ def _begin(path: Path) -> tuple[Path, int]:
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise WriteError(f"{path}: is there already, and is not a file")
-    name = f".{path.name}.{_home()}-{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    # The longest names leave no room for more.
+    short = len(os.fsencode(path.name)) <= _LONGEST_NAME
+    stem = path.name if short else hashlib.sha256(os.fsencode(path.name)).hexdigest()
+    name = f".{stem}.{_home()}-{os.getpid()}-{os.urandom(4).hex()}.tmp"
     temporary = path.with_name(name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     return temporary, os.open(temporary, flags, 0o666)
