@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +59,13 @@ def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
         return []
 
 
+def listening(process: subprocess.Popen[str]) -> None:
+    """Wait until the command listens to interrupts: before, there is only Python, a few hundredths of a second old."""
+    with suppress(psutil.NoSuchProcess):
+        while process.poll() is None and psutil.Process(process.pid).num_threads() < 2:
+            time.sleep(0.005)
+
+
 def gone(processes: list[psutil.Process], tally: Tally) -> None:
     """Wait until all have ended; they must."""
     begin = time.monotonic()
@@ -91,10 +99,8 @@ def kills(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: rando
             name = rng.choice(["the command", "the command", *victims])
             if process.poll() is None:
                 tally.harmed["of the command" if name == "the command" else "of its processes"] += 1
-            try:
+            with suppress(psutil.NoSuchProcess):
                 (psutil.Process(process.pid) if name == "the command" else victims[name]).kill()
-            except psutil.NoSuchProcess:
-                pass
             done = parts(out)
             if name == "the command":
                 finished(process)
@@ -118,7 +124,8 @@ def interrupts(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: 
         number += 1
         for _ in range(8):
             process = start(*arguments(out, workers=rng.choice((1, 2))))
-            time.sleep(rng.uniform(0.3, 3.0))
+            listening(process)
+            time.sleep(rng.uniform(0.0, 3.0))
             others = family(process)
             running = process.poll() is None
             begin = time.monotonic()

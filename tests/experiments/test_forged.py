@@ -187,6 +187,11 @@ def other_page(content: bytearray, columns: Any) -> None:
     content[columns.column(5).data_page_offset + 1] ^= 0x02
 
 
+def contradicting(content: bytearray, columns: Any) -> None:
+    """The text `env` must be there now, but its counts of levels say that it need not; this once ended the process."""
+    content[content.index(b"\x25\x02\x18\x03env") + 1] = 0
+
+
 def renamed(change: Callable[[Path], Path]) -> Damage:
     def harm(out: Path) -> Path:
         old = the_part(out)
@@ -217,6 +222,7 @@ PARTS: dict[str, Damage] = {
     "millions of zeros": forged(many_zeros, compression="zstd"),
     "a page of another length": pages(longer_page),
     "a page of another kind": pages(other_page),
+    "a foot that contradicts itself": pages(contradicting),
     "another seed inside": column("seed", 2),
     "a negative seed inside": column("seed", -1),
     "another identity inside": column("identity", "0" * 20),

@@ -1,4 +1,4 @@
-"""Commands under attack: killed, interrupted, crowded, with runs that misbehave, on full disks, and without a network."""
+"""Commands under attack: killed, interrupted, crowded, with runs that misbehave, on full disks, without a network."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from psconrl.experiments import Store, run_experiment
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.pools import DaskPool, PoolError
 from psconrl.experiments.spec import SpecError
+from psconrl.experiments.store import StoreError
+from psconrl.formats.writing import WriteError
 from tests.experiments import harm
 from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done
 
@@ -155,9 +157,8 @@ def test_a_full_disk_at_every_write(call: str, tmp_path: Path, monkeypatch: pyte
             patch.setattr(os, call, fail)
             try:
                 run_experiment(experiment, out, workers=1)
-            except OSError as error:
+            except (StoreError, WriteError):
                 failed += 1
-                assert "No space left on device" in str(error)
         assert parts(out) >= before
         assert not list(out.rglob(".*")) if out.exists() else True
         if len(parts(out)) == 4:

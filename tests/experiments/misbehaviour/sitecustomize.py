@@ -1,9 +1,10 @@
-"""Lets runs misbehave in every Python that finds this file: MISBEHAVE=HOW, in runs of Uniform with seed 1 and in warm-ups."""
+"""Lets runs misbehave, as MISBEHAVE says, in every Python that finds this file: those of Uniform with seed 1."""
 
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 HOW = os.environ.get("MISBEHAVE", "")
 
@@ -26,10 +27,10 @@ if HOW:
 
     good = run_one.run_cell
 
-    def run_cell(cell: run_one.Cell, seed: int) -> object:
+    def run_cell(cell: Any, seed: int) -> Any:
         warming = cell.horizon == 30 and HOW != "hang"
         if cell.agent == "Uniform" and (seed == 1 or warming):
             misbehave()
         return good(cell, seed)
 
-    run_one.run_cell = run_cell  # type: ignore[assignment]
+    run_one.run_cell = run_cell
