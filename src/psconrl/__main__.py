@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from psconrl._interrupts import INTERRUPTED, end_on_interrupts
+from psconrl._interrupts import INTERRUPTED, end_at_once, end_on_interrupts, let_end
 
 
 def main() -> NoReturn:
@@ -10,9 +10,15 @@ def main() -> NoReturn:
     end_on_interrupts()
     try:
         from psconrl.cli import main as run
+
+        run()
     except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    run()
+        end_at_once("psconrl: interrupted")
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            end_at_once()
+        let_end()
+        raise
 
 
 if __name__ == "__main__":

@@ -13,25 +13,40 @@ import signal
 import socket
 import sys
 import threading
+from typing import NoReturn
 
 INTERRUPTED = 130
 PATIENCE = 2.0
 """Seconds that an orderly end may take."""
 
-_installed = False
-
 
 def end_on_interrupts() -> None:
     """Listen from now on, if this is the main thread and nobody else handles interrupts."""
-    global _installed
     main = threading.current_thread() is threading.main_thread()
-    if _installed or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_listen, args=(ours, theirs), daemon=True).start()
-    _installed = True
+
+
+def end_at_once(message: str = "") -> NoReturn:
+    """End as interrupted, without the clean-up of the interpreter, which may take long."""
+    try:
+        if message:
+            print(message, file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError, KeyboardInterrupt):
+        pass
+    finally:
+        os._exit(INTERRUPTED)
+
+
+def let_end() -> None:
+    """What was to be done is done: let interrupts no longer disturb the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _listen(ours: socket.socket, theirs: socket.socket) -> None:
@@ -45,6 +60,6 @@ def _listen(ours: socket.socket, theirs: socket.socket) -> None:
     except TimeoutError:
         pass
     try:
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"psconrl: interrupted\n")
+        os.write(2, b"psconrl: interrupted\n")
     finally:
         os._exit(INTERRUPTED)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from psconrl._interrupts import INTERRUPTED, end_on_interrupts
+from psconrl._interrupts import INTERRUPTED
 from psconrl.errors import PsconrlError
 from psconrl.formats.text import SafeStream
 
@@ -56,7 +56,6 @@ class WrongCommandError(PsconrlError):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error is one line on the error stream and a non-zero exit."""
-    end_on_interrupts()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
