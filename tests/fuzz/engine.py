@@ -97,7 +97,7 @@ def fuzz(name: str, count: int, seed: int = 0, watch_every: int = 20) -> Iterato
         except BaseException as error:
             error.add_note(f"target {name}, input {content!r}")
             raise
-        if time.monotonic() - start > SLOW:
+        if time.monotonic() - start > SLOW and name != "command":  # commands may have work to do
             raise SlowError(f"target {name}: {time.monotonic() - start:.1f} s for {content!r}")
         if number % 1000 == 0 or number == count:
             yield number, len(coverage.seen)

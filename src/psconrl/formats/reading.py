@@ -34,7 +34,7 @@ Failure = type[PsconrlError]
 MEBIBYTE = 2**20
 LARGEST_TEXT = 128 * MEBIBYTE
 LARGEST_ARCHIVE = 4096 * MEBIBYTE
-LARGEST_SETTINGS = MEBIBYTE
+LARGEST_SETTINGS = MEBIBYTE // 2
 """Bytes of a file that people write by hand."""
 DEEPEST = 32
 """Levels of lists and tables in each other."""
