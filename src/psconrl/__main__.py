@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from psconrl._interrupts import INTERRUPTED, end_at_once, end_on_interrupts, let_end
+from psconrl._interrupts import INTERRUPTED, end_at_once, end_on_interrupts, interrupted, let_end
 
 
 def main() -> NoReturn:
@@ -15,7 +15,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         end_at_once("psconrl: interrupted")
     except SystemExit as end:
-        if end.code == INTERRUPTED:
+        if end.code == INTERRUPTED or (end.code and interrupted()):
             end_at_once()
         let_end()
         raise

@@ -1,7 +1,8 @@
 """Ctrl-C that always ends the command line: in an orderly way if that is quick, at once if not.
 
-The first interrupt raises KeyboardInterrupt, as ever. But Python raises it only between two of its own steps, and what
-is raised amid a clean-up may be lost. So a thread hears of every interrupt, too: if the command has not ended some
+The first interrupt raises KeyboardInterrupt, as ever. But Python raises it only between two of its own steps, what is
+raised amid a clean-up may be lost, and amid the import of a library it may come out as another error. So it is
+remembered, and a thread hears of every interrupt, too: if the command has not ended some
 seconds after the first one, or as soon as there is a second one, it ends the process. Files are written whole or not at
 all, and worker processes end with their parent, so nothing is lost by that.
 """
@@ -13,11 +14,25 @@ import signal
 import socket
 import sys
 import threading
+from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
 PATIENCE = 2.0
 """Seconds that an orderly end may take."""
+
+_heard = False
+
+
+def interrupted() -> bool:
+    """Whether an interrupt was heard, whatever has become of it."""
+    return _heard
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    global _heard
+    _heard = True
+    raise KeyboardInterrupt
 
 
 def end_on_interrupts() -> None:
@@ -29,6 +44,7 @@ def end_on_interrupts() -> None:
     theirs.setblocking(False)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_listen, args=(ours, theirs), daemon=True).start()
+    signal.signal(signal.SIGINT, _interrupt)
 
 
 def end_at_once(message: str = "") -> NoReturn:

@@ -20,6 +20,7 @@ from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from psconrl._interrupts import interrupted
 from psconrl.errors import PsconrlError
 from psconrl.experiments.run_one import CODE, Done, execute, execute_apart, warm_up
 from psconrl.experiments.spec import Cell
@@ -76,6 +77,8 @@ class SerialPool:
         try:
             return [(run, execute(*run, CODE))]
         except Exception as error:
+            if interrupted():  # some libraries turn an interrupt into an error of their own
+                raise KeyboardInterrupt from error
             return [(run, error)]
 
     def close(self) -> None:
@@ -178,13 +181,25 @@ class ProcessPool:
             worker.runs.append(self._waiting.popleft())
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
-        process.start()
-        theirs.close()
-        worker = _Worker(process, ours)
-        self._pool.append(worker)
-        return worker
+        for attempt in range(_ATTEMPTS):
+            ours, theirs = self._context.Pipe()
+            process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+            try:
+                process.start()
+            except (
+                EOFError,
+                OSError,
+            ) as error:  # whoever starts processes for us may have died; there is a new one soon
+                ours.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise PoolError(f"no worker processes can be started: {error!r}") from error
+                time.sleep(0.2)
+            else:
+                self._pool.append(_Worker(process, ours))
+                return self._pool[-1]
+            finally:
+                theirs.close()
+        raise AssertionError("unreachable")
 
     def _hear(self, worker: _Worker) -> list[tuple[Run, Result]]:
         message = self._message(worker)
@@ -264,6 +279,8 @@ _HEAVY = ["psconrl.experiments.run_one", "psconrl.experiments.record", "psconrl.
 
 _STILLBORN = 2
 """How many times as many workers as there are may die in a row before any has begun; some may be bad luck."""
+_ATTEMPTS = 5
+"""How often to try to start a process."""
 _WARM_UP = 900.0
 """Seconds that compiling may take; then runs begin, and compile what they need."""
 _SURE_TO_FIT = 16_384
