@@ -181,25 +181,21 @@ class ProcessPool:
             worker.runs.append(self._waiting.popleft())
 
     def _start(self) -> _Worker:
-        for attempt in range(_ATTEMPTS):
-            ours, theirs = self._context.Pipe()
-            process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs,), daemon=True)
+        attempts = 0
+        while process.pid is None:
             try:
                 process.start()
-            except (
-                EOFError,
-                OSError,
-            ) as error:  # whoever starts processes for us may have died; there is a new one soon
-                ours.close()
-                if attempt == _ATTEMPTS - 1:
+            except (EOFError, OSError) as error:
+                # The process that starts others for us may have died; there is a new one soon.
+                attempts += 1
+                if attempts == _ATTEMPTS:
                     raise PoolError(f"no worker processes can be started: {error!r}") from error
                 time.sleep(0.2)
-            else:
-                self._pool.append(_Worker(process, ours))
-                return self._pool[-1]
-            finally:
-                theirs.close()
-        raise AssertionError("unreachable")
+        theirs.close()
+        self._pool.append(_Worker(process, ours))
+        return self._pool[-1]
 
     def _hear(self, worker: _Worker) -> list[tuple[Run, Result]]:
         message = self._message(worker)
