@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from psconrl.experiments import Store, run_experiment
+from psconrl.experiments import Store, run_experiment, run_one
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.pools import DaskPool, PoolError
 from psconrl.experiments.spec import SpecError
@@ -221,6 +221,21 @@ def test_no_command_uses_the_network(tmp_path: Path) -> None:
 
 
 # Clusters
+
+
+def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a cluster with a limit: the same bytes, the same errors, and an end."""
+    cell = sweep(agents=("uniform",)).cells[0]
+    assert run_one.execute_apart(cell, 0, run_one.CODE, 60).content == run_one.execute(cell, 0, run_one.CODE).content
+    with pytest.raises(RuntimeError, match="CodeMismatchError: a worker runs other code"):
+        run_one.execute_apart(cell, 0, "another", 60)
+    misbehaving(monkeypatch, "end")
+    with pytest.raises(RuntimeError, match="the process of this run died with code 3"):
+        run_one.execute_apart(cell, 1, run_one.CODE, 60)
+    misbehaving(monkeypatch, "hang")
+    monkeypatch.setattr(run_one, "_STARTING", 3.0)
+    with pytest.raises(TimeoutError, match=r"the run was ended after 0\.5 seconds"):
+        run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
 
 
 def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ A target takes bytes. It may refuse them with one of psconrl's own errors, and m
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import json
 import logging
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -61,7 +63,7 @@ def folder() -> Path:
     """A folder for all files that are fed, in memory where the system offers that."""
     shared = Path("/dev/shm")  # noqa: S108  (a folder of our own is made in it)
     place = tempfile.mkdtemp(prefix="psconrl-fuzz-", dir=shared if shared.is_dir() else None)
-    logging.getLogger("psconrl").setLevel(logging.CRITICAL)
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     return Path(place)
 
 
@@ -221,10 +223,13 @@ TARGETS = {
 
 def fed(name: str, content: bytes) -> bool:
     """Feed a target; whether it took the bytes or refused them. Any other error is a finding, and is raised."""
+    logging.disable()  # warnings about what is left out would be many
     try:
         TARGETS[name].feed(content)
     except PsconrlError:
         return False
+    finally:
+        logging.disable(logging.NOTSET)
     return True
 
 
