@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup browser reproduce bench test test-long lint docs clean
+.PHONY: help setup browser reproduce bench test test-long coverage lint docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -33,6 +33,9 @@ test: lint  ## ruff, mypy (strict) and all tests but the long ones
 
 test-long: setup  ## the long statistical checks
 	$(BIN)/python -m pytest -m long
+
+coverage: setup  ## which lines the tests do not reach
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --cov
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -26,7 +26,7 @@ def taxi() -> CMDP:
     city = env.unwrapped
 
     def costs(s: int, a: int, s_next: int, reward: float) -> tuple[float, float]:
-        row, column, *_ = city.decode(s_next)  # type: ignore[attr-defined]
+        row, column, *_ = city.decode(s_next)
         return (20.0 - reward) / 30.0, float(a < 4 and (row, column) == TOLL)
 
     free = restrict_to_reachable(CMDP.from_gymnasium(env, costs=costs, thresholds=[1.0]))

@@ -7,13 +7,16 @@ is slack. Unlike psconrl's agents, it comes without guarantees: compare what it 
 Run it: python examples/q_learning.py
 """
 
+from typing import Any
+
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 import psconrl  # registers the environments
 
 
-def q_learning(env: gymnasium.Env, steps: int, seed: int = 0) -> tuple[np.ndarray, float]:
+def q_learning(env: Any, steps: int, seed: int = 0) -> tuple[NDArray[np.float64], float]:
     """Costs (steps, 2), main and auxiliary, as they were paid, and the final price of the auxiliary cost."""
     rng = np.random.default_rng(seed)
     limit = float(env.unwrapped.thresholds[0])
@@ -37,7 +40,7 @@ def q_learning(env: gymnasium.Env, steps: int, seed: int = 0) -> tuple[np.ndarra
 
 def main() -> None:
     """Learn on Marsrover 4x4 and say what it cost, beside the optimum."""
-    env = gymnasium.make("psconrl/Marsrover4x4-v0")
+    env: Any = gymnasium.make("psconrl/Marsrover4x4-v0")
     paid, price = q_learning(env, steps=100_000)
     best = psconrl.solve(env.unwrapped.cmdp)
     late = paid[len(paid) // 2 :].mean(axis=0)

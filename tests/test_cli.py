@@ -243,8 +243,55 @@ def test_a_file_says_what_to_run(call: Call, tmp_path: Path) -> None:
     assert (tmp_path / "curves.csv").read_text().startswith("env,agent,")
 
 
-def test_a_bad_setting_fails_its_runs_only(call: Call, tmp_path: Path) -> None:
-    result = call(*RUN, "--seeds", "2", "--out", tmp_path, "--set", "psconrl.prior=-1", "--json")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "psconrl.prior=-1"), "toy / PSConRL: prior has a negative"),
+        (("--set", "toy.theta=2"), "theta is 2; it must be a number from 0 to 1"),
+        (("--agent", "fha", "--set", "fha.H=0"), "toy / FHA: H is 0; it must be at least 1"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_run(
+    call: Call, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    result = call(*RUN, "--seeds", "2", "--out", tmp_path / "out", *words)
+    assert result.code == 1
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_costs_above_one_are_found_before_anything_is_run(call: Call, tmp_path: Path) -> None:
+    model = psconrl.make("toy")
+    model.replace(costs=model.costs * 7).save(tmp_path / "dear.json")
+    result = call("run", "--env", tmp_path / "dear.json", "--agent", "uniform", "--horizon", 9, "--seeds", 1)
+    assert result.code == 1
+    assert "learners need costs in [0, 1]" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_without_a_command_it_shows_its_help(call: Call) -> None:
+    result = call()
+    assert result.code == 0
+    assert result.out == call("--help").out
+    assert result.err == ""
+
+
+def test_a_mistake_in_the_code_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr("psconrl.environments.registry", broken)
+    with pytest.raises(ValueError, match="a mistake"):
+        main(["envs"])
+
+
+def test_a_run_that_fails_leaves_the_others_alone(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("this agent fails")
+
+    monkeypatch.setattr("psconrl.agents.PSConRL.plan", broken)
+    result = call(*RUN, "--seeds", "2", "--out", tmp_path, "--workers", "1", "--json")
     assert result.code == 1
     assert "2 runs of 4 failed" in result.err
     assert "the same command tries them again" in result.err

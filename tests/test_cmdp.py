@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import psconrl
+from psconrl import agents, make
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, PsconrlError
 
@@ -313,5 +314,54 @@ def test_a_name_is_no_model() -> None:
         lambda: psconrl.threshold_sweep(name),
         lambda: psconrl.simulate(uniform, name, 10, 0),
     ):
-        with pytest.raises(TypeError, match="'toy' is no CMDP"):
+        with pytest.raises(TypeError, match="'toy' is not a CMDP"):
             call()
+
+
+def damaged_matrices() -> dict[str, Any]:
+    """Sparse matrices of the toy whose parts do not fit together."""
+    good: Any = make("toy").to_sparse().matrix.copy()
+
+    def broken(kind: str, part: str, at: int, value: int) -> Any:
+        matrix = good.asformat(kind).copy()
+        array = getattr(matrix, part)
+        array.setflags(write=True)
+        array[at] = value
+        return matrix
+
+    coo = good.tocoo().copy()
+    coo.coords = (coo.coords[0], coo.coords[1] + 10**6)
+    short = good.copy()
+    short.indices = short.indices[:1]
+    hidden = sparse.coo_array(([1.5, -0.5, 1.0, 1.0, 1.0], ([0, 0, 1, 2, 3], [0, 0, 0, 0, 0])), shape=(4, 2))
+    return {
+        "index too large": broken("csr", "indices", 0, 10**6),
+        "index negative": broken("csr", "indices", 0, -7),
+        "indptr falls": broken("csr", "indptr", 1, 10**6),
+        "indptr too long": broken("csr", "indptr", -1, 10**6),
+        "indptr does not start at 0": broken("csr", "indptr", 0, 1),
+        "csc": broken("csc", "indices", 0, 10**6),
+        "bsr": broken("bsr", "indices", 0, 10**6),
+        "coo": coo,
+        "fewer indices than data": short,
+        "negative and hidden by a sum": hidden,
+    }
+
+
+@pytest.mark.parametrize("name", list(damaged_matrices()))
+def test_a_damaged_sparse_matrix_is_refused(name: str) -> None:
+    toy, matrix = make("toy"), damaged_matrices()[name]
+    with pytest.raises(InvalidModelError, match=r"transitions( is a damaged|\[0, 0, 0\] is -0.5)"):
+        CMDP(matrix, toy.costs, toy.thresholds)
+    if name != "negative and hidden by a sum":
+        with pytest.raises(InvalidModelError, match="costs is a damaged"):
+            CMDP(toy.to_sparse().transitions, [matrix, matrix], toy.thresholds)
+        with pytest.raises(InvalidModelError, match="prior is a damaged"):
+            agents.PSConRL(toy.problem(), prior=matrix)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_limit_is_a_finite_number(wrong: float) -> None:
+    toy = make("toy")
+    with pytest.raises(InvalidModelError, match=r"thresholds\[0\] is"):
+        toy.replace(thresholds=[wrong])

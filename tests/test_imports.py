@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,3 +27,9 @@ def test_every_public_name_resolves() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         psconrl.no_such_name  # noqa: B018
+
+
+def test_the_version_is_that_of_the_citation() -> None:
+    """It is written in `psconrl/__init__.py`; packaging and documentation read it there, a citation cannot."""
+    citation = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {psconrl.__version__}\n" in citation

@@ -6,7 +6,7 @@ Names are imported when first used, so that `import psconrl` stays light.
 from typing import TYPE_CHECKING
 
 from psconrl._lazy import attributes
-from psconrl.gymnasium_ids import register_when_loaded
+from psconrl.gymnasium_ids import register_if_loaded
 
 if TYPE_CHECKING:
     from psconrl.cmdp import CMDP as CMDP
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from psconrl.errors import InvalidTypeError as InvalidTypeError
     from psconrl.errors import MapError as MapError
     from psconrl.errors import ModelFileError as ModelFileError
+    from psconrl.errors import OutOfTurnError as OutOfTurnError
     from psconrl.errors import PsconrlError as PsconrlError
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from psconrl.limits import nearest_limits as nearest_limits
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
-    from psconrl.planning import evaluate as evaluate
     from psconrl.planning import solve as solve
     from psconrl.planning import threshold_sweep as threshold_sweep
+    from psconrl.planning.evaluation import evaluate as evaluate
     from psconrl.problem import Problem as Problem
     from psconrl.simulation import Learner as Learner
     from psconrl.simulation import Run as Run
@@ -58,6 +59,7 @@ _HOME = {
     "InvalidTypeError": "errors",
     "MapError": "errors",
     "ModelFileError": "errors",
+    "OutOfTurnError": "errors",
     "PsconrlError": "errors",
     "SolverError": "errors",
     "UnknownNameError": "errors",
@@ -66,11 +68,11 @@ _MODULES = ("agents", "environments", "planning", "structure")
 
 __all__ = [*_HOME, *_MODULES]
 
-__getattr__ = attributes(__name__, _HOME, _MODULES)
+__getattr__ = attributes(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()}, _MODULES)
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-register_when_loaded()
+register_if_loaded()

@@ -1,7 +1,9 @@
 """Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
 
+import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ Bools = NDArray[np.bool_]
 ROW_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to one; it is renormalised then."""
 
+LARGEST = 2**62
+"""The largest whole number that compiled code is given."""
+
+MOST_SHOWN = 80
+"""Characters of a value that a message shows."""
+
 _EXACT = 1e-14  # rows this close to one are left alone, so that saving and loading changes no bit
 
 _ROW_REMEDY = "make every row p(. | s, a) a probability distribution over the next states"
@@ -27,11 +35,11 @@ def numbers(values: Any, what: str) -> Floats:
     """A fresh array of floats."""
     try:
         array = np.array(values)
-        if array.size and array.dtype.kind not in "biuf":
-            raise ValueError
-        return np.array(array, dtype=np.float64, order="C")
+        if array.size == 0 or array.dtype.kind in "biuf":
+            return np.array(array, dtype=np.float64, order="C")
     except (ValueError, TypeError):
-        raise InvalidModelError(f"{what} must be real numbers in a regular array") from None
+        pass
+    raise InvalidModelError(f"{what} must be real numbers in a regular array")
 
 
 def whole_numbers(values: Any, what: str) -> Ints:
@@ -42,15 +50,56 @@ def whole_numbers(values: Any, what: str) -> Ints:
     return array.astype(np.int64)
 
 
-def whole(value: Any, what: str, least: int = 1) -> int:
-    """A whole number that is not too small."""
+def whole(value: Any, what: str, least: int = 1, most: int | None = LARGEST) -> int:
+    """A whole number that is neither too small nor too large; True and False are none."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidArgumentError(f"{what} is {value!r}; it must be a whole number") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be a whole number")
     if number < least:
         raise InvalidArgumentError(f"{what} is {number}; it must be at least {least}")
+    if most is not None and number > most:
+        raise InvalidArgumentError(f"{what} is {shown(number)}; it must be at most {most}")
     return number
+
+
+def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> float:
+    """A finite number that keeps a rule, which is given in words and as a test."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be {rule}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and holds(number)):
+        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {rule}")
+    return number
+
+
+def one_of(value: Any, what: str, choices: Sequence[str]) -> None:
+    """Refuse a word that is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {listed}")
+
+
+def flag(value: Any, what: str) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{what} is {shown(value)}; it must be True or False")
+    return bool(value)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # what a user's class does is not known
+        text = f"a {type(value).__name__}"
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
 
 def finite(array: Floats, what: str, remedy: str) -> None:
@@ -105,6 +154,50 @@ def dense_transitions(values: Any) -> Floats:
     return distributions(p, "transitions", _ROW_REMEDY)
 
 
+def sound_sparse(matrix: Any, what: str) -> None:
+    """Refuse a sparse matrix whose parts do not fit together; scipy's compiled code takes them on trust."""
+    data, shape = matrix.data, matrix.shape
+    sound = len(shape) == 2
+    if sound and matrix.format in ("csr", "csc", "bsr"):
+        rows, columns = shape if matrix.format != "csc" else shape[::-1]
+        if matrix.format == "bsr":
+            R, C = matrix.blocksize
+            rows, columns = rows // R, columns // C
+        sound = _sound_compressed(matrix.indptr, matrix.indices, len(data), rows, columns)
+    elif sound and matrix.format == "coo":
+        row, column = matrix.coords
+        sound = (
+            all(_is_index(part) and len(part) == len(data) for part in (row, column))
+            and _within(row, shape[0])
+            and _within(column, shape[1])
+        )
+    if not sound:
+        raise InvalidModelError(
+            f"{what} is a damaged sparse matrix: its indices do not fit its shape {shape}; build it anew from rows, "
+            "columns and values"
+        )
+
+
+def _sound_compressed(indptr: Any, indices: Any, stored: int, rows: int, columns: int) -> bool:
+    return bool(
+        _is_index(indptr)
+        and _is_index(indices)
+        and len(indptr) == rows + 1
+        and indptr[0] == 0
+        and (np.diff(indptr) >= 0).all()
+        and indptr[-1] <= min(len(indices), stored)
+        and _within(indices[: indptr[-1]], columns)
+    )
+
+
+def _is_index(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
+
+
+def _within(array: Any, n: int) -> bool:
+    return bool(len(array) == 0 or (array.min() >= 0 and array.max() < n))
+
+
 def sparse_transitions(matrix: Any) -> sparse.csr_array:
     """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros."""
     if matrix.ndim != 2:
@@ -119,15 +212,19 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
             f"and {rows} rows are no multiple of {S} states"
         )
     A = rows // S
+    sound_sparse(matrix, "transitions")
+    entries = matrix.tocoo()  # entries of the same place not yet added up: a negative one would hide in the sum
+    bad = ~(entries.data >= 0)
+    if bad.any():
+        k = int(np.flatnonzero(bad)[0])
+        row, column = (int(part[k]) for part in entries.coords)
+        at = (row // A, row % A, column)
+        raise InvalidModelError(
+            f"transitions[{_text(at)}] is {entries.data[k]}; a probability must be >= 0; {_ROW_REMEDY}"
+        )
     p = sparse.csr_array(matrix, dtype=np.float64, copy=True)
     p.sum_duplicates()
     p.eliminate_zeros()
-    bad = ~(p.data >= 0)
-    if bad.any():
-        k = int(np.flatnonzero(bad)[0])
-        row = int(np.searchsorted(p.indptr, k, side="right")) - 1
-        at = (row // A, row % A, int(p.indices[k]))
-        raise InvalidModelError(f"transitions[{_text(at)}] is {p.data[k]}; a probability must be >= 0; {_ROW_REMEDY}")
     sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
     scale = _row_scale(sums, lambda at: f"transitions[{_text(at)}]", _ROW_REMEDY)
     return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr)))
@@ -157,6 +254,8 @@ def sparse_costs(values: Any, p: sparse.csr_array, given: Any, m: int) -> tuple[
     if isinstance(values, Sequence) and len(values) and all(sparse.issparse(c) for c in values):
         if any(c.shape != (rows, S) for c in values):
             raise InvalidModelError(f"each sparse cost must have the shape of the transitions, {(rows, S)}")
+        for c in values:
+            sound_sparse(c, "costs")
         at = p.tocoo()
         move = np.stack([numbers(sparse.csr_array(c)[at.row, at.col], "costs") for c in values])
     else:
@@ -185,7 +284,7 @@ def initial(value: Any, S: int, state_names: tuple[str, ...]) -> Floats:
     """The start distribution (S,)."""
     if isinstance(value, str):
         if value not in state_names:
-            raise InvalidModelError(f"initial is {value!r}; there is no state of that name")
+            raise InvalidModelError(f"initial is {shown(value)}; there is no state of that name")
         value = state_names.index(value)
     array = numbers(value, "initial")
     if array.ndim == 0:
@@ -223,14 +322,14 @@ def texts(given: Any, what: str) -> list[Any]:
     found = list(given)
     for name in found:
         if not isinstance(name, (str, int, float, np.number)):
-            raise InvalidModelError(f"{what} must be a list of names; {name!r} is none")
+            raise InvalidModelError(f"{what} must be a list of names, not {shown(name)}")
     return found
 
 
 def limits(given: Any, known: Iterable[str]) -> dict[str, float]:
     """Limits by name of the cost, all of them known."""
     if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"thresholds is {given!r}; it must be a table of limits by name of the cost")
+        raise InvalidTypeError(f"thresholds is {shown(given)}; it must be a table of limits by name of the cost")
     known = list(known)
     for name in given:
         if name not in known:
@@ -243,7 +342,7 @@ def path(given: Any) -> Path:
     try:
         return Path(given)
     except TypeError:
-        raise InvalidTypeError(f"{given!r} is no path of a file") from None
+        raise InvalidTypeError(f"{shown(given)} is not the path of a file") from None
 
 
 def csr_parts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:

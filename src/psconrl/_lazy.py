@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -11,7 +11,7 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
     """The `__getattr__` of a package.
 
     Args:
-        package: its name. home: for each name the module of the package that defines it.
+        package: its name. home: for each name the module that defines it.
         modules: modules of the package that are names themselves.
     """
 
@@ -20,18 +20,29 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
             return import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        value = getattr(import_module(home[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
     return find
 
 
-def later(module: str) -> Callable[[], Any]:
-    """What imports a module when it is first called: an import statement in a function takes longer each time."""
+def late(module: str) -> Any:
+    """A module that is imported when something of it is first used.
 
-    @cache
-    def load() -> Any:
-        return import_module(module)
+    The one way in which the project imports late: for kernels, which bring numba with them, for what a command line
+    that only prints its help does not need, and where two modules know each other. Type checkers see the module:
 
-    return load
+        if TYPE_CHECKING:
+            from psconrl.agents import _counts_kernels as kernels
+        else:
+            kernels = late("psconrl.agents._counts_kernels")
+    """
+    return _Late(module)
+
+
+class _Late(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value

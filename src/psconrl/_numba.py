@@ -10,27 +10,6 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.core import event
 
-
-class _Undisturbed(event.Listener):
-    """Looks for no garbage while something compiles: that would take a tenth of the time."""
-
-    def __init__(self) -> None:
-        self.depth, self.enabled = 0, False
-
-    def on_start(self, event: Any) -> None:
-        if self.depth == 0:
-            self.enabled = gc.isenabled()
-            gc.disable()
-        self.depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0 and self.enabled:
-            gc.enable()
-
-
-event.register("numba:compile", _Undisturbed())  # type: ignore[no-untyped-call]
-
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
@@ -42,6 +21,7 @@ class _First(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self.done:
             self.done = True
+            gc.disable()
             self.action()
 
     def on_end(self, event: Any) -> None:
@@ -50,13 +30,18 @@ class _First(event.Listener):
 
 @contextmanager
 def at_first_compilation(action: Callable[[], Any]) -> Iterator[None]:
-    """Do something once if, and as soon as, a kernel is compiled and not found on disk."""
-    listener = _First(action)
+    """Do something once if, and as soon as, a kernel is compiled and not found on disk.
+
+    No garbage is looked for from then on to the end of the context: that would take a tenth of the time.
+    """
+    listener, collecting = _First(action), gc.isenabled()
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+        if collecting:
+            gc.enable()
 
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
@@ -97,5 +82,5 @@ def _depend_on_all_kernels(dispatcher: Any) -> None:
 @cache
 def _kernel_files() -> tuple[tuple[str, int, int], ...]:
     root = Path(__file__).parent
-    files = [Path(__file__), *sorted(root.rglob("_*kernels.py"))]
+    files = [Path(__file__), *sorted([*root.rglob("_*kernels.py"), *root.glob("planning/compiled/*.py")])]
     return tuple((str(f.relative_to(root)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)

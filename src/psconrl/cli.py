@@ -1,6 +1,6 @@
 """The command line: parsing only; `cli_output` prints.
 
-Heavy modules are imported inside the commands, so that `psconrl --help` answers at once.
+Modules are imported when a command first uses them, so that `psconrl --help` answers at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
+import psconrl
 from psconrl._interrupts import INTERRUPTED
-from psconrl.errors import PsconrlError
+from psconrl._lazy import late
+from psconrl.errors import PsconrlError, UnknownNameError
 from psconrl.formats.text import SafeStream
 
 if TYPE_CHECKING:
+    from psconrl import cli_output as output
+    from psconrl import environments, gymnasium_ids
+    from psconrl import reproduce as reproduction
+    from psconrl.agents import catalogue
+    from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
-    from psconrl.experiments.spec import Experiment
+    from psconrl.experiments import presets, progress, runner, spec, store
+    from psconrl.formats import files
+else:
+    output = late("psconrl.cli_output")
+    environments = late("psconrl.environments")
+    files = late("psconrl.formats.files")
+    gymnasium_ids = late("psconrl.gymnasium_ids")
+    reproduction = late("psconrl.reproduce")
+    catalogue = late("psconrl.agents.catalogue")
+    summary = late("psconrl.analysis.summary")
+    presets = late("psconrl.experiments.presets")
+    progress = late("psconrl.experiments.progress")
+    runner = late("psconrl.experiments.runner")
+    spec = late("psconrl.experiments.spec")
+    store = late("psconrl.experiments.store")
 
 FAILED, USAGE = 1, 2
 
@@ -43,7 +65,7 @@ Errors are one line on the error stream."""
 
 app = typer.Typer(
     name="psconrl",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog=HELP,
@@ -77,9 +99,9 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
     except PsconrlError as error:
         _stop(str(error), FAILED)
     except OSError as error:
-        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
-    except ValueError as error:
-        _stop(str(error) or type(error).__name__, FAILED)
+        if error.filename is None:
+            raise
+        _stop(f"{error.filename}: {error.strerror}", FAILED)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted", INTERRUPTED)
     except Exception as error:
@@ -97,37 +119,32 @@ def _stop(message: str, code: int) -> NoReturn:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from psconrl import __version__
-
-        print(f"psconrl {__version__}")
+        print(f"psconrl {psconrl.__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def top(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Planning and learning under long-run constraints."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _env_names() -> list[str]:
-    from psconrl.environments import registry
-
-    return list(registry())
+    return list(environments.registry())
 
 
 def _agent_names() -> list[str]:
-    from psconrl.agents.catalogue import registry
-
-    return list(registry())
+    return list(catalogue.registry())
 
 
 def _preset_names() -> list[str]:
-    from psconrl.experiments.presets import presets
-
-    return list(presets())
+    return list(presets.presets())
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -151,41 +168,36 @@ def _examples(*lines: str) -> str:
 @app.command(epilog=_examples("psconrl envs", "psconrl envs --json"))
 def envs(as_json: AsJson = False) -> None:
     """List the environments and their options, with defaults."""
-    from psconrl.cli_output import jsonable, print_entries, print_json
-    from psconrl.environments import registry
-    from psconrl.gymnasium_ids import IDS
-
-    identifiers = {name: identifier for identifier, name in IDS.items()}
+    identifiers = {name: identifier for identifier, name in gymnasium_ids.identifiers().items()}
     if as_json:
-        print_json(
+        output.print_json(
             {
                 e.name: {
                     "description": e.description,
-                    "options": jsonable(e.options),
+                    "options": output.jsonable(e.options),
                     "gymnasium": identifiers[e.name],
                 }
-                for e in registry().values()
+                for e in environments.registry().values()
             }
         )
     else:
-        print_entries({e.name: (e.description, e.options) for e in registry().values()})
+        output.print_entries({e.name: (e.description, e.options) for e in environments.registry().values()})
         print(f'\nIn Gymnasium: gymnasium.make("{identifiers["box"]}", slip=0.1), and so on.')
 
 
 @app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))
 def agents(as_json: AsJson = False) -> None:
     """List the agents and their settings, with defaults."""
-    from psconrl.agents.catalogue import parameters, registry
-    from psconrl.cli_output import jsonable, print_entries, print_json
-
     found = {
-        name: ((agent.__doc__ or "").strip().splitlines()[0], _without_model(parameters(agent)))
-        for name, agent in registry().items()
+        name: ((agent.__doc__ or "").strip().splitlines()[0], _without_model(catalogue.parameters(agent)))
+        for name, agent in catalogue.registry().items()
     }
     if as_json:
-        print_json({name: {"description": about, "settings": jsonable(s)} for name, (about, s) in found.items()})
+        output.print_json(
+            {name: {"description": about, "settings": output.jsonable(s)} for name, (about, s) in found.items()}
+        )
     else:
-        print_entries(found)
+        output.print_entries(found)
 
 
 def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -212,15 +224,12 @@ def solve(
     Prints the optimum, each limit with its use, slack and shadow price, and the best policy, drawn on the map if there
     is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met.
     """
-    import psconrl
-    from psconrl.cli_output import print_json, print_solution, solution_json
-
     cmdp = _found(model, set_, limit)
     solution = psconrl.solve(cmdp)
     if as_json:
-        print_json(solution_json(cmdp, solution))
+        output.print_json(output.solution_json(cmdp, solution))
     else:
-        print_solution(model, cmdp, solution)
+        output.print_solution(model, cmdp, solution)
 
 
 @app.command(epilog=_examples("psconrl convert box box.drn", "psconrl convert model.json model.npz"))
@@ -237,26 +246,19 @@ def convert(
 
 def _found(model: str, assignments: list[str] | None, limits: list[str] | None) -> CMDP:
     """The model of a name or file, with options and limits as given."""
-    from psconrl import CMDP
-    from psconrl.environments import find_model
-    from psconrl.formats.files import is_model_file
-
     options = dict(_pair(text, "--set", "KEY=VALUE, for instance slip=0.1") for text in assignments or [])
     changed = dict(_limit(text) for text in limits or [])
     if Path(model).is_file() and not options:
-        return CMDP.load(model, thresholds=changed)
-    if not is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
-        return CMDP.load(model)  # which says what a model file must end in
-    cmdp = find_model(model, **options)
+        return psconrl.CMDP.load(model, thresholds=changed)
+    if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+        return psconrl.CMDP.load(model)  # which says what a model file must end in
+    cmdp = environments.find_model(model, **options)
     return cmdp.with_limits(changed) if changed else cmdp
 
 
 def _is_name(model: str) -> bool:
-    from psconrl.environments import find
-    from psconrl.errors import UnknownNameError
-
     try:
-        return bool(find(model))
+        return bool(environments.find(model))
     except UnknownNameError:
         return False
 
@@ -321,34 +323,32 @@ def run(
     What to run is said by a FILE or by options. A run that is already in the folder is not done again: after an
     interruption, give the same command.
     """
-    from psconrl.analysis.summary import summary
-    from psconrl.cli_output import print_failures, print_json, print_results
-    from psconrl.experiments.progress import for_terminal
-    from psconrl.experiments.runner import run_experiment
-    from psconrl.experiments.spec import read_toml
-    from psconrl.experiments.store import Store
-
     if file is not None:
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
             raise WrongCommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
-        experiment = read_toml(file)
+        experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     try:
-        outcome = run_experiment(
-            experiment, out, workers=workers, dask=dask, limit_seconds=limit_seconds, progress=for_terminal()
+        outcome = runner.run_experiment(
+            experiment,
+            out,
+            workers=workers,
+            dask=dask,
+            limit_seconds=limit_seconds,
+            progress=progress.for_terminal(),
         )
     except KeyboardInterrupt:
         _stop_interrupted(out)
-    results = summary(experiment, Store(out))
+    results = summary.summary(experiment, store.Store(out))
     if as_json:
-        print_json(results)
+        output.print_json(results)
     else:
-        print_results(results, out)
+        output.print_results(results, summary.limits(experiment, store.Store(out)), out)
     if not outcome.ok:
-        print_failures(outcome)
+        output.print_failures(outcome)
         raise typer.Exit(FAILED)
 
 
@@ -365,9 +365,7 @@ def export(
 
     One row per run, checkpoint and cost, sorted, without timings.
     """
-    from psconrl.experiments.store import Store
-
-    codes = Store(directory).export(file)
+    codes = store.Store(directory).export(file)
     if len(codes) > 1:
         print(
             f"psconrl: the runs were made by {len(codes)} versions of the code; the column `code` tells them apart",
@@ -376,23 +374,18 @@ def export(
     print(file)
 
 
-@app.command(
-    epilog="""\b
-Presets:
-  figure-1         cumulative regret and violation in the three gridworlds
-  figure-appendix  the same runs: average reward and consumption
-  environments     pictures of the maps with the optimal policies
-  stochastic       the gridworlds with slippery moves
-  counterexample   infeasible samples in the toy of two states
-  bayesian         models drawn from the learner's prior, as the theorem asks
-  feasibility      how long sampled models stay infeasible
-  bonus            the rivals against the scale of their bonus
-  table-1          the algorithms of the paper's table of bounds
-  tractable        UCRL-CMDP beyond the smallest grid
+class _WithPresets(TyperCommand):
+    """A command whose help ends with the presets, which are imported only for that."""
 
-"""
-    + _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
-)
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        listed = "\n".join(f"  {preset.name:<16} {preset.description}" for preset in presets.presets().values())
+        self.epilog = f"\b\nPresets:\n{listed}\n\n" + _examples(
+            "psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper"
+        )
+        super().format_epilog(ctx, formatter)
+
+
+@app.command(cls=_WithPresets)
 def reproduce(
     preset: Annotated[
         list[str] | None,
@@ -407,21 +400,17 @@ def reproduce(
 
     At the paper's scale unless --quick. Runs that are already in the folder are not done again.
     """
-    from psconrl.cli_output import print_failures, print_json, print_written, written_json
-    from psconrl.experiments.progress import for_terminal
-    from psconrl.experiments.reproduce import reproduce as run_presets
-
     try:
-        result = run_presets(preset or [], out, quick, workers, progress=for_terminal())
+        result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
     except KeyboardInterrupt:
         _stop_interrupted(out)
     if as_json:
-        print_json(written_json(result))
+        output.print_json(output.written_json(result))
     else:
-        print_written(result)
+        output.print_written(result)
     for outcome in result.outcomes.values():
         if not outcome.ok:
-            print_failures(outcome)
+            output.print_failures(outcome)
     if not result.ok:
         raise typer.Exit(FAILED)
 
@@ -429,14 +418,11 @@ def reproduce(
 @app.command(epilog=_examples("psconrl report results", "psconrl report results --json"))
 def report(directory: Results, as_json: AsJson = False) -> None:
     """Write the report, figures, claims and tables of stored runs."""
-    from psconrl.cli_output import print_json, print_written, written_json
-    from psconrl.experiments.reproduce import write_results
-
-    result = write_results(directory)
+    result = reproduction.write_results(directory)
     if as_json:
-        print_json(written_json(result))
+        output.print_json(output.written_json(result))
     else:
-        print_written(result)
+        output.print_written(result)
 
 
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
@@ -471,9 +457,7 @@ def _experiment(
     seeds: int | None,
     costs: str,
     assignments: list[str],
-) -> Experiment:
-    from psconrl.experiments.spec import Experiment
-
+) -> spec.Experiment:
     for name, value in (("env", envs), ("agent", agents), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
             raise WrongCommandError(f"--{name} is missing; give --env, --agent, --horizon and --seeds, or a TOML file")
@@ -482,17 +466,13 @@ def _experiment(
     assert horizon is not None
     assert seeds is not None
     settings, options = _assigned(assignments)
-    return Experiment.grid(
+    return spec.Experiment.grid(
         "run", envs, agents, horizon=horizon, seeds=seeds, costs=costs, settings=settings, env_options=options
     )
 
 
 def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Settings by agent and options by environment, from NAME.KEY=VALUE."""
-    from psconrl import environments
-    from psconrl.agents.catalogue import canonical
-    from psconrl.errors import UnknownNameError
-
     settings: dict[str, dict[str, Any]] = {}
     options: dict[str, dict[str, Any]] = {}
     form = "NAME.KEY=VALUE, for instance psconrl.prior=0.1"
@@ -502,7 +482,7 @@ def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[s
         if not (dot and name and key):
             raise WrongCommandError(f"--set {assignment}: write {form}")
         try:
-            settings.setdefault(canonical(name), {})[key] = value
+            settings.setdefault(catalogue.canonical(name), {})[key] = value
         except UnknownNameError:
             try:
                 options.setdefault(environments.find(name).name, {})[key] = value

@@ -13,15 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psconrl._lazy import late
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
 
+    from psconrl import limits
+    from psconrl.analysis import claims
     from psconrl.cmdp import CMDP
-    from psconrl.experiments.reproduce import Reproduction
+    from psconrl.environments import render
     from psconrl.experiments.runner import Outcome
     from psconrl.planning.solution import Solution
+    from psconrl.reproduce import Reproduction
+else:
+    claims = late("psconrl.analysis.claims")
+    limits = late("psconrl.limits")
+    render = late("psconrl.environments.render")
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -116,9 +125,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         for i, tau in enumerate(cmdp.thresholds, start=1)
     ]
     if not solution.feasible:
-        from psconrl.limits import nearest_limits
-
-        nearest = nearest_limits(cmdp, solution)
+        nearest = limits.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, nearest.together, nearest.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
     return {
@@ -180,12 +187,10 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
 
 
 def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
-    from psconrl.limits import nearest_limits
-
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     print(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
     print(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
-    nearest = nearest_limits(cmdp, solution)
+    nearest = limits.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {nearest.together[i]:.6g}"
         for i in range(cmdp.m)
@@ -201,8 +206,6 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
     if cmdp.layout is not None:
-        from psconrl.environments import render
-
         print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
@@ -232,17 +235,18 @@ def _number(value: float) -> float | None:
 # psconrl run, reproduce, report
 
 
-def print_results(results: dict[str, Any], out: Path) -> None:
-    """What `psconrl run` found: for each environment a table of agents."""
-    for (env, horizon, optimum), grouped in groupby(results["cells"], key=itemgetter("env", "horizon", "optimum")):
+def print_results(results: dict[str, Any], limits: Sequence[Sequence[str]], out: Path) -> None:
+    """What `psconrl run` found: for each environment a table of agents; limits: those of each cell, in words."""
+    told = [cell | {"limits": named} for cell, named in zip(results["cells"], limits, strict=True)]
+    for (env, horizon, optimum), grouped in groupby(told, key=itemgetter("env", "horizon", "optimum")):
         cells = list(grouped)
         seeds = sorted({cell["seeds"] for cell in cells})
         known = "optimum unknown" if optimum is None else f"optimum {optimum:.6g} per step"
         print(
             f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
         )
-        header = ("agent", "regret", "violation", "plans", "infeasible", "seconds")
-        print_table(header, [_result(cell) for cell in cells], numbers=header[1:])
+        header = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
+        print_table(header, [_result(cell) for cell in cells], numbers=[name for name in header[1:] if name != "limit"])
         print()
     print(
         "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
@@ -256,6 +260,7 @@ def _result(cell: dict[str, Any]) -> tuple[str, ...]:
     return (
         cell["agent"],
         _interval(cell["regret"]),
+        "\n".join(cell["limits"]) or "-",
         "\n".join(map(_interval, cell["violation"])) or "-",
         f"{cell['episodes']['mean']:.4g}" if there else "-",
         f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",
@@ -292,11 +297,9 @@ def written_json(result: Reproduction) -> dict[str, Any]:
 
 def print_written(result: Reproduction) -> None:
     """The claims that the runs decide, how many they leave open, and the files written."""
-    from psconrl.analysis.claims import as_text
-
     decided = [claim for claim in result.claims if claim.verdict != "not exercised"]
     if decided:
-        print(as_text(decided, min(console().width, PIPED_WIDTH)))
+        print(claims.as_text(decided, min(console().width, PIPED_WIDTH)))
     left = len(result.claims) - len(decided)
     if left:
         print(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.\n")

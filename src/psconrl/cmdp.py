@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +22,17 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from psconrl.problem import Problem
+
+if TYPE_CHECKING:
+    from psconrl import gymnasium_table
+    from psconrl.formats import action_arrays, files
+else:
+    action_arrays = late("psconrl.formats.action_arrays")
+    files = late("psconrl.formats.files")
+    gymnasium_table = late("psconrl.gymnasium_table")
 
 DENSE_STATES = 400
 """Models that are built or read with more states than this are sparse unless asked otherwise."""
@@ -143,7 +152,7 @@ class CMDP:
         }
         if layout is not None:
             if not isinstance(layout, Layout):
-                raise InvalidTypeError(f"layout is {layout!r}; it must be a psconrl.cmdp.Layout")
+                raise InvalidTypeError(f"layout is {_checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
             _checks.layout(layout.agent, "layout.agent", S)
             _checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
@@ -228,7 +237,7 @@ class CMDP:
     def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
         """What a learner may know of this model; its costs must lie in [0, 1]."""
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
-            raise InvalidArgumentError(f'costs is {costs!r}; it must be "known" or "estimated"')
+            raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
         _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
         return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
 
@@ -281,6 +290,9 @@ class CMDP:
             {"transitions", "costs"} <= set(arrays) or sparse_parts <= set(arrays)
         ):
             raise InvalidModelError("there must be arrays of the names that to_arrays gives")
+        odd = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
+        if odd:
+            raise InvalidModelError(f"{_checks.shown(odd[0])} must be an array, as to_arrays gives it")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
@@ -292,7 +304,7 @@ class CMDP:
                 transitions = sparse.csr_array(tuple(parts), shape=(rows, S))
                 transitions.check_format(full_check=True)
             except ValueError as error:
-                raise InvalidModelError(f"data, indices and indptr are no CSR matrix: {error}") from None
+                raise InvalidModelError(f"data, indices and indptr do not make a CSR matrix: {error}") from None
         layout = None
         if "layout_rows" in arrays:
             if "layout_agent" not in arrays:
@@ -334,9 +346,7 @@ class CMDP:
         >>> CMDP.from_arrays(P, profit, [repairs], [0.05], action_names=["run", "repair"])
         CMDP(S=2, A=2, m=1, dense)
         """
-        from psconrl.formats.action_arrays import from_action_arrays
-
-        return from_action_arrays(transitions, rewards, costs, thresholds, names)
+        return action_arrays.from_action_arrays(transitions, rewards, costs, thresholds, names)
 
     @classmethod
     def from_gymnasium(
@@ -354,15 +364,11 @@ class CMDP:
         the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
         environment. The environments of psconrl give back their own model.
         """
-        from psconrl.gymnasium_table import from_table
-
-        return from_table(env, costs, thresholds, reward_range)
+        return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a .npz (arrays, never pickled), .json (for people) or .drn file (for Storm)."""
-        from psconrl.formats.files import save
-
-        save(self, path)
+        files.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
@@ -370,9 +376,7 @@ class CMDP:
 
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """
-        from psconrl.formats.files import load
-
-        return load(path, thresholds)
+        return files.load(path, thresholds)
 
     def with_limits(self, thresholds: Mapping[str, float]) -> CMDP:
         """The same model with some limits changed, by name of the cost."""
@@ -383,7 +387,9 @@ class CMDP:
 def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
-        raise InvalidTypeError(f"{value!r} is no CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one")
+        raise InvalidTypeError(
+            f"{_checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
+        )
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

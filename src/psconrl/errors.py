@@ -20,6 +20,10 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
     """An argument of the wrong kind, or one that does not exist."""
 
 
+class OutOfTurnError(PsconrlError, ValueError):
+    """A call that is right in itself, but not now: the message says what must come first."""
+
+
 class ModelFileError(PsconrlError, ValueError):
     """A model file that cannot be read."""
 

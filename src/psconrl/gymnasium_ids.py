@@ -1,79 +1,50 @@
-"""The environments by Gymnasium id: `gymnasium.make("psconrl/Box-v0")` works once psconrl has been imported.
+"""The environments by Gymnasium id: `import gymnasium, psconrl`, then `gymnasium.make("psconrl/Box-v0")`.
 
-Importing psconrl must not load Gymnasium, which takes a third of a second. So the ids are registered at once where
-Gymnasium is loaded already, and as soon as it is loaded otherwise. Only the standard library is used here.
+Importing psconrl registers them where Gymnasium is loaded already. It must not load Gymnasium, which takes a third of a
+second, and changes nothing in how modules are imported; so after `import psconrl, gymnasium`, in that order, either
+something of psconrl that needs Gymnasium must have been used (`CMDPEnv`, `AddCosts`), or `psconrl.register_envs()` be
+called. An id follows from the name of an environment: "marsrover-4x4" is psconrl/Marsrover4x4-v0.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
+from pathlib import Path
 
 NAMESPACE = "psconrl"
 ENTRY_POINT = "psconrl.environments.gymnasium_env:CMDPEnv"
 
-IDS = {
-    f"{NAMESPACE}/{title}-v0": name
-    for title, name in {
-        "Marsrover4x4": "marsrover-4x4",
-        "Marsrover8x8": "marsrover-8x8",
-        "Box": "box",
-        "Gridworld": "gridworld",
-        "Grid": "grid",
-        "Toy": "toy",
-        "Queue": "queue",
-        "Garnet": "garnet",
-        "Dirichlet": "dirichlet",
-    }.items()
-}
-"""Gymnasium's id of each environment of `psconrl.make`."""
+
+def identifiers() -> dict[str, str]:
+    """The name of each environment by its Gymnasium id, in the order of `psconrl.environments.registry`."""
+    return {f"{NAMESPACE}/{''.join(part.capitalize() for part in name.split('-'))}-v0": name for name in _names()}
+
+
+def _names() -> list[str]:
+    package = sys.modules.get("psconrl.environments")
+    if package is not None and hasattr(package, "registry"):
+        return list(package.registry())
+    # Importing the package takes as long as Gymnasium itself, so its table is read as text.
+    table = Path(__file__).with_name("environments").joinpath("__init__.py").read_text(encoding="utf-8")
+    return re.findall(r'^    Environment\("([^"]+)"', table, flags=re.MULTILINE)
 
 
 def register_envs() -> tuple[str, ...]:
     """Register the environments with Gymnasium, unless that has been done; returns their ids.
 
-    There is no need to call this after `import psconrl`.
+    There is no need to call this if psconrl is imported after Gymnasium.
     """
     import gymnasium
 
-    for identifier, name in IDS.items():
+    found = identifiers()
+    for identifier, name in found.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point=ENTRY_POINT, kwargs={"model": name})
-    return tuple(IDS)
+    return tuple(found)
 
 
-def register_when_loaded() -> None:
-    """Register now if Gymnasium is loaded, else when it will be."""
+def register_if_loaded() -> None:
+    """Register if Gymnasium is loaded."""
     if hasattr(sys.modules.get("gymnasium"), "register"):
         register_envs()
-    elif not any(isinstance(finder, _AfterGymnasium) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AfterGymnasium())
-
-
-class _AfterGymnasium(MetaPathFinder):
-    """Finds Gymnasium where the other finders do, and has the environments registered once it is loaded."""
-
-    def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname != "gymnasium":
-            return None
-        others = [finder for finder in sys.meta_path if finder is not self]
-        found = (finder.find_spec(fullname, path, target) for finder in others)
-        spec = next((spec for spec in found if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            self._follow(spec.loader)
-        return spec
-
-    def _follow(self, loader: Any) -> None:
-        load = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            loader.exec_module = load
-            load(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-            register_envs()
-
-        loader.exec_module = exec_module

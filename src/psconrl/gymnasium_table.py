@@ -51,7 +51,9 @@ def _range(given: Any) -> tuple[float, float]:
     try:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):
-        raise InvalidArgumentError(f"reward_range is {given!r}; it must be two numbers, (low, high)") from None
+        raise InvalidArgumentError(
+            f"reward_range is {_checks.shown(given)}; it must be two numbers, (low, high)"
+        ) from None
     if not low < high:
         raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
     return low, high
@@ -76,8 +78,11 @@ def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None) -> Floa
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, called with as many of its first `most` arguments as it has parameters for."""
     if not callable(function):
-        raise InvalidArgumentError(f"costs is {function!r}; it must be a function of a step")
-    parameters = inspect.signature(function).parameters.values()
+        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; it must be a function of a step")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some that are built in do not say
+        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; give a function written in Python") from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     taken = most if variadic else min(len(positional), most)
@@ -157,7 +162,8 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
     given = getattr(inner, "P", None)
     if given is None:
         raise InvalidModelError(
-            f"{env} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), or use learn"
+            f"{_checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            "or use learn"
         )
     try:
         S, A = len(given), len(given[0])
@@ -184,7 +190,9 @@ def _outcome(given: Any) -> Outcome:
 def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
-        raise InvalidModelError(f"{env} does not say where it starts (env.unwrapped.initial_state_distrib)")
+        raise InvalidModelError(
+            f"{_checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+        )
     start = _checks.numbers(law, "initial_state_distrib")
     if start.shape != (S,) or not (start >= 0).all() or not 0 < start.sum() < np.inf:
         raise InvalidModelError(f"env.unwrapped.initial_state_distrib must be a distribution over the {S} states")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, shown
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
 
 ROUNDED = 1e-6
@@ -38,7 +38,10 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     array([0.526316])
     """
     require_model(cmdp)
-    solution = solve(cmdp) if solution is None else solution
+    if solution is None:
+        solution = solve(cmdp)
+    elif not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m:
+        raise InvalidTypeError(f"solution is {shown(solution)}; it must be that of psconrl.solve(cmdp), or None")
     tau = cmdp.thresholds
     together = np.maximum(tau, _rounded_up(tau + max(0.0, -solution.margin)))
     # All limits raised by the least that is enough; then each one, those that conflict last, back as far as it goes.

@@ -16,9 +16,12 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.cmdp import CMDP
+from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
-from psconrl.planning.shortest import fastest_way
+from psconrl.planning import evaluate, solve
+from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
 _SUBSETS = 17  # up to this many states all sets of states are tried
@@ -26,6 +29,7 @@ _SUBSETS = 17  # up to this many states all sets of states are tried
 
 def reachable(cmdp: CMDP) -> Bools:
     """The states (S,) that can be reached, under some policy, from the initial law."""
+    require_model(cmdp)
     return graph.reachable(cmdp.matrix, cmdp.initial > 0)
 
 
@@ -34,6 +38,7 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
 
     InvalidModelError names the first move that leaves the set, or the start state outside it.
     """
+    require_model(cmdp)
     inside = _mask(cmdp, states)
     if not inside.any():
         raise InvalidModelError("there are no states to restrict the model to")
@@ -69,28 +74,33 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
 
 def restrict_to_reachable(cmdp: CMDP) -> CMDP:
     """The model on the states that can be reached from its initial law."""
+    require_model(cmdp)
     states = reachable(cmdp)
     return cmdp if states.all() else restrict(cmdp, states)
 
 
 def communicating(cmdp: CMDP) -> bool:
     """Whether every state can be reached from every other one, under some policy."""
+    require_model(cmdp)
     return graph.is_communicating(cmdp.matrix)
 
 
 def weakly_communicating(cmdp: CMDP) -> bool:
     """Whether one closed class of states communicates and all others are transient under every policy."""
+    require_model(cmdp)
     return graph.is_weakly_communicating(cmdp.matrix)
 
 
 def strong_classes(cmdp: CMDP) -> list[Ints]:
     """The classes of states that can be reached from each other, in the order of their smallest states."""
+    require_model(cmdp)
     _, labels = graph.strong_classes(graph.state_graph(cmdp.matrix))
     return graph.groups(labels)
 
 
 def recurrent_classes(cmdp: CMDP, policy: ArrayLike) -> list[Ints]:
     """The recurrent classes of a stationary policy (S, A), in the order of their smallest states."""
+    require_model(cmdp)
     return graph.closed_classes(cmdp.policy_matrix(cmdp.check_policy(policy)))
 
 
@@ -101,6 +111,7 @@ def unichain(cmdp: CMDP, policy: ArrayLike | None = None) -> bool | None:
     be avoided for ever, False where two sets of states are found that can be kept apart for ever; models of
     up to 17 states are decided in any case; None means not decided.
     """
+    require_model(cmdp)
     if policy is not None:
         return len(recurrent_classes(cmdp, policy)) == 1
     answer = _unavoidable(cmdp.matrix)
@@ -113,18 +124,19 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
     """E tau_{s s'} (S, n): expected number of moves from s until a policy is first in s', for n targets s'.
 
     targets: numbers of states, or a mask (S,); all states if left out. Zero on the target itself; inf where
-    it is not reached with probability one. Nothing is subtracted on the way, so the times are accurate to
-    rounding however rarely the policy moves between parts of the model.
+    it is not reached with probability one, and where times exceed the range of floats. Nothing is subtracted on
+    the way, so they are accurate to rounding however rarely the policy moves between parts of the model.
     """
+    require_model(cmdp)
     chain = cmdp.policy_matrix(cmdp.check_policy(policy))
     wanted = np.arange(cmdp.S) if targets is None else _numbers(cmdp, targets)
     if not len(wanted):
         return np.zeros((cmdp.S, 0))
     if cmdp.S <= _DENSE and graph.strong_classes(chain)[0] == 1:
         distinct, position = np.unique(wanted, return_inverse=True)
-        return _hit(chain.toarray(), np.ones((cmdp.S, 1)), distinct)[:, position]
+        return _hit(chain.toarray(), np.ones(cmdp.S), distinct)[:, position]
     states = np.arange(cmdp.S)
-    return np.column_stack([fastest_way(chain, states == target)[0] for target in wanted])
+    return np.column_stack([fastest_way(Rows.from_sparse(chain), states == target).times for target in wanted])
 
 
 def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
@@ -132,6 +144,7 @@ def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
 
     It is t_hit (1 + 1/2 + ... + 1/(S-1)), with t_hit the largest hitting time.
     """
+    require_model(cmdp)
     if cmdp.S == 1:
         return 0.0
     return float(hitting_times(cmdp, policy).max() * (1 / np.arange(1, cmdp.S)).sum())
@@ -142,10 +155,12 @@ def diameter(cmdp: CMDP) -> float:
 
     One stochastic shortest path problem for each s'.
     """
+    require_model(cmdp)
     if not communicating(cmdp):
         return float("inf")
     states = np.arange(cmdp.S)
-    return max(float(fastest_way(cmdp.matrix, states == s)[0].max()) for s in states)
+    rows = Rows.from_sparse(cmdp.matrix)
+    return max(float(fastest_way(rows, states == s).times.max()) for s in states)
 
 
 def bias_span(cmdp: CMDP) -> Floats:
@@ -154,8 +169,7 @@ def bias_span(cmdp: CMDP) -> Floats:
     The bias h_i(s) is the total of c_i above its average that starting in s brings. The largest entry is the
     sp(p) of regret bounds, there with biases shifted to min_s h_i(s) = 0. nan if the model is infeasible.
     """
-    from psconrl.planning import evaluate, solve
-
+    require_model(cmdp)
     solution = solve(cmdp)
     if solution.status == "infeasible":
         return np.full(cmdp.m + 1, np.nan)
@@ -167,8 +181,7 @@ def slater_margin(cmdp: CMDP) -> float:
 
     Negative if and only if the model is infeasible, +inf without constraints.
     """
-    from psconrl.planning import solve
-
+    require_model(cmdp)
     return solve(cmdp).margin
 
 
@@ -181,7 +194,10 @@ def _mask(cmdp: CMDP, states: ArrayLike) -> Bools:
 
 def _numbers(cmdp: CMDP, states: ArrayLike) -> Ints:
     """States given by numbers or by a mask, as numbers."""
-    given = np.atleast_1d(np.asarray(states))
+    try:
+        given = np.atleast_1d(np.asarray(states))
+    except ValueError:  # lists of unequal lengths
+        given = np.array([None])
     if given.shape == (cmdp.S,) and given.dtype == np.bool_:
         return np.flatnonzero(given)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
@@ -273,24 +289,21 @@ def _bounds(matrix: sparse.csr_array) -> list[tuple[int, int]]:
 
 
 def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
-    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n, 1) per visit.
+    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n,) per visit.
 
     The states that are no targets are eliminated, the smaller chain is solved, half of its targets at a time,
     and its values are carried back. So all n targets together cost O(n^3), like a single one.
     """
-    from psconrl.planning._kernels import eliminate
-
     n, kept = len(P), len(targets)
     if 1 < kept == n:
         return np.concatenate([_hit(P, R, half) for half in np.array_split(targets, 2)], axis=1)
     order = np.concatenate([targets, np.setdiff1d(np.arange(n), targets)])
     P, R = P[np.ix_(order, order)], R[order]
-    out = eliminate(P, R, kept)
+    out = eliminate_dense(P, R, kept)
     values = np.zeros((n, kept))
     if kept > 1:
         values[:kept] = _hit(P[:kept, :kept], R[:kept], np.arange(kept))
-    for k in range(kept, n):
-        values[k] = (R[k] + P[k, :k] @ values[:k]) / out[k]
+    carry_back(P, R, out, kept, values)
     times = np.empty_like(values)
     times[order] = values
     return times

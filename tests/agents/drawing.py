@@ -1,4 +1,4 @@
-"""Posterior draws of whole arrays."""
+"""Posterior draws of whole arrays, and rows as arrays."""
 
 import numpy as np
 from scipy import sparse
@@ -6,6 +6,12 @@ from scipy import sparse
 from psconrl._checks import Floats, Ints
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import CUT, Prior, draw
+from psconrl.planning.compiled.rows import Rows
+
+
+def dense(rows: Rows) -> Floats:
+    """The array (S, A, S) of a model whose states all have the same number of actions."""
+    return np.asarray(rows.matrix().toarray().reshape(rows.S, -1, rows.S))
 
 
 def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float = CUT) -> Floats:

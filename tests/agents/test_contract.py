@@ -1,5 +1,6 @@
 """Every registered agent keeps the contract, and the checker finds those that do not."""
 
+import inspect
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
-from psconrl.agents.check import AgentError
+from psconrl.simulation.check_agent import AgentError
 from psconrl.simulation.tabular import simulate
 
 NAMES = list(agents.registry())
@@ -41,7 +42,13 @@ def test_every_agent_is_usable_without_parameters(name: str) -> None:
             agents.find(name)(problem)
     agent = build(name, problem, cmdp)
     assert agent.name == name
-    assert all(default is None or default == getattr(agent, key) for key, default in parameters(type(agent)).items())
+    run = simulate(agent, cmdp, 40, 0)
+    assert run.counts.sum() == 40
+    assert run.episodes["length"].sum() == 40
+    # Its docstring, or that of its file, tells every parameter, and is where a reader looks for the defaults.
+    told = f"{inspect.getmodule(type(agent)).__doc__} {type(agent).__doc__}"
+    for parameter in parameters(type(agent)):
+        assert parameter in told or parameter == "model", f"{name} does not explain {parameter}"
 
 
 def test_optimal_needs_a_model_that_fits() -> None:
@@ -230,11 +237,11 @@ def test_optimal_has_no_regret() -> None:
     ("name", "settings", "message"),
     [
         ("C-UCRL", {"scale": -1.0}, "scale is -1.0; it must be a number >= 0"),
-        ("ConRL", {"delta": 0.0}, "delta is 0.0; it must lie between 0 and 1"),
+        ("ConRL", {"delta": 0.0}, "delta is 0.0; it must be a number between 0 and 1"),
         ("ConRL", {"H": 0.0}, "H is 0.0; it must be a number > 0"),
         ("FHA", {"H": 2.5}, "H is 2.5; it must be a whole number"),
         ("C-UCRL", {"h": 0}, "h is 0; it must be at least 1"),
-        ("UCRL-CMDP", {"b": -1.0}, "b is -1.0; it must be above 1"),
+        ("UCRL-CMDP", {"b": -1.0}, "b is -1.0; it must be a number above 1"),
         ("UCRL-CMDP", {"bonus": "foo"}, "bonus is 'foo'"),
     ],
 )

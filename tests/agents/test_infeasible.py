@@ -9,8 +9,9 @@ from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior
 from psconrl.agents.shared import to_least_visited
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
 from psconrl.simulation.tabular import simulate
+from tests.agents.drawing import dense
 from tests.simulation.walk import Recording
 
 FEASIBLE = 1 / 0.5275 - 1
@@ -24,7 +25,7 @@ def record_draws(patch: pytest.MonkeyPatch) -> list[Floats]:
 
     def recording(prior: Prior, counts: Counts, rng: np.random.Generator) -> Rows:
         p = draw(prior, counts, rng)
-        drawn.append(p.dense())
+        drawn.append(dense(p))
         return p
 
     patch.setattr(posterior, "draw", recording)

@@ -184,5 +184,5 @@ def test_lengths_that_make_no_sense_are_refused() -> None:
         agents.CUCRL(problem, h=0)
     with pytest.raises(ValueError, match="H is 0; it must be at least 1"):
         agents.FHA(problem, H=0)
-    with pytest.raises(ValueError, match=r"alpha is 1.5; it must lie in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"alpha is 1.5; it must be a number in \(0, 1\]"):
         agents.UCRLCMDP(problem, alpha=1.5)

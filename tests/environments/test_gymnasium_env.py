@@ -16,7 +16,9 @@ from gymnasium.vector import VectorEnv
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, InvalidArgumentError, agents
 from psconrl.environments import registry
-from psconrl.gymnasium_ids import IDS
+from psconrl.gymnasium_ids import identifiers
+
+IDS = identifiers()
 
 IDENTIFIERS = list(IDS)
 
@@ -42,12 +44,46 @@ def test_gymnasium_finds_no_fault(identifier: str) -> None:
     assert again.reset(seed=5) == env.reset(seed=5)
 
 
-@pytest.mark.parametrize("order", ["import psconrl, gymnasium", "import gymnasium, psconrl", "import gymnasium"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "import gymnasium, psconrl",
+        "import gymnasium",
+        "import psconrl, gymnasium; psconrl.register_envs()",
+        "import psconrl, gymnasium; psconrl.CMDPEnv",
+    ],
+)
 def test_importing_registers_in_any_order(order: str) -> None:
     module = "" if "psconrl" in order else "psconrl:"
     code = f"{order}; print(gymnasium.make('{module}psconrl/Box-v0').unwrapped.cmdp)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "CMDP(S=60, A=4, m=1, dense)"
+
+
+def test_importing_changes_nothing_in_the_process() -> None:
+    """No finder of modules, no switch of the garbage collector, no listener of numba's, no thread limit is left."""
+    code = """
+import gc, sys, warnings
+import numpy as np
+from threadpoolctl import threadpool_info
+def seen():
+    return list(sys.meta_path), list(sys.path_hooks), gc.isenabled(), gc.get_threshold(), np.geterr(), threads()
+def threads():
+    return sorted((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
+before, filters = seen(), list(warnings.filters)
+import psconrl, psconrl.agents, psconrl.planning, psconrl.simulation, psconrl.environments, psconrl.cli
+assert seen()[:5] == before[:5], "importing"
+toy = psconrl.make("toy")
+loaded = threads()
+psconrl.simulate(psconrl.agents.PSConRL(toy.problem()), toy, 50, 0)
+assert seen()[:5] == before[:5], "simulating"
+assert [pool for pool in threads() if pool in loaded] == loaded, "threads"
+from numba.core import event
+assert not any(event._registered.get(kind) for kind in list(event._registered)), "listeners"
+print("nothing")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "nothing", done.stderr
 
 
 def test_importing_psconrl_does_not_load_gymnasium() -> None:
@@ -167,7 +203,7 @@ def test_mistakes() -> None:
         env.step(2)
     with pytest.raises(InvalidArgumentError, match=r"model\.json has no option 'tau'"):
         CMDPEnv("model.json", tau=3)
-    with pytest.raises(TypeError, match="3 is no CMDP"):
+    with pytest.raises(TypeError, match="3 is not a CMDP"):
         CMDPEnv(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="costs is 7; it must be a function"):
         AddCosts(env, 7)  # type: ignore[arg-type]

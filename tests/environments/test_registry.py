@@ -7,7 +7,10 @@ from psconrl import graph
 from psconrl.environments import make, registry
 from psconrl.errors import UnknownNameError
 
-NAMES = ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"]
+NAMES = [
+    *("marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"),
+    *("riverswim", "media-streaming", "inventory", "access-control", "hospital"),
+]
 
 
 def test_all_promised_names_are_there() -> None:

@@ -75,7 +75,7 @@ def test_random_maps_at_the_edge() -> None:
             random_map(rows, columns, walls=walls)
     with pytest.raises(InvalidModelError, match="risky is 2; it must be a number from 0 to 1"):
         random_map(3, 3, risky=2)
-    with pytest.raises(InvalidModelError, match="rows is 0; it must be a whole number >= 1"):
+    with pytest.raises(InvalidModelError, match="rows is 0; it must be a whole number from 1 to 5000"):
         random_map(0, 3)
     with pytest.raises(InvalidModelError, match="seed is -1; it must be a whole number >= 0"):
         make("grid", seed=-1)

@@ -1,6 +1,6 @@
 import pytest
 
-from psconrl.agents.catalogue import preset as settings
+from psconrl.agents import preset as settings
 from psconrl.errors import UnknownNameError
 from psconrl.experiments.presets import PAPER, QUICK, find, presets, settings_of, window
 from psconrl.experiments.spec import Experiment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl.cli import main
-from psconrl.experiments import Store, run_experiment
-from psconrl.experiments.reproduce import write_results
+from psconrl.experiments import Cell, Store, pools, run_experiment, run_one
 from psconrl.experiments.spec import Experiment
 from psconrl.formats.text import LONGEST_NAME, SafeStream, file_name, printable
+from psconrl.reproduce import write_results
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x00\r\ud800<script>alert(1)</script>"
 
@@ -87,13 +88,18 @@ def test_names_in_a_model_do_not_reach_the_page(evil: Path) -> None:
     json.loads((out / "claims.json").read_text())
 
 
-def test_a_model_of_a_long_name(tmp_path: Path) -> None:
+def test_a_model_of_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures of it are noted, too."""
+
+    def execute(cell: Cell, seed: int, code: str) -> Any:
+        if seed == 1:
+            raise RuntimeError("it rained")
+        return run_one.execute(cell, seed, code)
+
     path = tmp_path / ("n" * 240 + ".json")
     psconrl.make("toy").save(path)
-    experiment = Experiment.grid(
-        "x", [str(path)], ["psconrl", "uniform"], horizon=9, seeds=1, settings={"psconrl": {"prior": -1}}
-    )
+    experiment = Experiment.grid("x", [str(path)], ["uniform"], horizon=9, seeds=2)
+    monkeypatch.setattr(pools, "execute", execute)
     outcome = run_experiment(experiment, tmp_path / "out", workers=1)
     assert (outcome.executed, len(outcome.failures)) == (1, 1)
     assert len(Store(tmp_path / "out").failures()) == 1

@@ -16,8 +16,8 @@ import psconrl
 from psconrl.cmdp import CMDP
 from psconrl.errors import PsconrlError
 from psconrl.experiments import Store, run_experiment
-from psconrl.experiments.reproduce import write_results
 from psconrl.formats import writing
+from psconrl.reproduce import write_results
 from tests.experiments.sweeps import sweep
 
 TOY = psconrl.make("toy")

@@ -10,9 +10,10 @@ from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.graph import is_communicating
 from psconrl.planning import BestPolicy, best_policy
-from psconrl.planning.highs import run
-from psconrl.planning.inner import Method, Start
-from psconrl.planning.program import occupancy_program
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import Method, Start
+from psconrl.planning.lp.highs import run
+from psconrl.planning.lp.occupancy import OccupancyProgram, occupancy_program
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Answer:
     value: float
 
 
-def by_linprog(cmdp: CMDP, stateless: bool | None = None) -> Answer:
-    """Margin and value by scipy's dual simplex.
+def by_linprog(cmdp: CMDP, stateless: bool | None = None, method: str = "highs-ds") -> Answer:
+    """Margin and value by scipy's dual simplex, or by its interior points ("highs-ipm").
 
     The stateless program of a communicating model (or if told so), else the multichain program of the whole
     model from its initial law.
@@ -39,17 +40,17 @@ def by_linprog(cmdp: CMDP, stateless: bool | None = None) -> Answer:
         equal = np.vstack([np.hstack([balance, np.zeros((S, n))]), routed])
         right, extra = np.append(np.zeros(S), cmdp.initial), n
     spent = np.hstack([cmdp.costs[1:].reshape(m, n), np.zeros((m, extra))])
-    least = _least(np.append(cmdp.costs[0].ravel(), np.zeros(extra)), spent, cmdp.thresholds, equal, right)
+    least = _least(np.append(cmdp.costs[0].ravel(), np.zeros(extra)), spent, cmdp.thresholds, equal, right, method)
     if m == 0:
         return Answer(np.inf, least)
     spent = np.hstack([spent, np.ones((m, 1))])
     equal = np.hstack([equal, np.zeros((len(equal), 1))])
-    margin = -_least(np.append(np.zeros(n + extra), -1.0), spent, cmdp.thresholds, equal, right, free_last=True)
+    margin = -_least(np.append(np.zeros(n + extra), -1.0), spent, cmdp.thresholds, equal, right, method, free_last=True)
     return Answer(margin, least)
 
 
 def _least(
-    cost: Floats, spent: Floats, limits: Floats, equal: Floats, right: Floats, *, free_last: bool = False
+    cost: Floats, spent: Floats, limits: Floats, equal: Floats, right: Floats, method: str, *, free_last: bool = False
 ) -> float:
     """min cost x with spent x <= limits, equal x = right, x >= 0 (but for the last, if free); nan if infeasible.
 
@@ -65,7 +66,7 @@ def _least(
             A_eq=sparse.csr_array(equal),
             b_eq=right,
             bounds=bounds,
-            method="highs-ds",
+            method=method,
             options=options,
         )
         if found.status in (0, 2):
@@ -92,13 +93,18 @@ def certified_value(cmdp: CMDP, multipliers: Floats) -> float:
     """The lower bound on the value that these multipliers prove."""
     excess = cmdp.costs[1:] - cmdp.thresholds[:, np.newaxis, np.newaxis]
     priced = cmdp.costs[0] + np.einsum("i,isa->sa", multipliers, excess)
-    program = occupancy_program(cmdp.matrix, priced[np.newaxis], np.zeros(0))
+    program = occupancy_program(Rows.from_sparse(cmdp.matrix), priced.reshape(1, -1), np.zeros(0))
     return lower_bound(cmdp, multipliers, run(program.value).row_duals[: cmdp.S])
+
+
+def program_of(cmdp: CMDP) -> OccupancyProgram:
+    """The stateless linear program of a model."""
+    return occupancy_program(Rows.from_sparse(cmdp.matrix), cmdp.costs.reshape(cmdp.m + 1, -1), cmdp.thresholds)
 
 
 def certified_margin(cmdp: CMDP) -> float:
     """An upper bound on the margin: with weights on the constraints, the least weighted excess of any policy."""
-    program = occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds)
+    program = program_of(cmdp)
     weights = (-run(program.margin).row_duals[program.constraint_rows]).clip(0.0)
     excess = cmdp.replace(costs=np.concatenate([np.zeros((1, cmdp.S, cmdp.A)), cmdp.costs[1:]]))
     return -certified_value(excess, weights / weights.sum())

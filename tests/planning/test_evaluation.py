@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
-from psconrl.planning import _kernels, evaluate, evaluation
+from psconrl.errors import InvalidModelError
+from psconrl.planning import evaluate
+from psconrl.planning.compiled import elimination, mixing, ordering
+from psconrl.planning.compiled.elimination import Chain
+from psconrl.planning.evaluation import chain_of, evaluate_chain
 
 
 def one_action(P: Floats, costs: Floats, initial: Any = 0) -> CMDP:
@@ -121,7 +126,6 @@ def test_nearly_decomposable_chains_to_ten_digits(seed: int) -> None:
 
 def test_a_large_chain_is_solved_sparsely() -> None:
     S, up, down = 1500, 0.45, 0.5
-    assert S > evaluation.DENSE_LIMIT
     P = np.zeros((S, S))
     s = np.arange(S)
     P[s[:-1], s[1:]], P[s[1:], s[:-1]] = up, down
@@ -180,41 +184,249 @@ def test_the_equations_of_the_bias(seed: int, S: int) -> None:
         np.testing.assert_allclose(h[:, states] @ law, 0.0, atol=1e-9 * max(1.0, np.abs(h).max()))
 
 
-@given(st.integers(0, 10**6), st.integers(2, 25))
-def test_sparse_and_dense_paths_agree(seed: int, S: int) -> None:
+# Rational arithmetic: laws, averages and biases, however rare the moves
+
+
+def exact_bias(P: Floats, cost: Floats) -> tuple[Fraction, list[Fraction]]:
+    """Gain, and what is collected above it until state 0 is entered, of an irreducible chain."""
+    n, law = len(P), exact_law(P)
+    c = [Fraction(float(x)) for x in cost]
+    g = sum((x * y for x, y in zip(law, c, strict=True)), Fraction(0))
+    Q = [[Fraction(float(P[i, j])) if i != j else Fraction(0) for j in range(n)] for i in range(n)]
+    R, out = [x - g for x in c], [Fraction(0)] * n
+    for k in range(n - 1, 0, -1):
+        out[k] = sum(Q[k][:k], Fraction(0))
+        for i in range(k):
+            R[i] += Q[i][k] / out[k] * R[k]
+            for j in range(k):
+                if i != j:
+                    Q[i][j] += Q[i][k] / out[k] * Q[k][j]
+    h = [Fraction(0)]
+    for k in range(1, n):
+        h.append((R[k] + sum((Q[k][j] * h[j] for j in range(k)), Fraction(0))) / out[k])
+    return g, h
+
+
+def rare_moves(rng: np.random.Generator, n: int) -> Floats:
+    """An irreducible chain with moves down to 1e-300; the diagonal is what is left."""
+    while True:
+        W = 10.0 ** -rng.choice([0, 0, 1, 5, 12, 50, 200, 299], size=(n, n)).astype(float) * rng.random((n, n))
+        W *= rng.random((n, n)) < 0.7
+        np.fill_diagonal(W, 0.0)
+        W /= np.maximum(1.0, W.sum(axis=1, keepdims=True) * (1 + 1e-9))
+        if n == 1 or len(elimination_classes(W)) == 1:
+            return W
+
+
+def elimination_classes(W: Floats) -> set[int]:
+    """The labels of the strong components of a chain."""
+    return set(sparse.csgraph.connected_components(sparse.csr_array(W), connection="strong")[1].tolist())
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_rare_moves_count(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    P, costs, start = random_chain(rng, S), rng.random((2, S)), rng.dirichlet(np.ones(S))
-    cmdp = one_action(P, costs, start)
-    dense = evaluate(cmdp, stay(cmdp))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "DENSE_LIMIT", 1)
-        thin = evaluate(cmdp, stay(cmdp))
-    for name in ("average_costs", "stationary", "bias"):
-        size = max(1.0, np.abs(getattr(dense, name)).max())
-        np.testing.assert_allclose(getattr(thin, name), getattr(dense, name), atol=1e-10 * size)
+    n = int(rng.integers(1, 8))
+    P, scale = rare_moves(rng, n), 10.0 ** int(rng.integers(-12, 13))
+    costs = rng.random((1, n)) * scale
+    found = evaluate_chain(sparse.csr_array(P), costs, np.eye(n)[0])
+    law = np.array([float(x) for x in exact_law(P)])
+    g, h = exact_bias(P, costs[0])
+    np.testing.assert_allclose(found.stationary, law, rtol=1e-13, atol=1e-305)
+    np.testing.assert_allclose(found.average_costs[0], float(g), rtol=0, atol=1e-14 * scale)
+    assert found.residual < 1e-12 or not np.isfinite(found.bias).all()
+    # The bias is exact on the scale of the time it takes; states that hold together share its large parts.
+    wanted = np.array([float(x - h[0]) for x in h])
+    if np.isfinite(wanted).all():
+        got = (found.parts[0] - found.parts[0, :, :1]).sum(axis=0)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-9 * max(float(np.abs(wanted).max()), scale))
 
 
-# Compiled kernels against their plain twins
+@pytest.mark.parametrize("leak", [1e-3, 1e-12, 1e-200])
+def test_differences_of_a_huge_bias(leak: float) -> None:
+    """Two pairs of states that swap, and hardly ever meet."""
+    P = np.zeros((4, 4))
+    P[0, 1] = P[1, 0] = P[2, 3] = P[3, 2] = 0.75
+    P[1, 2] = P[3, 0] = leak
+    found = evaluate_chain(sparse.csr_array(P), np.array([[0.0, 1.0, 2.0, 3.0]]), np.eye(4)[0])
+    within = [float((found.parts[0, :, a] - found.parts[0, :, b]).sum()) for a, b in ((1, 0), (3, 2))]
+    exact = exact_bias(P, np.arange(4.0))[1]
+    np.testing.assert_allclose(within, [float(exact[1] - exact[0]), float(exact[3] - exact[2])], rtol=1e-12)
+    between = float((found.parts[0, :, 2] - found.parts[0, :, 0]).sum())
+    assert between == pytest.approx(float(exact[2] - exact[0]), rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_compiled_kernels_equal_their_plain_twins(seed: int) -> None:
+def test_a_walk_that_drifts_to_the_far_end() -> None:
+    """601 states, up .3, down .2, cost (s / 600)^2: the start state has a mass of 1e-106."""
+    S = 601
+    P = sparse.diags_array([np.full(S - 1, 0.3), np.full(S - 1, 0.2)], offsets=[1, -1]).tocsr()
+    costs = np.linspace(0.0, 1.0, S)[np.newaxis] ** 2
+    found = evaluate_chain(P, costs, np.eye(S)[0])
+    weights = [Fraction(3, 2) ** (s - S) for s in range(S)]
+    exact = sum((w * Fraction(float(c)) for w, c in zip(weights, costs[0], strict=True)), Fraction(0)) / sum(weights)
+    np.testing.assert_allclose(found.average_costs[0], float(exact), rtol=1e-13)
+    np.testing.assert_allclose(found.stationary[0] * 1e105, float(weights[0] / sum(weights) * 10**105), rtol=1e-12)
+
+
+def test_a_barrier_of_masses_beyond_the_range_of_floats() -> None:
+    """Two ends that attract, 7 to 1, over 450 states each: the middle has a mass of 7^-450, and both ends one half."""
+    half = 450
+    S = 2 * half + 1
+    s = np.arange(S - 1)
+    up, down = np.where(s < half, 0.05, 0.35), np.where(s + 1 <= half, 0.35, 0.05)
+    P = sparse.diags_array([up, down], offsets=[1, -1]).tocsr()
+    found = evaluate_chain(P, np.linspace(0.0, 1.0, S)[np.newaxis], np.eye(S)[0])
+    np.testing.assert_allclose(found.stationary[[0, -1]], 3 / 7, rtol=1e-12)
+    np.testing.assert_allclose(found.stationary, found.stationary[::-1], rtol=1e-12)
+    np.testing.assert_allclose(found.average_costs, 0.5, rtol=1e-12)
+
+
+def test_costs_of_any_scale() -> None:
+    rng = np.random.default_rng(2)
+    P, costs = sparse.csr_array(rng.dirichlet(np.ones(6), size=6)), rng.random((1, 6))
+    plain = evaluate_chain(P, costs, np.eye(6)[0])
+    for scale in (2.0**-40, 2.0**40):
+        found = evaluate_chain(P, costs * scale, np.eye(6)[0])
+        np.testing.assert_array_equal(found.average_costs, plain.average_costs * scale)
+        np.testing.assert_array_equal(found.bias, plain.bias * scale)
+    found = evaluate_chain(P, costs * 1e-12 + 5.0, np.eye(6)[0])
+    np.testing.assert_allclose(found.average_costs, plain.average_costs * 1e-12 + 5.0, rtol=1e-15)
+    assert evaluate_chain(P, np.full((1, 6), 3.0), np.eye(6)[0]).average_costs.tolist() == [[3.0] * 6]
+
+
+# Many states
+
+
+def random_graph(S: int, successors: int, seed: int) -> sparse.csr_array:
     rng = np.random.default_rng(seed)
-    n, kept = 12, int(rng.integers(1, 4))
-    P, R = rng.dirichlet(np.full(n, 0.3), size=n), rng.random((n, 2))
-    V = np.zeros((n, 2))
-    V[:kept] = rng.random((kept, 2))
-    kernels: Any = _kernels
-    results = []
-    for kind in ("compiled", "plain"):
-        eliminate, stationary, absorb = (
-            getattr(kernels, name) if kind == "compiled" else getattr(kernels, name).py_func
-            for name in ("eliminate", "stationary", "absorb")
-        )
-        p, r, v, q = P.copy(), R.copy(), V.copy(), P.copy()
-        out = eliminate(p, r, kept)
-        absorb(P.copy(), R.copy(), v, kept)
-        results.append((p, r, out, v, stationary(q)))
-    for compiled, plain in zip(*results, strict=True):
-        np.testing.assert_allclose(compiled, plain, rtol=1e-13)
-    np.testing.assert_allclose(results[0][4] @ P, results[0][4], rtol=1e-12)
+    ends, p = rng.integers(0, S, size=(S, successors)), rng.dirichlet(np.ones(successors), size=S)
+    return sparse.csr_array((p.ravel(), (np.repeat(np.arange(S), successors), ends.ravel())), shape=(S, S))
+
+
+def test_a_random_graph_by_iteration_and_by_elimination(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transient states, one or more classes; iteration agrees with elimination, small masses included."""
+    S = 700
+    P, costs = random_graph(S, 3, 1), np.random.default_rng(1).random((2, S))
+    start = np.full(S, 1.0 / S)
+    eliminated = evaluate_chain(P, costs, start)
+    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
+    iterated = evaluate_chain(P, costs, start)
+    np.testing.assert_allclose(iterated.average_costs, eliminated.average_costs, rtol=1e-13)
+    np.testing.assert_allclose(iterated.stationary, eliminated.stationary, rtol=1e-11)
+    np.testing.assert_allclose(iterated.bias, eliminated.bias, atol=1e-11)
+    assert iterated.residual < 1e-13
+
+
+@pytest.mark.parametrize("leak", [1e-6, 1e-13])
+def test_iteration_is_not_believed_where_blocks_hardly_meet(leak: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    block = rng.dirichlet(np.ones(30), size=30)
+    P = np.kron(np.eye(2), block) * (1 - leak)
+    P[0, 30], P[30, 0] = leak, 3 * leak
+    costs = rng.random((1, 60))
+    wanted = evaluate_chain(sparse.csr_array(P), costs, np.eye(60)[0])
+    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
+    found = evaluate_chain(sparse.csr_array(P), costs, np.eye(60)[0])
+    np.testing.assert_allclose(found.average_costs, wanted.average_costs, rtol=1e-13)
+    assert wanted.stationary[:30].sum() == pytest.approx(0.75)
+
+
+def test_a_large_periodic_chain_with_two_classes_and_transient_states() -> None:
+    """Two rings of 4,000 states, and a path that ends in either."""
+    n = 4000
+    s = np.arange(n)
+    rows = np.concatenate([s, n + s, 2 * n + s, [2 * n]])
+    ends = np.concatenate([(s + 1) % n, n + (s + 1) % n, np.where(s > 0, 2 * n + s - 1, 0), [n]])
+    p = np.concatenate([np.ones(2 * n), np.where(s > 0, 1.0, 0.25), [0.75]])
+    P = sparse.csr_array((p, (rows, ends)), shape=(3 * n, 3 * n))
+    costs = np.zeros((1, 3 * n))
+    costs[0, n] = n
+    found = evaluate_chain(P, costs, np.eye(3 * n)[2 * n + 5])
+    np.testing.assert_allclose(found.average_costs[0, [0, n, 2 * n, 3 * n - 1]], [0, 1, 0.75, 0.75], rtol=1e-13)
+    np.testing.assert_allclose(found.stationary[: 2 * n], np.repeat([0.25 / n, 0.75 / n], n), rtol=1e-12)
+    assert found.residual < 1e-12
+
+
+# Policies by actions
+
+
+def test_a_policy_may_be_given_by_actions() -> None:
+    rng = np.random.default_rng(1)
+    cmdp = CMDP(rng.dirichlet(np.ones(5), size=(5, 3)), rng.random((2, 5, 3)), [1.0])
+    actions = np.array([0, 2, 1, 1, 0])
+    by_actions, by_law = evaluate(cmdp, actions), evaluate(cmdp, np.eye(3)[actions])
+    np.testing.assert_array_equal(by_actions.average_costs, by_law.average_costs)
+    np.testing.assert_array_equal(by_actions.stationary, by_law.stationary)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ([0, 1, 3], r"policy\[2\] is 3; an action must be one of 0, \.\.\., 2"),
+        ([0, -1, 0], r"policy\[1\] is -1; an action must be one of 0, \.\.\., 2"),
+        ([0, 1], r"the policy has shape \(2,\); actions must have shape \(S,\) = \(3,\)"),
+        ([0.0, 1.0, 2.0], r"the policy has shape \(3,\); it must be \(S, A\) = \(3, 3\)"),
+    ],
+)
+def test_actions_that_do_not_exist_are_refused(policy: list[float], message: str) -> None:
+    cmdp = CMDP(np.full((3, 3, 3), 1 / 3), np.zeros((1, 3, 3)))
+    with pytest.raises(InvalidModelError, match=message):
+        evaluate(cmdp, policy)
+
+
+# Kernels against their plain twins
+
+
+def grid_chain(n: int, seed: int) -> Chain:
+    """Random moves between neighbours of an n x n grid."""
+    rng = np.random.default_rng(seed)
+    row, column = np.divmod(np.arange(n * n), n)
+    ends = [
+        np.clip(row + i, 0, n - 1) * n + np.clip(column + j, 0, n - 1) for i, j in ((-1, 0), (1, 0), (0, -1), (0, 1))
+    ]
+    where = (np.tile(np.arange(n * n), 4), np.concatenate(ends))
+    return chain_of(sparse.csr_array((rng.random(4 * n * n) / 4, where), shape=(n * n, n * n)))
+
+
+def same(kernel: Any) -> Any:
+    return kernel
+
+
+def plain(kernel: Any) -> Any:
+    return kernel.py_func
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kernels_equal_their_plain_twins(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    chain = chain_of(sparse.csr_array(rare_moves(rng, 7))) if seed % 2 else grid_chain(5, seed)
+    S = len(chain.indptr) - 1
+    kept, amounts = np.arange(S) < 2, rng.random(S)
+    results: list[list[Any]] = []
+    for twin in (same, plain):
+        order = twin(ordering.minimum_degree)(chain, kept, np.inf)
+        factor = twin(elimination.eliminate)(chain, order.order, order.place)
+        masses = twin(elimination.visits)(factor, np.ones(S), False)
+        parts = np.zeros((3, S))
+        twin(elimination.collect)(factor, amounts[order.order], parts)
+        by_state = np.ascontiguousarray(parts[:, order.place])
+        residuals = twin(elimination.residuals)(chain, amounts, 1.0, by_state)
+        twin(elimination.correct)(factor, residuals.left[order.order], parts)
+        spread = twin(mixing.spread)(chain, np.full(S, 1.0 / S))
+        results.append([*order, *factor, *masses, parts, *residuals, *spread])
+    for compiled, slow in zip(*results, strict=True):
+        np.testing.assert_allclose(compiled, slow, rtol=1e-9, atol=1e-12)
+
+
+def fill(chain: Chain, order: Ints, place: Ints) -> int:
+    return len(elimination.eliminate(chain, order, place).up)
+
+
+def test_the_order_fills_in_little() -> None:
+    """On a 40 x 40 grid minimum degree keeps less than half of what the natural order fills in."""
+    chain = grid_chain(40, 0)
+    S = 1600
+    order = ordering.minimum_degree(chain, np.arange(S) == S - 1, np.inf)
+    assert sorted(order.order.tolist()) == list(range(S - 1))
+    assert 2 * fill(chain, order.order, order.place) < fill(chain, np.arange(S - 1), np.arange(S))
+    assert not ordering.minimum_degree(chain, np.arange(S) == S - 1, 1000.0).complete

@@ -9,11 +9,10 @@ from scipy import sparse
 
 import psconrl
 from psconrl.errors import SolverError
-from psconrl.planning import highs
-from psconrl.planning.highs import LinearProgram, Vertex, run
-from psconrl.planning.inner import Method
-from psconrl.planning.program import cut, occupancy_program
-from tests.planning.reference import fast_plan, random_cmdps
+from psconrl.planning.for_agents import Method
+from psconrl.planning.lp import highs
+from psconrl.planning.lp.highs import LinearProgram, Vertex, run
+from tests.planning.reference import fast_plan, program_of, random_cmdps
 
 
 def small(limit: float = 4.0) -> LinearProgram:
@@ -29,11 +28,7 @@ def small(limit: float = 4.0) -> LinearProgram:
 
 
 def programs(count: int = 12) -> list[LinearProgram]:
-    return [
-        occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value
-        for cmdp in random_cmdps(count, entropy=5)
-        if cmdp.S > 3
-    ]
+    return [program_of(cmdp).value for cmdp in random_cmdps(count, entropy=5) if cmdp.S > 3]
 
 
 def bits(vertex: Vertex) -> tuple[bytes, ...]:
@@ -97,7 +92,7 @@ def test_best_policy_is_pure(method: Method) -> None:
 @pytest.mark.parametrize("times", [0, 1, 2, 3])
 def test_every_fallback_gives_the_same_optimum(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cmdp = psconrl.make("queue")
-    program = occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value
+    program = program_of(cmdp).value
     seen = failing(monkeypatch, times)
     vertex = run(program)
     assert len(seen) == times + 1
@@ -111,15 +106,14 @@ def test_numerical_failure_is_not_infeasibility(monkeypatch: pytest.MonkeyPatch)
     cmdp = psconrl.make("marsrover-4x4")
     seen = failing(monkeypatch, 10**9)
     with pytest.raises(SolverError, match=r"failed numerically: Unknown; .*remove probabilities below 1e-9"):
-        psconrl.solve(cmdp)
-    assert len(seen) == 4
-    with pytest.raises(SolverError):
         fast_plan(cmdp, join=1e-3, method="highs")
+    assert len(seen) == 4
 
 
 def test_one_failure_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, 1)
-    assert psconrl.solve(psconrl.make("marsrover-4x4")).value == pytest.approx(0.775, abs=1e-9)
+    found = fast_plan(psconrl.make("marsrover-4x4"), join=1e-3, method="highs")
+    assert found.value == pytest.approx(0.775, abs=1e-9)
 
 
 def test_a_false_infeasible_is_a_solver_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +122,22 @@ def test_a_false_infeasible_is_a_solver_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(highs, "_attempt", lambda *_: ("infeasible", nothing))
     for cmdp in (psconrl.make("toy"), psconrl.CMDP([[[1.0]]], [[[1.0]]])):
         with pytest.raises(SolverError, match="infeasible"):
-            psconrl.solve(cmdp)
+            fast_plan(cmdp, join=1e-3, method="highs")
+
+
+def test_known_models_are_planned_in_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The linear program is a second opinion: `solve` and agents do not need it in ordinary models."""
+    seen = failing(monkeypatch, 10**9)
+    cmdp = psconrl.make("marsrover-4x4")
+    assert psconrl.solve(cmdp).value == pytest.approx(0.775, abs=1e-9)
+    assert fast_plan(cmdp, join=1e-3).method == "compiled"
+    assert not seen
 
 
 def test_a_wrong_optimum_is_noticed() -> None:
     """HiGHS calls the first answer to this program optimal; it is 1e-4 too large."""
     cmdp = random_cmdps(887, entropy=2)[886]
-    program = occupancy_program(cmdp.matrix, cmdp.costs[:1], np.zeros(0)).value
+    program = program_of(cmdp.replace(costs=cmdp.costs[:1], thresholds=(), cost_names=None)).value
     assert run(program).objective == pytest.approx(0.17154061540904664, abs=1e-10)
 
 
@@ -154,18 +157,11 @@ def test_small_occupancies_have_small_relative_errors(rare: float) -> None:
     p[1, 0] = [0.5, 0.5 - rare, rare]
     p[2, 0] = [0, 0.5, 0.5]
     cmdp = psconrl.CMDP(p, np.zeros((1, 3, 1)))
-    x = run(occupancy_program(cmdp.matrix, cmdp.costs, cmdp.thresholds).value).x
+    x = run(program_of(cmdp).value).x
     law = np.array([1.0, 2 * rare, 4 * rare**2])
     np.testing.assert_allclose(x, law / law.sum(), rtol=1e-8)
 
 
-def test_what_highs_would_drop_is_cut_and_renormalised() -> None:
-    """HiGHS takes entries up to 1e-9 for zero; a row that lost one would not balance."""
-    p = np.array([[[1 - 1e-9, 1e-9], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]])
-    model = cut(psconrl.CMDP(p, np.zeros((1, 2, 2))).matrix).toarray()
-    np.testing.assert_array_equal(model, [[1, 0], [0.5, 0.5], [1, 0], [1, 0]])
-
-
 def test_a_failure_on_an_infeasible_program_is_settled_by_the_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, 4)
-    assert not fast_plan(psconrl.make("toy", theta=1.0, tau=0.4), join=1e-3).feasible
+    assert not fast_plan(psconrl.make("toy", theta=1.0, tau=0.4), join=1e-3, method="highs").feasible

@@ -14,7 +14,11 @@ from psconrl._checks import Floats, Ints
 from psconrl.agents import ucrl_cmdp
 from psconrl.cmdp import CMDP
 from psconrl.planning import solve_optimistic
-from psconrl.planning.optimistic import Intervals, OptimisticPolicy, _by_columns, _by_program, best_optimistic
+from psconrl.planning.compiled import confidence_sets as sets
+from psconrl.planning.compiled import optimistic as kernels
+from psconrl.planning.intervals import Intervals
+from psconrl.planning.optimistic import OptimisticPolicy, _by_columns, _by_program, best_optimistic
+from psconrl.planning.units import Units
 from tests.planning.test_optimistic import bounds
 
 Case = tuple[Floats, Floats, Floats, Floats]
@@ -50,25 +54,30 @@ def check(seed: int) -> tuple[bool, bool]:
     p_hat, radius, costs, thresholds = case(seed)
     intervals = Intervals.around(p_hat, radius)
     frame = CMDP(intervals.nearest(), costs, thresholds)
-    wanted, _ = _by_program(intervals, frame)
-    found = _by_columns(intervals, frame)
+    units = Units.of(costs.reshape(len(costs), -1), thresholds)
+    wanted = _by_program(intervals, frame, units)
+    found = _by_columns(intervals, frame, units)
     if found is None:
         assert (radius == 0).any()  # else every state can be left, and columns never fail
         return False, wanted.margin >= 0
-    optimum, p = found
+    (S, A, _), p = p_hat.shape, found.p.reshape(p_hat.shape)
     if len(thresholds):
-        assert optimum.margin == pytest.approx(wanted.margin, abs=1e-8)
-    np.testing.assert_allclose(optimum.value, wanted.value, atol=1e-8)
+        assert found.margin == pytest.approx(wanted.margin, abs=1e-8)
+    np.testing.assert_allclose(found.value, wanted.value, atol=1e-8)
+    assert not found.bound > wanted.value + 1e-8
     lower, upper = bounds(p_hat, radius)
     np.testing.assert_allclose(p.sum(axis=2), 1.0, rtol=1e-12)
     assert (p >= lower - 1e-12).all()
     assert (p <= upper + 1e-12).all()
     # The occupancy is balanced in the model believed in, and costs what is said.
-    mu = optimum.occupancy
-    np.testing.assert_allclose(np.einsum("sa,sax->x", mu, p), mu.sum(axis=1), atol=1e-12)
-    if optimum.margin >= 0:
-        assert (costs[0] * mu).sum() == pytest.approx(optimum.value, abs=1e-12)
-        assert ((costs[1:] * mu).sum(axis=(1, 2)) <= thresholds + 2e-9).all()
+    mu = np.zeros(S * A)
+    for weight, pairs, law in found.columns:
+        mu[pairs] += weight * law
+    np.testing.assert_allclose(mu @ p.reshape(S * A, S), mu.reshape(S, A).sum(axis=1), atol=1e-12)
+    averages = units.costs @ mu
+    if found.margin >= 0:
+        assert averages[0] == pytest.approx(found.value, abs=1e-11)
+        assert (averages[1:] <= units.tau + 2e-9).all()
     return True, bool(wanted.margin >= 0)
 
 
@@ -173,9 +182,6 @@ def test_an_unknown_method() -> None:
 
 def test_twins_of_the_kernels() -> None:
     """The compiled evaluation of a column and its plain twin, bit for bit."""
-    from psconrl.planning import _optimistic_kernels as kernels
-    from psconrl.planning import _set_kernels as sets
-
     rng = np.random.default_rng(0)
     S, A = 6, 3
     within = sets.around(rng.dirichlet(np.ones(S), S * A), rng.uniform(0.01, 0.2, S * A))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.planning import shortest
-from psconrl.planning.shortest import fastest_way
+from psconrl.planning.compiled import shortest_path
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 
 
 def at(S: int, *states: int) -> Bools:
@@ -25,6 +26,13 @@ def times_of(p: Floats, actions: Ints, targets: Bools) -> Floats:
     P = p[rest, actions[rest]][:, rest]
     V[rest] = np.linalg.solve(np.eye(len(rest)) - P, np.ones(len(rest)))
     return V
+
+
+def way_of(matrix: sparse.csr_array, targets: Bools) -> tuple[Floats, Ints]:
+    """Times and actions of the fastest way, -1 where there is no pair."""
+    rows = Rows.from_sparse(matrix)
+    times, pairs = fastest_way(rows, targets)
+    return times, np.where(pairs < 0, -1, pairs - rows.begin[:-1])
 
 
 def random_model(seed: int, S: int, A: int) -> Floats:
@@ -72,13 +80,13 @@ def test_against_all_policies(seed: int, S: int, A: int) -> None:
         rest = np.flatnonzero(sure & ~targets)
         V = np.linalg.solve(np.eye(len(rest)) - chain[np.ix_(rest, rest)], np.ones(len(rest)))
         best[rest] = np.minimum(best[rest], V)
-    times, actions = fastest_way(flat(p), targets)
+    times, actions = way_of(flat(p), targets)
     np.testing.assert_allclose(times, best, rtol=1e-9)
     np.testing.assert_array_equal(actions >= 0, np.isfinite(best) & ~targets)
     np.testing.assert_allclose(times_of(p, actions, targets), best, rtol=1e-9)
 
 
-@pytest.mark.parametrize("n", [4, 12, 20])  # the last is above the size of dense elimination
+@pytest.mark.parametrize("n", [4, 12, 20])  # the last is eliminated in the order of minimum degree
 @pytest.mark.parametrize("slip", [0.0, 0.3])
 def test_grid_against_value_iteration(n: int, slip: float) -> None:
     matrix, targets = grid(n, slip), at(n * n, 5)
@@ -89,27 +97,27 @@ def test_grid_against_value_iteration(n: int, slip: float) -> None:
         V = W
         if done:
             break
-    times, actions = fastest_way(matrix, targets)
+    times, actions = way_of(matrix, targets)
     np.testing.assert_allclose(times, V, rtol=1e-10)
     Q = (1 + matrix @ times).reshape(-1, 4)
     chosen = np.take_along_axis(Q, actions.clip(0)[:, np.newaxis], axis=1)[:, 0]
     np.testing.assert_allclose(chosen[~targets], times[~targets], rtol=1e-10)
 
 
-def test_sparse_and_dense_elimination_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_elimination_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, targets = grid(9, 0.4), at(81, 3, 77)
-    dense = fastest_way(matrix, targets)
-    monkeypatch.setattr(shortest, "_DENSE", 0)
-    thin = fastest_way(matrix, targets)
-    np.testing.assert_allclose(dense[0], thin[0], rtol=1e-12)
-    np.testing.assert_array_equal(dense[1], thin[1])
+    far_first = way_of(matrix, targets)
+    monkeypatch.setattr(shortest_path, "_FEW", 0)  # in the function; the kernel is compiled
+    least_degree = way_of(matrix, targets)
+    np.testing.assert_allclose(far_first[0], least_degree[0], rtol=1e-12)
+    np.testing.assert_array_equal(far_first[1], least_degree[1])
 
 
 def test_a_line_and_its_ties() -> None:
     """0 - 1 - 2 - 3 - 4 to state 2; both actions do the same: the lower is taken."""
     p = np.zeros((5, 2, 5))
     p[np.arange(5), :, [1, 2, 2, 2, 3]] = 1.0
-    times, actions = fastest_way(flat(p), at(5, 2))
+    times, actions = way_of(flat(p), at(5, 2))
     assert times.tolist() == [2, 1, 0, 1, 2]
     assert actions.tolist() == [0, 0, -1, 0, 0]
 
@@ -120,17 +128,17 @@ def test_out_of_reach() -> None:
     p[0, :, 1] = p[0, :, 2] = 0.5
     p[1, :, 1] = p[2, :, 2] = 1.0
     p[3, 0, 0] = p[3, 1, 1] = 1.0
-    times, actions = fastest_way(flat(p), at(4, 1))
+    times, actions = way_of(flat(p), at(4, 1))
     assert times.tolist() == [np.inf, 0, np.inf, 1]
     assert actions.tolist() == [-1, -1, -1, 1]
 
 
 def test_no_targets_and_only_targets() -> None:
     matrix = grid(3, 0.2)
-    times, actions = fastest_way(matrix, at(9))
+    times, actions = way_of(matrix, at(9))
     assert np.isinf(times).all()
     assert (actions == -1).all()
-    times, actions = fastest_way(matrix, ~at(9))
+    times, actions = way_of(matrix, ~at(9))
     assert (times == 0).all()
     assert (actions == -1).all()
 
@@ -149,19 +157,18 @@ def cluster(a: float, b: float) -> Floats:
 @pytest.mark.parametrize("rare", [1e-6, 1e-9, 1e-12, 1e-14])
 def test_rare_ways_out_are_told_apart(rare: float, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """V(1) = 1 + (1 - q)(1 + V(1)), so V(1) = 2/q - 1: the larger q is twice as fast."""
-    monkeypatch.setattr(shortest, "_DENSE", limit)
+    monkeypatch.setattr(shortest_path, "_FEW", limit)
     for p, better in ((cluster(rare, 2 * rare), 1), (cluster(2 * rare, rare), 0)):
-        times, actions = fastest_way(flat(p), at(3, 0))
+        times, actions = way_of(flat(p), at(3, 0))
         assert actions[1] == better
         assert times[1] == pytest.approx(1 / rare - 1, rel=1e-12)
         assert times[2] == pytest.approx(1 / rare, rel=1e-12)
 
 
-def test_improvement_finds_what_the_start_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_improvement_finds_what_the_start_misses() -> None:
     """From the worse action, policy iteration still sees a factor of two at 1e-12."""
-    monkeypatch.setattr(shortest, "_start", lambda problem: problem.first.copy())
-    _, actions = fastest_way(flat(cluster(1e-12, 2e-12)), at(3, 0))
-    assert actions[1] == 1
+    rows, none = Rows.from_sparse(flat(cluster(1e-12, 2e-12))), np.empty(0, dtype=np.int64)
+    assert shortest_path.fastest(rows, at(3, 0), np.array([-1, 2, 4]), none).pairs[1] == 3
 
 
 @pytest.mark.parametrize("slow", [1e-3, 1e-8, 1e-12])
@@ -176,7 +183,7 @@ def test_nearly_decomposable_chain_exactly(slow: float) -> None:
         if s % 2 == 1 and s < n - 1:
             P[s, s + 1] = slow
         P[s, twin] = 1 - P[s].sum()
-    times, _ = fastest_way(sparse.csr_array(P), at(n, 0))
+    times, _ = way_of(sparse.csr_array(P), at(n, 0))
     # A path: the expected time of each move to the left, from the right end on, is a sum of positive terms.
     left: list[Fraction] = [Fraction(0)] * (n + 1)
     for s in range(n - 1, 0, -1):
@@ -195,7 +202,7 @@ def test_samples_of_a_sparse_prior(alpha: float) -> None:
         S, A = 12, 3
         p = rng.dirichlet(np.full(S, alpha), size=(S, A))
         targets = at(S, 0, 1)
-        times, actions = fastest_way(flat(p), targets)
+        times, actions = way_of(flat(p), targets)
         assert not np.isnan(times).any()
         reached = np.isfinite(times)
         best = 1 + np.where(p > 1e-100, p * np.where(reached, times, np.inf), 0.0).sum(axis=2).min(axis=1)
@@ -206,7 +213,7 @@ def test_samples_of_a_sparse_prior(alpha: float) -> None:
 
 def test_only_impossibly_rare_moves() -> None:
     p = np.array([[[1.0, 0.0]], [[1e-200, 1.0]]])
-    times, actions = fastest_way(flat(p), at(2, 0))
+    times, actions = way_of(flat(p), at(2, 0))
     assert times.tolist() == [0, np.inf]
     assert actions.tolist() == [-1, -1]
 
@@ -214,7 +221,7 @@ def test_only_impossibly_rare_moves() -> None:
 @pytest.mark.parametrize("limit", [300, 0])
 def test_times_beyond_all_bounds(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """1..7: one down with probability 1e-90, else back to 7; 8 and 9 have a plain way besides."""
-    monkeypatch.setattr(shortest, "_DENSE", limit)
+    monkeypatch.setattr(shortest_path, "_FEW", limit)
     p = np.zeros((10, 1, 10))
     p[0, 0, 0] = 1.0
     for s in range(1, 8):
@@ -222,28 +229,89 @@ def test_times_beyond_all_bounds(limit: int, monkeypatch: pytest.MonkeyPatch) ->
         p[s, 0, 7] = 1.0
     p[8, 0, [0, 8]] = 0.5
     p[9, 0, [8, 3]] = 1.0, 1e-95
-    times, actions = fastest_way(flat(p), at(10, 0))
+    times, actions = way_of(flat(p), at(10, 0))
     assert np.isinf(times[1:8]).all()
     assert times[8:].tolist() == pytest.approx([2.0, 3.0])
     assert actions[8:].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("limit", [300, 0])
-def test_dense_elimination_where_the_sparse_one_fails(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_moves_in_a_row(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four moves of probability q in a row, else back to the start: 1/q + 1/q^2 + 1/q^3 + 1/q^4."""
-    monkeypatch.setattr(shortest, "_DENSE", limit)
+    monkeypatch.setattr(shortest_path, "_FEW", limit)
     q, n = 1e-12, 5
     P = np.zeros((n, n))
     P[0, 0] = 1.0
     for s in range(1, n):
         P[s, s - 1] = q
         P[s, n - 1] += 1 - q
-    times, _ = fastest_way(sparse.csr_array(P), at(n, 0))
+    times, _ = way_of(sparse.csr_array(P), at(n, 0))
     assert times[-1] == pytest.approx(q**-1 + q**-2 + q**-3 + q**-4, rel=1e-10)
 
 
 def test_the_matrix_is_left_alone() -> None:
     matrix = grid(4, 0.2)
     before = matrix.copy()
-    fastest_way(matrix, at(16, 0))
+    way_of(matrix, at(16, 0))
     np.testing.assert_array_equal(matrix.toarray(), before.toarray())
+
+
+def test_times_beyond_the_range_of_floats_are_infinite() -> None:
+    """599 states, seven times as likely to go up as down: 7^598 moves from the top to the bottom."""
+    S = 599
+    P = np.zeros((S, S))
+    s = np.arange(S - 1)
+    P[s, s + 1], P[s + 1, s] = 0.35, 0.05
+    np.fill_diagonal(P, 1 - P.sum(axis=1))
+    times, actions = way_of(sparse.csr_array(P), at(S, 0))
+    assert np.isinf(times[1:]).all()
+    assert (actions[1:] == 0).all()
+    up = way_of(sparse.csr_array(P), at(S, S - 1))[0]
+    # From state k up: t_k = (1 + 0.05 t_{k-1}) / 0.35.
+    steps = np.zeros(S)
+    before = 0.0
+    for k in range(S - 1):
+        before = (1 + 0.05 * before) / 0.35
+        steps[k] = before
+    np.testing.assert_allclose(up, np.cumsum(steps[::-1])[::-1], rtol=1e-12)
+
+
+# Expected visits
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_expected_visits_against_fractions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    S, A = 7, 2
+    p = random_model(seed, S, A) * 0.5
+    p[:, :, 0] += 0.5 * 10.0 ** rng.uniform(-20, 0, size=(S, A))  # the rest stays
+    policy, targets = rng.integers(0, A, size=S), at(S, 0, 3)
+    start = int(rng.choice(np.flatnonzero(~targets)))
+    rows = Rows.from_sparse(flat(p))
+    found = expected_visits(rows, rows.begin[:-1] + policy, start, targets)
+    rest = np.flatnonzero(~targets).tolist()
+    P = [[Fraction(float(p[s, policy[s], x])) if x != s else Fraction(0) for x in range(S)] for s in range(S)]
+    # Visits of eliminated states: N = e + N P, with the probability of staying what is left.
+    M = [[-P[s][x] if s != x else sum(P[s], Fraction(0)) for s in rest] for x in rest]
+    b = [Fraction(int(x == start)) for x in rest]
+    for k in range(len(rest)):
+        pivot = next(i for i in range(k, len(rest)) if M[i][k])
+        M[k], M[pivot], b[k], b[pivot] = M[pivot], M[k], b[pivot], b[k]
+        for i in range(len(rest)):
+            if i != k and M[i][k]:
+                f = M[i][k] / M[k][k]
+                M[i] = [u - f * v for u, v in zip(M[i], M[k], strict=True)]
+                b[i] -= f * b[k]
+    exact = {s: b[k] / M[k][k] for k, s in enumerate(rest)}
+    for s in rest:
+        assert found[s] == pytest.approx(float(exact[s]), rel=1e-13)
+    for t in np.flatnonzero(targets):
+        entered = sum((exact[s] * P[s][t] for s in rest), Fraction(0))
+        assert found[t] == pytest.approx(float(entered), rel=1e-13)
+
+
+def test_visits_of_a_start_that_is_a_target_or_never_arrives() -> None:
+    rows = Rows.from_sparse(flat(np.eye(3)[:, np.newaxis]))
+    policy = np.zeros(3, dtype=np.int64)
+    assert expected_visits(rows, policy, 1, at(3, 1)).tolist() == [0, 1, 0]
+    assert np.isnan(expected_visits(rows, policy, 0, at(3, 1))[0])

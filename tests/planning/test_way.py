@@ -1,4 +1,4 @@
-"""The compiled fastest way against the plain one."""
+"""The fastest way from any start policy, in models by rows."""
 
 import numpy as np
 import pytest
@@ -8,21 +8,24 @@ from scipy import sparse
 
 import psconrl
 from psconrl._checks import Bools, Floats, Ints
-from psconrl.planning._way_kernels import fastest
-from psconrl.planning.shortest import fastest_way
-from tests.planning.test_shortest import at, cluster, flat, grid, random_model
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest
+from tests.planning.test_shortest import at, cluster, flat, grid, random_model, way_of
 
 
 def compiled(matrix: sparse.csr_array, targets: Bools, start: Ints | None = None) -> tuple[Ints, Floats]:
-    S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
+    S = matrix.shape[1]
     start = np.full(S, -1, dtype=np.int64) if start is None else start
-    return fastest(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data, A, targets, start)
+    rows = Rows.from_sparse(sparse.csr_array(matrix, copy=True))
+    from_pairs = np.where(start < 0, -1, rows.begin[:-1] + start)
+    times, pairs = fastest(rows, targets, from_pairs, np.empty(0, dtype=np.int64))
+    return np.where(pairs < 0, -1, pairs - rows.begin[:-1]), times
 
 
 def check(matrix: sparse.csr_array, targets: Bools, rtol: float = 1e-9) -> None:
     """Equal times, an action wherever there is a way, and actions that attain the times; from any start."""
     S, A = matrix.shape[1], matrix.shape[0] // matrix.shape[1]
-    wanted, ways = fastest_way(matrix, targets)
+    wanted, ways = way_of(matrix, targets)
     rng = np.random.default_rng(S)
     for start in (None, ways, rng.integers(-1, A, size=S), rng.integers(0, A, size=S)):
         actions, times = compiled(matrix, targets, start)

@@ -1,3 +1,4 @@
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,12 +8,13 @@ import pytest
 from psconrl.analysis.records import group
 from psconrl.environments import make
 from psconrl.experiments.presets import find
-from psconrl.experiments.reproduce import reproduce, write_results
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.report import figures, panels
 from psconrl.report.panels import Level, Line, Panel
 from psconrl.report.pictures import draw_environments, first_push
+from psconrl.report.styles import COLOURS, STYLES, styles
+from psconrl.reproduce import reproduce, write_results
 from tests.analysis.synthetic import cell_records, episodes, record
 from tests.analysis.test_claims import bayesian, figure_1, preset_cells
 
@@ -48,10 +50,19 @@ def test_equal_figures_are_equal_files(tmp_path: Path) -> None:
 
 
 def test_every_line_has_a_look_of_its_own() -> None:
-    labels = [*figures._STYLES, *(f"other {k}" for k in range(8))]
-    styles = figures._styles(labels)
-    assert len({str(style) for style in styles.values()}) >= len(labels) - 1
-    assert len({style[0] for style in figures._STYLES.values()}) == len(figures._STYLES)
+    labels = [*STYLES, *(f"other {k}" for k in range(12)), "slope 1/2"]
+    found = styles(labels)
+    assert len({(style.colour, style.dashes) for style in found.values()}) == len(labels)
+    assert len({(style.colour, style.page_dashes) for style in found.values()}) == len(labels)
+    assert len({style.colour for style in STYLES.values()}) == len(STYLES)
+    assert found["ConRL"] == styles(["ConRL"])["ConRL"]
+
+
+def test_the_page_has_a_colour_for_each_in_the_table() -> None:
+    sheet = resources.files("psconrl.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    for number in range(len(COLOURS)):
+        assert f"--c{number}:" in sheet
+    assert f"--c{len(COLOURS)}:" not in sheet
 
 
 def test_a_legend_wraps_before_it_is_cut() -> None:

@@ -16,13 +16,13 @@ from psconrl.analysis.claims import Claim, Scale
 from psconrl.analysis.records import group
 from psconrl.cli import _experiment
 from psconrl.experiments.presets import find
-from psconrl.experiments.reproduce import write_results
 from psconrl.experiments.spec import Cell, Experiment, read_toml
 from psconrl.experiments.store import Store
 from psconrl.report import chart_data, explorer_data
 from psconrl.report.html import embedded, render
 from psconrl.report.panels import Level, Line, Panel
 from psconrl.report.rerun import recipes
+from psconrl.reproduce import write_results
 from tests.report import stores
 from tests.report.stores import run
 
@@ -244,13 +244,6 @@ def test_a_line_without_numbers_is_left_out() -> None:
     assert [line["label"] for line in panel["lines"]] == ["ConRL"]
     assert panel["lines"][0]["mean"] == [None, 1, 2]
     assert chart_data.figure([[Panel("", "y", [nothing])]])["strips"][0]["panels"][0]["lines"] == []
-
-
-def test_every_label_has_a_look_of_its_own() -> None:
-    labels = [*chart_data._LOOKS, *(f"other {k}" for k in range(12)), "slope 1/2"]
-    found = chart_data.looks(labels)
-    assert len(set(found.values())) == len(labels)
-    assert found["ConRL"] == chart_data.looks(["ConRL"])["ConRL"]
 
 
 def test_agents_that_repeat_are_told_apart(tmp_path: Path) -> None:

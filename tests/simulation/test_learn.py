@@ -160,10 +160,10 @@ def test_psconrl_learns_the_corridor() -> None:
     assert abs(run.regret[-1]) < 60  # 200 steps of the uniform policy's regret, 0.3 each
 
 
-def loss_in_the_last_fifth(cmdp: CMDP, run: Run) -> tuple[float, Floats]:
-    """(J - J*) / (J(uniform) - J*), J the mean cost of the last fifth of a run; and the means of all costs there."""
-    last = len(run.grid) - 1
-    first = last - len(run.grid) // 5
+def loss_in_a_fifth(cmdp: CMDP, run: Run, which: int = 5) -> tuple[float, Floats]:
+    """(J - J*) / (J(uniform) - J*), J the mean cost of a fifth of a run; and the means of all costs there."""
+    first, last = (len(run.grid) * k // 5 - 1 for k in (which - 1, which))
+    first = max(first, 0)
     J = (run.cumulative[:, last] - run.cumulative[:, first]) / (run.grid[last] - run.grid[first])
     uniform_policy = np.full((cmdp.S, cmdp.A), 1 / cmdp.A)
     most = (evaluate(cmdp, uniform_policy).average_costs @ cmdp.initial)[0]
@@ -174,10 +174,10 @@ def loss_in_the_last_fifth(cmdp: CMDP, run: Run) -> tuple[float, Floats]:
 def test_psconrl_learns_cliff_walking() -> None:
     """48 states; falling from the cliff, which costs, leads back to the start; at most 0.05 falls per step.
 
-    What is asserted is behaviour: 0.48, 0.50 and 0.44 of the uniform policy's loss are left for seeds 0, 3 and 5.
-    The policy of the last plan is no measure at this horizon: it belongs to one sample, and samples are still
-    optimistic (values of 0.91, J* = 0.923). It is within 5% of the optimum for 5 of the seeds 0..14, and never gets to
-    the goal for 7 of them.
+    What is asserted is behaviour, against what would hold without learning: the second fifth of the same run, and the
+    uniform policy (1.0 of its loss), for three seeds. Sampled in n = 4,000 steps, a mean of costs in [0, 1] that is
+    within its limit exceeds it by more than sqrt(log(1000) / 2 n) = 0.03 once in 1,000 runs, if steps were independent.
+    The policy of the last plan is no measure at this horizon: it belongs to one sample.
     """
 
     def costs(s: int, a: int, s_next: int, reward: float) -> tuple[float, float]:
@@ -185,10 +185,12 @@ def test_psconrl_learns_cliff_walking() -> None:
 
     env = gymnasium.make("CliffWalking-v1")
     cmdp = CMDP.from_gymnasium(env, costs=costs, thresholds=[0.05])
-    run = learn(agents.PSConRL(cmdp.problem(), prior=0.3), env, 20_000, 0, costs=costs)
-    share, J = loss_in_the_last_fifth(cmdp, run)
-    assert share <= 0.65
-    assert J[1] <= 0.05 + 0.01
+    for seed in (0, 3, 5):
+        run = learn(agents.PSConRL(cmdp.problem(), prior=0.3), env, 20_000, seed, costs=costs)
+        early, _ = loss_in_a_fifth(cmdp, run, 2)
+        late, J = loss_in_a_fifth(cmdp, run, 5)
+        assert late < min(early, 1.0)
+        assert J[1] <= 0.05 + np.sqrt(np.log(1000) / (2 * 4_000))
 
 
 @pytest.mark.long
@@ -210,7 +212,7 @@ def test_psconrl_learns_frozen_lake() -> None:
     cmdp = CMDP.from_gymnasium(env, costs=costs, thresholds=[0.03])
     assert solve(cmdp).feasible
     run = learn(agents.PSConRL(cmdp.problem(), prior=0.3), env, 200_000, 0, costs=costs)
-    share, J = loss_in_the_last_fifth(cmdp, run)
+    share, J = loss_in_a_fifth(cmdp, run)
     assert share <= 0.2
     assert J[1] <= 0.03 + 0.01
 

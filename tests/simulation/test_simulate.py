@@ -284,5 +284,5 @@ def test_a_state_goes_on_only_with_what_it_came_from() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             simulate(agent, toy, 10, 0, state=state, **options)
-    with pytest.raises(ValueError, match="not that of a run"):
+    with pytest.raises(ValueError, match="the state of a run of simulate has no"):
         simulate(agents.Uniform(toy.problem()), toy, 10, 0, state={})

@@ -7,9 +7,8 @@ from psconrl._lazy import attributes
 if TYPE_CHECKING:
     from psconrl.agents.c_ucrl import CUCRL as CUCRL
     from psconrl.agents.catalogue import find as find
-    from psconrl.agents.catalogue import preset as preset
+    from psconrl.agents.catalogue import register as register
     from psconrl.agents.catalogue import registry as registry
-    from psconrl.agents.check import check_agent as check_agent
     from psconrl.agents.cmdp_psrl import CMDPPSRL as CMDPPSRL
     from psconrl.agents.conrl import ConRL as ConRL
     from psconrl.agents.contract import Agent as Agent
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from psconrl.agents.reference import Uniform as Uniform
     from psconrl.agents.tsde import TSDE as TSDE
     from psconrl.agents.ucrl_cmdp import UCRLCMDP as UCRLCMDP
+    from psconrl.experiments.paper_settings import preset as preset
+    from psconrl.simulation.check_agent import check_agent as check_agent
 
 _HOME = {
     "PSConRL": "psconrl",
@@ -35,12 +36,14 @@ _HOME = {
     "Agent": "contract",
     "Memory": "contract",
     "Plan": "contract",
-    "check_agent": "check",
     "find": "catalogue",
-    "preset": "catalogue",
+    "register": "catalogue",
     "registry": "catalogue",
 }
 
-__all__ = list(_HOME)
+_ABOVE = {"check_agent": "psconrl.simulation.check_agent", "preset": "psconrl.experiments.paper_settings"}
+"""Names that users look for here; nothing in this package knows them."""
 
-__getattr__ = attributes(__name__, _HOME)
+__all__ = [*_HOME, *_ABOVE]
+
+__getattr__ = attributes(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()} | _ABOVE)

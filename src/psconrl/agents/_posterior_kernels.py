@@ -19,7 +19,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
 from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
-from psconrl.planning._rows_kernels import longer
+from psconrl.planning.compiled.rows import longer
 
 STICKS_UP_TO = 0.1
 """Above this parameter nearly all entries matter, and are drawn one by one."""

@@ -4,11 +4,11 @@
 "simple"       scale / sqrt(N), and 1 for pairs never visited, as released code does
 """
 
-import math
 from typing import Literal
 
 import numpy as np
 
+from psconrl import _checks
 from psconrl._checks import Floats, Ints
 
 Bonus = Literal["published", "simple"]
@@ -16,12 +16,9 @@ Bonus = Literal["published", "simple"]
 
 def check_bonus(kind: str, scale: float, delta: float = 0.5) -> None:
     """Refuse settings that make no bonus."""
-    if kind not in ("published", "simple"):
-        raise ValueError(f'bonus is {kind!r}; it must be "published" or "simple"')
-    if not 0 <= scale < math.inf:
-        raise ValueError(f"scale is {scale}; it must be a number >= 0")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta is {delta}; it must lie between 0 and 1")
+    _checks.one_of(kind, "bonus", ("published", "simple"))
+    _checks.real(scale, "scale", "a number >= 0", lambda x: x >= 0)
+    _checks.real(delta, "delta", "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 def bonus(kind: Bonus, scale: float, factor: float, visits: Ints) -> Floats:

@@ -66,5 +66,5 @@ class CUCRL(Agent):
         done = {"position": np.array([k, t_k, 0])}
         if not best.feasible:
             return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **done})
-        plan = exploit(best, stop)
+        plan = exploit(best, stop, memory)
         return replace(plan, carry={**plan.carry, **done})

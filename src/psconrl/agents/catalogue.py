@@ -1,10 +1,11 @@
-"""The agents by name, and the settings of the paper's experiments."""
+"""The agents by name."""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
+from psconrl._checks import shown
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL
@@ -14,30 +15,41 @@ from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
-from psconrl.errors import UnknownNameError
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
-_AGENTS: Mapping[str, type[Agent]] = MappingProxyType(
-    {
-        "PSConRL": PSConRL,
-        "ConRL": ConRL,
-        "C-UCRL": CUCRL,
-        "UCRL-CMDP": UCRLCMDP,
-        "CMDP-PSRL": CMDPPSRL,
-        "FHA": FHA,
-        "TSDE": TSDE,
-        "Uniform": Uniform,
-        "Optimal": Optimal,
-    }
-)
-
-# The settings of the authors' experiments: bonus scales and h from their released code, the prior from the paper.
-_SCALE = {"marsrover-4x4": 0.1, "marsrover-8x8": 0.1, "box": 0.5}
-_H = {"marsrover-4x4": 50, "marsrover-8x8": 120, "box": 1000}
+_AGENTS: dict[str, type[Agent]] = {
+    "PSConRL": PSConRL,
+    "ConRL": ConRL,
+    "C-UCRL": CUCRL,
+    "UCRL-CMDP": UCRLCMDP,
+    "CMDP-PSRL": CMDPPSRL,
+    "FHA": FHA,
+    "TSDE": TSDE,
+    "Uniform": Uniform,
+    "Optimal": Optimal,
+}
 
 
 def registry() -> Mapping[str, type[Agent]]:
     """All agents, by the names of their papers."""
-    return _AGENTS
+    return MappingProxyType(_AGENTS)
+
+
+def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
+    """Add an agent under a name, by default that of its class; experiments then know it.
+
+    Nothing else is to be done: listings, experiments, warm-up and the report's colours find it here. Processes that
+    run experiments must import the module that registers it, too.
+    """
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise InvalidTypeError(f"agent is {shown(agent)}; it must be a class derived from psconrl.agents.Agent")
+    name = agent.__name__ if name is None else name
+    if not isinstance(name, str) or not _plain(name):
+        raise InvalidArgumentError(f"name is {shown(name)}; it must be a word")
+    if any(_plain(known) == _plain(name) for known in _AGENTS):
+        raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
+    _AGENTS[name] = agent
+    return agent
 
 
 def _plain(name: str) -> str:
@@ -46,6 +58,8 @@ def _plain(name: str) -> str:
 
 def canonical(name: str) -> str:
     """The name as `registry` has it; case and hyphens do not matter."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"{shown(name)} is not the name of an agent; the names are {', '.join(_AGENTS)}")
     for known in _AGENTS:
         if _plain(known) == _plain(name):
             return known
@@ -55,27 +69,6 @@ def canonical(name: str) -> str:
 def find(name: str) -> type[Agent]:
     """The agent of that name."""
     return _AGENTS[canonical(name)]
-
-
-def preset(agent_name: str, env_name: str) -> dict[str, Any]:
-    """The settings of the paper's experiments for an agent in an environment; {} where there are none."""
-    from psconrl.environments import find as find_environment
-
-    agent, env = canonical(agent_name), find_environment(env_name).name
-    settings: dict[str, dict[str, Any]] = {"PSConRL": {"prior": 0.01}}
-    if env in _SCALE:
-        simple = {"bonus": "simple", "scale": _SCALE[env]}
-        settings |= {
-            "ConRL": simple,
-            "C-UCRL": {"h": _H[env], **simple},
-            "UCRL-CMDP": simple,
-            "FHA": {"H": 50, **simple},
-        }
-    if env == "toy":
-        # Only theta is unknown: Beta(1, 1) on it, every other move is known.
-        theta_only = {"prior": (((1.0, 0.0), (1.0, 1.0)), ((1.0, 0.0), (1.0, 0.0)))}
-        settings |= {"PSConRL": theta_only, "CMDP-PSRL": theta_only, "TSDE": theta_only}
-    return dict(settings.get(agent, {}))
 
 
 def parameters(agent: type[Agent]) -> dict[str, Any]:

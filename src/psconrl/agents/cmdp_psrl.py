@@ -44,6 +44,6 @@ class CMDPPSRL(PosteriorAgent):
         p_k, costs = self.sample(memory, rng), self.costs(memory)
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
-            return exploit(best, stop)
-        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop)
+            return exploit(best, stop, memory)
+        free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)
         return replace(free, feasible=False, carry=memory.carry)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from psconrl._checks import real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import doubling
@@ -44,8 +45,7 @@ class ConRL(Agent):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bonus(self.bonus, self.scale, self.delta)
-        if not 0 < self.H < math.inf:
-            raise ValueError(f"H is {self.H}; it must be a number > 0")
+        real(self.H, "H", "a number > 0", lambda x: x > 0)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Plan in the empirical model with all costs lowered by the bonus."""
@@ -57,5 +57,5 @@ class ConRL(Agent):
         costs = (self.costs(memory) - b).clip(0.0, 1.0)
         best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
         if best.feasible:
-            return exploit(best, stop)
+            return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

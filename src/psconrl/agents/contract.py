@@ -10,17 +10,21 @@ not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import later
+from psconrl._checks import Floats, Ints, shown
+from psconrl._lazy import late
 from psconrl.agents.counts import Counts
+from psconrl.errors import InvalidTypeError
 from psconrl.problem import Problem
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 FOREVER = 2**62
 """A length or count that no run reaches."""
@@ -60,13 +64,11 @@ class Memory:
 
     def mean_costs(self) -> Floats:
         """Empirical means (m + 1, S, A), 0 for pairs never visited."""
-        means: Floats = _kernels().mean_costs(self.cost_sums, self.visits)
-        return means
+        return kernels.mean_costs(self.cost_sums, self.visits)
 
     def mean_transitions(self) -> Floats:
         """p_hat (S, A, S), rows of zeros for pairs never visited."""
-        means: Floats = _kernels().means(*self.observed.chains, self.visits)
-        return means
+        return kernels.means(*self.observed.chains, self.visits)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -128,11 +130,20 @@ class Agent(ABC):
     implements `plan` as a pure function of (memory, rng).
     """
 
+    sees_model: ClassVar[bool] = False
+    """Whether it takes the true model, as the parameter `model`; agents that learn do not."""
+    own_kernels: ClassVar[bool] = False
+    """Whether most of what it computes are kernels that no other agent needs."""
+    uses_planner: ClassVar[bool] = True
+    """Whether it plans in a model that it believes in."""
+
     problem: Problem
 
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
-            raise TypeError(f"problem is {self.problem!r}; it must be a Problem; cmdp.problem() gives a model's")
+            raise InvalidTypeError(
+                f"problem is {shown(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
+            )
 
     @abstractmethod
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Ints
+from psconrl._lazy import late
+
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 
 class Counts:
@@ -32,16 +40,12 @@ class Counts:
 
     def add(self, s: int, a: int, x: int) -> None:
         """Count one move."""
-        from psconrl.agents._counts_kernels import count
-
         self.room()
-        count(s * self.A + a, x, *self.chains, self.used)
+        kernels.count(s * self.A + a, x, *self.chains, self.used)
 
     def sparse(self) -> sparse.csr_array:
         """The counts as a sparse matrix (S * A, S)."""
-        from psconrl.agents._counts_kernels import by_rows
-
-        indptr, indices, numbers = by_rows(*self.chains, int(self.used[0]))
+        indptr, indices, numbers = kernels.by_rows(*self.chains, int(self.used[0]))
         return sparse.csr_array((numbers, indices, indptr), shape=(self.S * self.A, self.S))
 
     def dense(self) -> Ints:

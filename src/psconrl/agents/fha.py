@@ -29,17 +29,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats, whole
+from psconrl._checks import Floats, real, whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
-from psconrl.planning.finite import solve_finite
-from psconrl.planning.optimistic import Intervals
+from psconrl.planning.finite_horizon import solve_finite
+from psconrl.planning.intervals import Intervals
 
 
 @dataclass(frozen=True, eq=False)
 class FHA(Agent):
     """Finite-horizon approximation, optimistic over transitions (Chen, Jain and Luo 2022)."""
+
+    own_kernels = True
 
     H: int | None = None
     span: float = 1.0
@@ -52,8 +54,7 @@ class FHA(Agent):
         check_bonus(self.bonus, self.scale, self.delta)
         if self.H is not None:
             whole(self.H, "H")
-        if not self.span >= 0:
-            raise ValueError(f"span is {self.span}; it must be >= 0")
+        real(self.span, "span", "a number >= 0", lambda x: x >= 0)
 
     def steps(self, horizon: int) -> int:
         """H of a run of T steps."""

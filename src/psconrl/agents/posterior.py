@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,19 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidModelError
-from psconrl.planning.rows import Rows
+from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
-_kernels, _random = later("psconrl.agents._posterior_kernels"), later("psconrl.agents._random_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _posterior_kernels as kernels
+    from psconrl.agents import _random_kernels as random_kernels
+else:
+    kernels = late("psconrl.agents._posterior_kernels")
+    random_kernels = late("psconrl.agents._random_kernels")
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
@@ -75,14 +80,15 @@ class Prior:
         """The prior that a user gave, see `PosteriorAgent`."""
         S, A = problem.S, problem.A
         if sparse.issparse(prior):
-            matrix = sparse.csr_array(prior)
-            if matrix.shape != (S * A, S):
-                raise InvalidModelError(f"prior has shape {matrix.shape}; as a sparse matrix it must be (S * A, S)")
+            given = cast(Any, prior)
+            if given.shape != (S * A, S) or given.dtype.kind not in "biuf":
+                raise InvalidModelError(f"prior has shape {given.shape}; as a sparse matrix it must be (S * A, S)")
+            _checks.sound_sparse(given, "prior")
+            matrix = sparse.csr_array(given)
             return Prior.by_rows(matrix, A)
-        given: Any = np.asarray(prior)
-        if given.dtype == np.bool_ and given.ndim == 3:
-            given = DEFAULT * given
-        alpha = _checks.numbers(given, "prior")
+        alpha = _checks.numbers(prior, "prior")
+        if alpha.ndim == 3 and np.asarray(prior).dtype == np.bool_:
+            alpha = DEFAULT * alpha
         if alpha.shape not in ((), (S, A), (S, A, S)):
             raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
         if alpha.ndim == 3:
@@ -116,5 +122,5 @@ def _check(parameters: Floats, empty: Bools, A: int) -> None:
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
     given = prior.level, prior.support, prior.allowed, prior.own
-    indptr, indices, data = _kernels().draw_rows(*given, *counts.chains, counts.S, _random().seeded(rng), cut)
-    return Rows(indptr, indices, data, counts.S)
+    indptr, indices, data = kernels.draw_rows(*given, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
+    return Rows(np.arange(0, len(indptr), (len(indptr) - 1) // counts.S), indptr, indices, data)

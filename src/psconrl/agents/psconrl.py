@@ -26,6 +26,7 @@ from typing import Literal
 
 import numpy as np
 
+from psconrl._checks import one_of
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
@@ -39,8 +40,7 @@ class PSConRL(PosteriorAgent):
     infeasible: Literal["uniform", "explore"] = "uniform"
 
     def __post_init__(self) -> None:
-        if self.infeasible not in ("uniform", "explore"):
-            raise ValueError(f'infeasible is {self.infeasible!r}; it must be "uniform" or "explore"')
+        one_of(self.infeasible, "infeasible", ("uniform", "explore"))
         super().__post_init__()
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
@@ -49,7 +49,7 @@ class PSConRL(PosteriorAgent):
         p_k = self.sample(memory, rng)
         best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
         if best.feasible:
-            return exploit(best, stop)
+            return exploit(best, stop, memory)
         carry = memory.carry
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)

@@ -5,15 +5,19 @@ from functools import cached_property
 
 import numpy as np
 
+from psconrl._checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
-from psconrl.planning.known import solve
+from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.solution import Solution
+from psconrl.planning.solving import solve
 
 
 @dataclass(frozen=True, eq=False)
 class Uniform(Agent):
     """Every action equally likely, for ever."""
+
+    uses_planner = False
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The uniform policy to the end of the run."""
@@ -24,16 +28,18 @@ class Uniform(Agent):
 class Optimal(Agent):
     """The optimal policy of a model that it is given."""
 
+    sees_model, uses_planner = True, False
+
     model: CMDP | None = None
 
     def __post_init__(self) -> None:
         if self.model is None:
-            raise ValueError("Optimal needs the model: Optimal(problem, model=cmdp)")
+            raise InvalidArgumentError("Optimal needs the model: Optimal(problem, model=cmdp)")
         super().__post_init__()
         if not isinstance(self.model, CMDP):
-            raise TypeError(f"model is {self.model!r}; it must be a CMDP")
+            raise InvalidTypeError(f"model is {shown(self.model)}; it must be a CMDP")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
-            raise ValueError(f"{self.model} does not fit {self.problem}")
+            raise InvalidArgumentError(f"{self.model} does not fit {self.problem}; give the problem of this model")
 
     @cached_property
     def solution(self) -> Solution:

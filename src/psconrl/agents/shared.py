@@ -1,36 +1,32 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._lazy import later
+from psconrl._lazy import late
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Stop
-from psconrl.planning.inner import BestPolicy, best_policy
-from psconrl.planning.rows import Rows
-from psconrl.planning.shortest import fastest_way
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.for_agents import BestPolicy, plan_rows
 
-_kernels = later("psconrl.agents._counts_kernels")
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
 
 
-def plan_in(
-    transitions: Floats | Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
-) -> BestPolicy:
+def plan_in(rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
-    length = min(stop["max_length"], max(memory.horizon - memory.t, 1))
-    return best_policy(
-        transitions,
-        costs,
-        thresholds,
-        join=1.0 / math.sqrt(max(length, 4)),
-        start=memory.carry if warm else None,
-    )
+    join = 1.0 / math.sqrt(max(stop["max_length"], 4))
+    return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None)
 
 
-def exploit(best: BestPolicy, stop: Stop) -> Plan:
-    """The plan that executes a best policy."""
+def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
+    """The plan that executes a best policy; what an agent carries besides stays."""
     assert best.policy is not None
     return Plan(
         best.policy[np.newaxis],
@@ -38,15 +34,15 @@ def exploit(best: BestPolicy, stop: Stop) -> Plan:
         value=best.value,
         connected=best.connected,
         solver=best.method,
-        carry=best.start,
+        carry={**memory.carry, **best.start},
     )
 
 
 def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
     observed = memory.observed
-    indptr, indices, data = _kernels().empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
-    return Rows(indptr, indices, data, observed.S)
+    indptr, indices, data = kernels.empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
+    return Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
 
 
 def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:
@@ -58,7 +54,8 @@ def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:
     target = int(np.argmin(visits.sum(axis=1)))
     targets = np.zeros(S, dtype=np.bool_)
     targets[target] = True
-    _, actions = fastest_way(rows.matrix(), targets)
+    pairs = fastest_way(rows, targets).pairs
+    actions = np.where(pairs >= 0, pairs - rows.begin[:-1], -1)
     actions[target] = np.argmin(visits[target])
     policy = np.full((S, A), 1.0 / A)
     found = np.flatnonzero(actions >= 0)

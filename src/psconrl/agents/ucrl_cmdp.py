@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from psconrl._checks import real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
@@ -36,6 +37,8 @@ from psconrl.planning.optimistic import best_optimistic
 class UCRLCMDP(Agent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
+    own_kernels = True
+
     alpha: float = 1 / 3
     bonus: Bonus = "published"
     scale: float = 1.0
@@ -44,10 +47,8 @@ class UCRLCMDP(Agent):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bonus(self.bonus, self.scale)
-        if not self.b > 1:
-            raise ValueError(f"b is {self.b}; it must be above 1")
-        if not 0 < self.alpha <= 1:
-            raise ValueError(f"alpha is {self.alpha}; it must lie in (0, 1]")
+        real(self.b, "b", "a number above 1", lambda x: x > 1)
+        real(self.alpha, "alpha", "a number in (0, 1]", lambda x: 0 < x <= 1)
 
     @property
     def name(self) -> str:

@@ -11,11 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from psconrl._lazy import late
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.selection import Selected
 from psconrl.analysis.statistics import Interval
+
+if TYPE_CHECKING:
+    from psconrl.analysis import claims_experiments, claims_theory
+else:
+    claims_experiments = late("psconrl.analysis.claims_experiments")
+    claims_theory = late("psconrl.analysis.claims_theory")
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
@@ -119,8 +126,6 @@ class Statement:
 
 def claims(groups: Groups) -> list[Claim]:
     """All claims, in the order of the paper."""
-    from psconrl.analysis import claims_experiments, claims_theory
-
     return [cautious(row) for row in (*claims_theory.claims(groups), *claims_experiments.claims(groups))]
 
 

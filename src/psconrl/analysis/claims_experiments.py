@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from psconrl._checks import Floats
+from psconrl.agents.catalogue import find, parameters
 from psconrl.analysis import curves, references
 from psconrl.analysis.claims import Claim, Scale, Statement, intervals_json, scale_of, scale_of_one
 from psconrl.analysis.records import Group, Groups
@@ -393,8 +394,6 @@ def _intractable(setting: presets.Setting, selected: Selected | None) -> Claim:
 
 def _plans(horizon: int) -> int:
     """How often UCRL-CMDP plans until a horizon."""
-    from psconrl.agents.catalogue import find, parameters
-
     alpha = float(parameters(find(presets.OPTIMISTIC))["alpha"])
     return math.ceil(horizon / math.ceil(horizon**alpha))
 

@@ -21,6 +21,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl.analysis.records import Group
 from psconrl.analysis.statistics import Interval, interval_of, weights
+from psconrl.errors import InvalidArgumentError
 
 
 def levels(group: Group) -> Floats:
@@ -52,10 +53,12 @@ def moving_average(group: Group, window: int) -> tuple[Ints, Floats]:
     """Times (n,) and averages (R, m + 1, n) of each cost over the last `window` rounds; full windows only."""
     d = group.spacing
     if window % d:
-        raise ValueError(f"the window of {window} rounds is not a multiple of the {d} rounds between checkpoints")
+        raise InvalidArgumentError(
+            f"the window is {window} rounds; it must be a multiple of the {d} between checkpoints"
+        )
     k = window // d
     if k > len(group.grid):
-        raise ValueError(f"the window of {window} rounds is longer than the run of {group.horizon}")
+        raise InvalidArgumentError(f"the window of {window} rounds is longer than the run of {group.horizon}")
     totals = np.concatenate([np.zeros_like(group.cumulative[..., :1]), group.cumulative], axis=-1)
     return group.grid[k - 1 :], (totals[..., k:] - totals[..., :-k]) / window
 
@@ -70,7 +73,7 @@ def as_plotted(group: Group, window: int) -> tuple[Ints, Floats]:
 def pseudo_regret(group: Group) -> Floats:
     """Lagrangian pseudo-regret (R, G); the runs must have been made with evaluate_policies."""
     if not group.evaluated:
-        raise ValueError(f"{group.label}: the policies were not evaluated; run it with evaluate_policies")
+        raise InvalidArgumentError(f"{group.label}: the policies were not evaluated; run it with evaluate_policies")
     curves = []
     for table, J, tau, multipliers in zip(
         group.episodes, group.optimum, group.thresholds, group.multipliers, strict=True

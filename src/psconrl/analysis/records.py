@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
+from psconrl.errors import InvalidArgumentError
 from psconrl.experiments.record import RunRecord
 
 
@@ -81,10 +82,10 @@ class Group:
 
     @cached_property
     def spacing(self) -> int:
-        """Steps between checkpoints; ValueError unless they are evenly spaced from the start."""
+        """Steps between checkpoints; InvalidArgumentError unless they are evenly spaced from the start."""
         d = int(self.grid[0])
         if not np.array_equal(self.grid, d * np.arange(1, len(self.grid) + 1)):
-            raise ValueError(f"{self.label}: checkpoints are not evenly spaced; their number must divide the horizon")
+            raise InvalidArgumentError(f"{self.label}: the number of checkpoints does not divide the horizon")
         return d
 
 
@@ -117,7 +118,7 @@ def _stack(records: list[RunRecord], timings: Mapping[str, float]) -> Group:
     first = records[0]
     for record in records:
         if not np.array_equal(record.grid, first.grid):
-            raise ValueError(f"{first} and {record} were recorded at different times")
+            raise InvalidArgumentError(f"{first} and {record} were recorded at different times")
 
     def column(name: str) -> Floats:
         return np.stack([np.asarray(getattr(record, name), dtype=np.float64) for record in records])

@@ -16,6 +16,8 @@ import numpy as np
 from psconrl import structure
 from psconrl._checks import Floats
 from psconrl.cmdp import CMDP
+from psconrl.environments import make
+from psconrl.planning import evaluate, solve
 
 _SLACK = 1e-9
 """How far the limits stay above the least possible, so that rounding does not make them infeasible."""
@@ -60,16 +62,12 @@ MIXTURES = (1e-2, 1e-4)
 @lru_cache(maxsize=64)
 def model(env: str, options: Options = ()) -> CMDP:
     """The environment with options given as sorted pairs."""
-    from psconrl.environments import make
-
     return make(env, **dict(options))
 
 
 @lru_cache(maxsize=64)
 def levels(env: str, options: Options = ()) -> Levels:
     """The averages of the optimal, the fast and the safe policy."""
-    from psconrl.planning import solve
-
     cmdp = model(env, options)
 
     optimal = solve(cmdp)
@@ -95,8 +93,6 @@ def levels(env: str, options: Options = ()) -> Levels:
 @lru_cache(maxsize=256)
 def structure_of(env: str, options: Options = ()) -> Structure:
     """Sizes and times of a model."""
-    from psconrl.planning import solve
-
     cmdp = model(env, options)
 
     solution = solve(cmdp)
@@ -118,7 +114,5 @@ def structure_of(env: str, options: Options = ()) -> Structure:
 
 
 def _averages(cmdp: CMDP, policy: Floats) -> Floats:
-    from psconrl.planning import evaluate
-
     averages = evaluate(cmdp, policy).average_costs
     return np.asarray(averages @ cmdp.initial)

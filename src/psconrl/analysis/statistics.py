@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._checks import Floats, Ints
+from psconrl.errors import InvalidArgumentError
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -131,7 +132,7 @@ def _log_spaced(times: Ints, start: float) -> Ints:
     wanted = np.geomspace(max(start * last, times[0]), last, POINTS)
     chosen = np.unique(np.minimum(np.searchsorted(times, wanted * (1 - 1e-12)), len(times) - 1))
     if len(chosen) < 2:
-        raise ValueError("an exponent needs at least two checkpoints")
+        raise InvalidArgumentError("an exponent needs at least two checkpoints")
     return chosen
 
 

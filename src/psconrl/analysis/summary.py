@@ -29,6 +29,22 @@ def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
     return {"cells": cells}
 
 
+def limits(experiment: Experiment, store: Store) -> list[list[str]]:
+    """The limits of each cell in words, as far as there are runs of it; without the number if runs differ in it."""
+    told: list[list[str]] = []
+    for cell in experiment.cells:
+        record = next(iter(store.records({cell.identity(0)})), None)
+        if record is None:
+            told.append([])
+        elif cell.seed_option is not None:
+            told.append(list(record.cost_names[1:]))
+        else:
+            told.append(
+                [f"{name} <= {tau:g}" for name, tau in zip(record.cost_names[1:], record.thresholds, strict=True)]
+            )
+    return told
+
+
 def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]:
     m = len(records[0].thresholds) if records else 0
     ends = np.array([record.signed[:, -1] for record in records]).reshape(-1, m + 1)

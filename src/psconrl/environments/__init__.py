@@ -6,18 +6,22 @@ CMDP(S=16, A=4, m=1, dense)
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from psconrl import gymnasium_ids
+from psconrl._checks import shown
 from psconrl.cmdp import CMDP, require_model
-from psconrl.environments import grid, random, render, small
+from psconrl.environments import grid, random, render, small, worlds
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError, did_you_mean
+from psconrl.formats.files import is_model_file
 
 __all__ = [
     "DirichletDraws",
@@ -30,6 +34,7 @@ __all__ = [
     "named_map",
     "random_map",
     "read_map",
+    "register",
     "registry",
     "render",
 ]
@@ -68,21 +73,52 @@ _ENVIRONMENTS = (
     Environment("grid", grid.random_grid, "Marsrover-like random map with a safe but winding way"),
     Environment("toy", small.toy, "two states, feasible iff tau >= 1 / (1 + theta)"),
     Environment("queue", small.queue, "queue with controlled service and arrivals, two constraints"),
+    Environment("riverswim", worlds.riverswim, "a reward far upstream, and a limit on swimming"),
+    Environment("media-streaming", worlds.media_streaming, "a buffer that must not run empty, little fast service"),
+    Environment("inventory", worlds.inventory, "a shop that sells what it can within a budget"),
+    Environment("access-control", worlds.access_control, "ten servers, four classes of customers, four limits"),
+    Environment("hospital", worlds.hospital, "a ward with limits on overtime and on readmissions"),
     Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
     Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )
 
+_REGISTRY = {environment.name: environment for environment in _ENVIRONMENTS}
+
 
 def registry() -> Mapping[str, Environment]:
     """All environments by name."""
-    return MappingProxyType({environment.name: environment for environment in _ENVIRONMENTS})
+    return MappingProxyType(_REGISTRY)
+
+
+def register(name: str, build: Callable[..., CMDP], description: str = "") -> Environment:
+    """Add an environment: `make`, the command line, experiments and Gymnasium then know it under its name.
+
+    build: a function whose parameters, all with defaults, are the options. Processes that run experiments must import
+    the module that registers it, too.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise InvalidArgumentError(
+            f"name is {shown(name)}; the name of an environment must be small letters, digits and single hyphens"
+        )
+    if name in _REGISTRY:
+        raise InvalidArgumentError(f"there is an environment {name!r} already; choose another name")
+    if not inspect.isfunction(build) or not isinstance(description, str):
+        raise InvalidTypeError("an environment needs a function that builds its model, and maybe a line about it")
+    parameters = inspect.signature(build).parameters.values()
+    if any(p.default is p.empty for p in parameters):
+        raise InvalidArgumentError(f"all options of {name} need defaults: make({name!r}) must work without any")
+    _REGISTRY[name] = Environment(name, build, description or (inspect.getdoc(build) or "").split("\n")[0])
+    gymnasium_ids.register_if_loaded()
+    return _REGISTRY[name]
 
 
 def find(name: str) -> Environment:
     """The environment of that name; case, hyphens and underscores do not matter."""
     if not isinstance(name, str):
-        raise InvalidTypeError(f"{name!r} is no name of an environment; the names are {', '.join(registry())}")
-    for environment in _ENVIRONMENTS:
+        raise InvalidTypeError(
+            f"{shown(name)} is not the name of an environment; the names are {', '.join(registry())}"
+        )
+    for environment in _REGISTRY.values():
         if _plain(environment.name) == _plain(name):
             return environment
     raise UnknownNameError("environment", name, registry())
@@ -95,8 +131,6 @@ def make(name: str, **options: Any) -> CMDP:
 
 def find_model(source: CMDP | str | Path, **options: Any) -> CMDP:
     """A model given as itself, as the name of an environment with its options, or as a file."""
-    from psconrl.formats.files import is_model_file
-
     if isinstance(source, str) and not is_model_file(source):
         return make(source, **options)
     if options:

@@ -1,9 +1,11 @@
 """Checks of the options that environments take: the rule, what was given, and the remedy."""
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 
 import numpy as np
 
+from psconrl._checks import shown
 from psconrl.errors import InvalidModelError
 
 
@@ -11,7 +13,14 @@ def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> f
     """A number in [low, high]."""
     if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
         return float(value)
-    raise InvalidModelError(f"{what} is {value!r}; it must be a number from {low:g} to {high:g}")
+    raise InvalidModelError(f"{what} is {shown(value)}; it must be a number from {low:g} to {high:g}")
+
+
+def fractions(values: object, what: str, length: int) -> tuple[float, ...]:
+    """So many numbers in [0, 1]."""
+    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, (str, bytes)) or len(values) != length:
+        raise InvalidModelError(f"{what} is {values!r}; it must be a list of {length} numbers from 0 to 1")
+    return tuple(fraction(value, f"{what}[{i}]") for i, value in enumerate(values))
 
 
 def count(value: object, what: str, least: int, most: int | None = None) -> int:
@@ -21,14 +30,14 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
         if number >= least and (most is None or number <= most):
             return number
     limits = f">= {least}" if most is None else f"from {least} to {most}"
-    raise InvalidModelError(f"{what} is {value!r}; it must be a whole number {limits}")
+    raise InvalidModelError(f"{what} is {shown(value)}; it must be a whole number {limits}")
 
 
 def flag(value: object, what: str) -> bool:
     """True or False."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise InvalidModelError(f"{what} is {value!r}; it must be True or False")
+    raise InvalidModelError(f"{what} is {shown(value)}; it must be True or False")
 
 
 def seed_sequence(seed: object) -> np.random.SeedSequence:

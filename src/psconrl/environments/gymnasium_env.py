@@ -22,14 +22,20 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats
+from psconrl import _checks
+from psconrl._checks import Floats, shown, whole
 from psconrl.cmdp import CMDP
 from psconrl.environments import find_model
 from psconrl.environments.frames import Frames
-from psconrl.errors import InvalidArgumentError
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, PsconrlError
+from psconrl.gymnasium_ids import register_if_loaded
 from psconrl.gymnasium_table import CostFunction, as_many_as_taken
 
 Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
+
+
+class ResetNeededError(PsconrlError, gymnasium.error.ResetNeeded):
+    """A step or a picture of an environment that was not reset."""
 
 
 class CMDPEnv(gymnasium.Env[Any, Any]):
@@ -49,9 +55,11 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(self, model: CMDP | str | Path, *, render_mode: str | None = None, **options: Any) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+        if render_mode is not None and not (
+            isinstance(render_mode, str) and render_mode in self.metadata["render_modes"]
+        ):
             modes = ", ".join(map(repr, self.metadata["render_modes"]))
-            raise InvalidArgumentError(f"render_mode is {render_mode!r}; it must be None or one of {modes}")
+            raise InvalidArgumentError(f"render_mode is {shown(render_mode)}; it must be None or one of {modes}")
         self.cmdp = find_model(model, **options)
         self.render_mode = render_mode
         self.observation_space = Discrete(self.cmdp.S)
@@ -74,7 +82,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Start anew, from the model's start law."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else whole(seed, "seed", 0, most=None))
         self._state, _ = self._start.drawn(self.np_random)
         self._last = None
         return self._state, {}
@@ -82,9 +90,9 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
         """Make one move; it never ends the task."""
         if self._state is None:
-            raise gymnasium.error.ResetNeeded("call reset() before the first step()")
+            raise ResetNeededError("call reset() before the first step()")
         if not self.action_space.contains(action):
-            raise InvalidArgumentError(f"action is {action!r}; it must be one of 0, ..., {self.cmdp.A - 1}")
+            raise InvalidArgumentError(f"action is {shown(action)}; it must be one of 0, ..., {self.cmdp.A - 1}")
         s, a = self._state, int(action)
         row = s * self.cmdp.A + a
         if row not in self._rows:
@@ -101,7 +109,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
             gymnasium.logger.warn('render() needs a render_mode, "ansi" or "rgb_array", when the environment is made')
             return None
         if self._state is None:
-            raise gymnasium.error.ResetNeeded("call reset() before render()")
+            raise ResetNeededError("call reset() before render()")
         if self.render_mode == "ansi":
             return self._frames.text(self._state, self._remark())
         return self._frames.pixels(self._state)
@@ -186,10 +194,13 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
     adds_costs = True
 
     def __init__(self, env: gymnasium.Env[Any, Any], costs: CostFunction, thresholds: Any = ()) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise InvalidTypeError(f"env is {shown(env)}; it must be a Gymnasium environment")
+        taken = as_many_as_taken(costs, 6)
+        tau = _checks.thresholds(np.atleast_1d(_checks.numbers(thresholds, "thresholds")))
         gymnasium.utils.RecordConstructorArgs.__init__(self, costs=costs, thresholds=thresholds)
         super().__init__(env)
-        self.costs = as_many_as_taken(costs, 6)
-        self.thresholds = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
+        self.costs, self.thresholds = taken, tau
         self._observation: Any = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -206,5 +217,8 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
 
     def cost(self, *step: Any) -> float | Floats:
         """What a move costs: a number, or an array."""
-        charged = np.asarray(self.costs(*step), dtype=np.float64)
+        charged = _checks.numbers(self.costs(*step), "costs(...)")
         return float(charged) if charged.ndim == 0 else charged
+
+
+register_if_loaded()

@@ -8,7 +8,7 @@ a constraint binds wherever g / 2 >= margin > 0.
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,18 @@ from scipy import sparse
 
 from psconrl import graph
 from psconrl._checks import Floats
+from psconrl._lazy import late
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
+
+if TYPE_CHECKING:
+    from psconrl import planning
+else:
+    planning = late("psconrl.planning")
+
+LARGEST = 10**6
+"""The most states, actions, limits or models that can be asked for."""
 
 MAX_DISCARDED = 1000
 """How many draws in a row may be discarded before the settings are called hopeless."""
@@ -31,9 +40,9 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     One random cycle through all states is laid first, each of its steps possible under some action, so
     the model is communicating. Thresholds: see this module; the Slater margin is at least `margin`.
     """
-    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
+    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
     branching = _options.count(branching, "branching", 1, S)
-    m = _options.count(m, "m", 0)
+    m = _options.count(m, "m", 0, LARGEST)
     margin = _options.fraction(margin, "margin")
     rng = np.random.default_rng(_options.seed_sequence(seed))
     order = rng.permutation(S)
@@ -96,9 +105,9 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     given = inspect.signature(dirichlet).bind(**settings)
     given.apply_defaults()
     S, A, m, prior, gamma, seed, _, thresholds = given.args
-    count = _options.count(count, "count", 1)
-    S, A = _options.count(S, "S", 1), _options.count(A, "A", 1)
-    m = _options.count(m, "m", 0)
+    count = _options.count(count, "count", 1, LARGEST)
+    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
+    m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
     prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
@@ -120,13 +129,11 @@ def _accepted(
     rng: np.random.Generator, prior: float, costs: Floats, thresholds: ArrayLike, gamma: float
 ) -> tuple[CMDP, int]:
     """The first draw that is communicating and has margin >= gamma; how many draws it took."""
-    from psconrl.planning import solve
-
     _, S, A = costs.shape
     for tries in range(1, MAX_DISCARDED + 1):
         p = rng.dirichlet(np.full(S, prior), size=(S, A))
         cmdp = CMDP(p, costs, thresholds)
-        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or solve(cmdp).margin >= gamma):
+        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
             return cmdp, tries
     raise InvalidModelError(
         f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; raise the thresholds, or lower gamma"
@@ -135,15 +142,13 @@ def _accepted(
 
 def _with_thresholds(p: Floats | sparse.csr_array, costs: Floats, margin: float) -> CMDP:
     """The model with the thresholds that the docstring of this module defines."""
-    from psconrl.planning import evaluate, solve
-
     m = len(costs) - 1
     if m == 0:
         return CMDP(p, costs)
-    free = solve(CMDP(p, costs[:1]))
-    spent = evaluate(CMDP(p, costs, np.zeros(m)), free.policy).average_costs[1:].max(axis=1)
+    free = planning.solve(CMDP(p, costs[:1]))
+    spent = planning.evaluate(CMDP(p, costs, np.zeros(m)), free.policy).average_costs[1:].max(axis=1)
     loose = CMDP(p, costs, spent)
-    gap = max(solve(loose).margin, 0.0)
+    gap = max(planning.solve(loose).margin, 0.0)
     tau = spent - gap + max(gap / 2, margin)
     # Rounded up, the thresholds do not depend on the last bits of the solver.
     return loose.replace(thresholds=np.ceil(tau * 1e6) / 1e6)

@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Bools, Floats, Ints, shown
 from psconrl.environments import _options
-from psconrl.errors import InvalidModelError, MapError
+from psconrl.errors import InvalidModelError, MapError, UnknownNameError
 from psconrl.formats import reading
+
+LARGEST_SIDE = 5000
+"""The most rows or columns of a random map."""
 
 LETTERS = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box", ".": "free"}
 
@@ -94,8 +97,11 @@ def read_map(source: MapSource) -> TextMap:
 
 def named_map(name: str) -> TextMap:
     """A map that comes with the package: "marsrover-4x4", "marsrover-8x8" or "box"."""
-    text = resources.files(__package__).joinpath("maps", f"{name}.txt").read_text(encoding="utf-8")
-    return read_map(text)
+    folder = resources.files(__package__).joinpath("maps")
+    known = [file.name.removesuffix(".txt") for file in folder.iterdir() if file.name.endswith(".txt")]
+    if not isinstance(name, str) or name not in known:
+        raise UnknownNameError("map", name if isinstance(name, str) else shown(name), known)
+    return read_map(folder.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
 
 
 def random_map(
@@ -110,8 +116,8 @@ def random_map(
     without any risk exists. Maps are drawn, at most `ATTEMPTS` times, until the shortest way without risk
     is a detour, so that risk pays.
     """
-    rows = _options.count(rows, "rows", 1)
-    columns = _options.count(columns, "columns", 1)
+    rows = _options.count(rows, "rows", 1, LARGEST_SIDE)
+    columns = _options.count(columns, "columns", 1, LARGEST_SIDE)
     risky = _options.fraction(risky, "risky")
     walls = _options.fraction(walls, "walls")
     rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else _options.seed_sequence(seed))

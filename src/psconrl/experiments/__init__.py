@@ -31,4 +31,4 @@ _HOME = {
 
 __all__ = list(_HOME)
 
-__getattr__ = attributes(__name__, _HOME)
+__getattr__ = attributes(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()})

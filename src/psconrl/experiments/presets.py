@@ -1,15 +1,7 @@
 """The paper's experiments by name, at the paper's scale or, quick, at a fraction of it; all their numbers are here.
 
-figure-1          cumulative regret and violation in three gridworlds
-figure-appendix   the same runs: average reward and average consumption
-environments      pictures of the maps with the optimal policies; nothing is run
-stochastic        figure-1 with slippery moves
-counterexample    the toy of two states, where dropping the constraints of an infeasible sample stops exploration
-bayesian          the setting of the theorem: nature draws the model from the learner's prior
-feasibility       how long sampled models stay infeasible
-bonus             the rivals against the scale of their bonus
-table-1           every algorithm of the paper's table of bounds
-tractable         UCRL-CMDP where the paper calls it intractable
+A preset is declared once, at the end of this file: its cells, its figures and their headings; the command line, the
+report and the documentation read it here.
 """
 
 from __future__ import annotations
@@ -21,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl.errors import UnknownNameError
+from psconrl.experiments.paper_settings import preset
 from psconrl.experiments.spec import Cell, Experiment
 
 
@@ -57,12 +50,28 @@ SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure of a preset: its file, and its heading and explanation in the report.
+
+    panels: what makes its panels of the stored runs: a function of them, or the name of one in `psconrl.report.panels`;
+    arguments: what it takes beside `groups`, by name.
+    """
+
+    name: str
+    heading: str
+    text: str
+    panels: str | Callable[..., Any]
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class Preset:
-    """An experiment with a name."""
+    """An experiment with a name: what to run, quick or not, and what to draw of it."""
 
     name: str
     description: str
     build: Callable[[bool], list[tuple[Cell, int]]] | None = None
+    figures: tuple[Figure, ...] = ()
 
     @cache  # noqa: B019  presets live as long as the process
     def experiment(self, quick: bool = False) -> Experiment | None:
@@ -88,7 +97,7 @@ def window(env: str) -> int:
 
 def presets() -> Mapping[str, Preset]:
     """All presets by name."""
-    return _PRESETS
+    return MappingProxyType(_PRESETS)
 
 
 def find(name: str) -> Preset:
@@ -99,8 +108,6 @@ def find(name: str) -> Preset:
 
 
 def _cell(env: str, agent: str, horizon: int, extra: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
-    from psconrl.agents.catalogue import preset
-
     return Cell(env, agent, horizon, settings=preset(agent, env) | dict(extra or {}), **fields)
 
 
@@ -179,20 +186,134 @@ def _tractable(quick: bool) -> list[tuple[Cell, int]]:
     return [(_cell(setting.env, OPTIMISTIC, setting.horizon), setting.runs) for setting in larger]
 
 
-_PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        preset.name: preset
-        for preset in (
-            Preset("figure-1", "cumulative regret and violation in the three gridworlds", _gridworlds),
-            Preset("figure-appendix", "the same runs: average reward and consumption", _gridworlds),
-            Preset("environments", "pictures of the maps with the optimal policies"),
-            Preset("stochastic", f"the gridworlds with slip {SLIP}", _stochastic),
-            Preset("counterexample", "infeasible samples in the toy of two states", _counterexample),
-            Preset("bayesian", "models drawn from the learner's prior, as the theorem asks", _bayesian),
-            Preset("feasibility", "how long sampled models stay infeasible", _feasibility),
-            Preset("bonus", "the rivals against the scale of their bonus", _bonus),
-            Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
-            Preset("tractable", "UCRL-CMDP beyond the smallest grid", _tractable),
-        )
-    }
-)
+def register(preset: Preset) -> None:
+    """Add a preset: `psconrl reproduce` runs and draws it, and the report has a section for each of its figures."""
+    _PRESETS[preset.name] = preset
+
+
+_SIGNED = "Sums of (cost − optimum) and of (cost − limit)"
+_PRESETS: dict[str, Preset] = {}
+for _preset in (
+    Preset(
+        "figure-1",
+        "cumulative regret and violation in the three gridworlds",
+        _gridworlds,
+        (
+            Figure(
+                "figure-1-signed",
+                "Figure 1, signed",
+                f"{_SIGNED}. Gains pay for losses: an agent that breaks the limit can have negative regret, so read "
+                "the two together.",
+                "regret_and_violation",
+                (("preset", "figure-1"), ("quantity", "signed")),
+            ),
+            Figure(
+                "figure-1-as-plotted",
+                "Figure 1, as the paper plots it",
+                "The positive part of the moving average's excess, summed in each run, then averaged over runs.",
+                "regret_and_violation",
+                (("preset", "figure-1"), ("quantity", "plotted")),
+            ),
+        ),
+    ),
+    Preset(
+        "figure-appendix",
+        "the same runs: average reward and consumption",
+        _gridworlds,
+        (
+            Figure(
+                "figure-appendix",
+                "Averages",
+                "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe "
+                "policy.",
+                "averages",
+            ),
+        ),
+    ),
+    Preset("environments", "pictures of the maps with the optimal policies"),
+    Preset(
+        "stochastic",
+        f"the gridworlds with slip {SLIP}",
+        _stochastic,
+        (
+            Figure(
+                "stochastic-signed",
+                "Slippery moves, signed",
+                "The gridworlds with random slips; sums as in Figure 1, signed.",
+                "regret_and_violation",
+                (("preset", "stochastic"), ("quantity", "signed")),
+            ),
+            Figure(
+                "stochastic-as-plotted",
+                "Slippery moves, as the paper plots it",
+                "The same runs, smoothed, positive part.",
+                "regret_and_violation",
+                (("preset", "stochastic"), ("quantity", "plotted")),
+            ),
+        ),
+    ),
+    Preset(
+        "counterexample",
+        "infeasible samples in the toy of two states",
+        _counterexample,
+        (
+            Figure(
+                "counterexample",
+                "The counterexample",
+                "Two states, a limit that can just be met: what becomes of infeasible samples.",
+                "counterexample",
+            ),
+        ),
+    ),
+    Preset(
+        "bayesian",
+        "models drawn from the learner's prior, as the theorem asks",
+        _bayesian,
+        (
+            Figure(
+                "bayesian",
+                "The theorem's setting",
+                "Every run has a model drawn from the learner's prior.",
+                "bayesian",
+            ),
+        ),
+    ),
+    Preset(
+        "feasibility",
+        "how long sampled models stay infeasible",
+        _feasibility,
+        (
+            Figure(
+                "feasibility",
+                "Infeasible samples",
+                "Steps in episodes whose sampled model admits no policy, against sqrt(T).",
+                "feasibility",
+            ),
+        ),
+    ),
+    Preset(
+        "bonus",
+        "the rivals against the scale of their bonus",
+        _bonus,
+        (
+            Figure(
+                "bonus", "The rivals against the scale of their bonus", "Regret and violation at the horizon.", "bonus"
+            ),
+        ),
+    ),
+    Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
+    Preset(
+        "tractable",
+        "UCRL-CMDP beyond the smallest grid",
+        _tractable,
+        (
+            Figure(
+                "tractable",
+                "Beyond the smallest grid",
+                "UCRL-CMDP where the paper calls it intractable, beside PSConRL; signed.",
+                "tractable",
+            ),
+        ),
+    ),
+):
+    register(_preset)

@@ -21,19 +21,11 @@ from numpy.typing import NDArray
 from psconrl._checks import Floats, Ints
 from psconrl.errors import PsconrlError
 from psconrl.formats import parquet_pages, reading
-from psconrl.simulation.run import Snapshot, episode_columns
+from psconrl.simulation.run import COLUMNS, Snapshot, episode_columns
 
 _EPISODE: dict[str, pa.DataType] = {
-    "start": pa.int64(),
-    "length": pa.int64(),
-    "phase": pa.string(),
-    "feasible": pa.bool_(),
-    "connected": pa.bool_(),
-    "reason": pa.string(),
-    "value": pa.float64(),
-    "solver": pa.string(),
-    "average_costs": pa.list_(pa.float64()),
-}
+    column.name: pa.string() if column.kind == "U8" else pa.from_numpy_dtype(column.kind) for column in COLUMNS
+} | {"average_costs": pa.list_(pa.float64())}
 _SNAPSHOT: dict[str, pa.DataType] = {
     "start": pa.int64(),
     "shape": pa.list_(pa.int64()),

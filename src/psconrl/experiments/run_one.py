@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from psconrl.errors import PsconrlError
-from psconrl.experiments.spec import Cell, SpecError, code_identity, file_checksum
+from psconrl.experiments.spec import Cell, code_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +42,16 @@ class Done:
 
 def run_cell(cell: Cell, seed: int) -> pa.Table:
     """Seed `seed` of a cell, as a table of one row."""
+    from psconrl.simulation.tabular import one_thread
+
+    with one_thread():  # two change bits, and steal each other's core
+        return _run_cell(cell, seed)
+
+
+def _run_cell(cell: Cell, seed: int) -> pa.Table:
     from psconrl.experiments.record import RunRecord, to_table
     from psconrl.simulation import simulate
 
-    _one_thread()
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
     run = simulate(
         agent,
@@ -139,7 +145,9 @@ def warm_up(agents: set[str]) -> None:
     As soon as something has to be compiled, a second process begins with other kernels.
     """
     from psconrl._numba import at_first_compilation
+    from psconrl.agents.catalogue import find
 
+    apart = {agent for agent in agents if find(agent).own_kernels}
     second: list[subprocess.Popen[bytes]] = []
     command = [
         sys.executable,
@@ -149,11 +157,11 @@ def warm_up(agents: set[str]) -> None:
     # The second process ends when our end of its input is closed: when we are done, or dead.
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with at_first_compilation(lambda: second.append(subprocess.Popen(command, **pipes))):
-        for agent in sorted(agents - set(_OTHERS)):
+        for agent in sorted(agents - apart):
             _tried(agent)
-        if agents - {*_OTHERS, *_REFERENCES}:
+        if any(find(agent).uses_planner for agent in agents - apart):
             _join_classes()
-        for agent in sorted(agents & set(_OTHERS)):
+        for agent in sorted(apart):
             _tried(agent)
     for process in second:
         process.wait()
@@ -166,23 +174,17 @@ def _tried(agent: str) -> None:
         run_cell(Cell("toy", agent, 30), 0)
 
 
-_OTHERS = ("FHA", "UCRL-CMDP")
-"""Agents with kernels of their own for most of what they do."""
-
-_REFERENCES = ("Optimal", "Uniform")
-"""Agents that plan in no model they believe in."""
-
-
 def compile_others(agents: Sequence[str]) -> None:
     """What the second process of `warm_up` compiles."""
+    from psconrl.agents.catalogue import find
     from psconrl.environments import make
     from psconrl.planning import best_policy
 
     threading.Thread(target=_end_with_input, daemon=True).start()
     toy = make("toy")
     best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
-    for agent in _OTHERS:
-        if agent in agents:
+    for agent in agents:
+        if find(agent).own_kernels:
             _tried(agent)
 
 
@@ -207,27 +209,20 @@ def _join_classes() -> None:
 @lru_cache(maxsize=16)
 def _prepared(cell: Cell, seed: int | None) -> tuple[CMDP, Solution, Agent]:
     """Model, its solution and the agent: values, the same for all runs of a cell."""
-    from psconrl.agents.catalogue import find
+    from psconrl.experiments.build import build_agent
 
     cmdp, solution = _solved(cell.env, _frozen(_options(cell, seed)), cell.model)
-    settings: dict[str, Any] = dict(cell.settings) | ({"model": cmdp} if cell.agent == "Optimal" else {})
-    return cmdp, solution, find(cell.agent)(cmdp.problem(cell.costs), **settings)
+    return cmdp, solution, build_agent(cell, cmdp)
 
 
 @lru_cache(maxsize=16)
 def _solved(env: str, options: str, checksum: str | None) -> tuple[CMDP, Solution]:
     import json
 
-    from psconrl.cmdp import CMDP
-    from psconrl.environments import make
+    from psconrl.experiments.build import build_model
     from psconrl.planning import solve
 
-    if checksum is None:
-        cmdp = make(env, **json.loads(options))
-    elif file_checksum(env) != checksum:
-        raise SpecError(f"{env}: the model file has changed since the experiment was specified")
-    else:
-        cmdp = CMDP.load(env)
+    cmdp = build_model(env, json.loads(options), checksum)
     return cmdp, solve(cmdp)
 
 
@@ -239,11 +234,3 @@ def _frozen(options: dict[str, Any]) -> str:
     import json
 
     return json.dumps(options, sort_keys=True)
-
-
-@cache
-def _one_thread() -> Any:
-    """One thread for linear algebra, for as long as the process lives: two change bits, and steal each other's core."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1)

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
 from psconrl.experiments.pools import (
@@ -86,6 +87,7 @@ def run_experiment(
         raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
+    check_cells(experiment.cells)
     store = Store(out, create=True)
     store.register(experiment)
     present, progress = store.verified(), progress or Silent()

@@ -185,7 +185,8 @@ class Experiment:
 
         settings[agent] overrides them, env_options[env] gives options; fields: further ones of each cell.
         """
-        from psconrl.agents.catalogue import canonical, preset
+        from psconrl.agents.catalogue import canonical
+        from psconrl.experiments.paper_settings import preset
 
         agents = list(dict.fromkeys(map(canonical, agents)))
         envs = list(dict.fromkeys(map(_canonical_env, envs)))

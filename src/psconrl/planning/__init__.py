@@ -1,15 +1,16 @@
 """Known model in, best policy out."""
 
 from psconrl.planning.evaluation import Evaluation, evaluate
-from psconrl.planning.inner import BestPolicy, best_policy
-from psconrl.planning.known import solve
+from psconrl.planning.for_agents import BestPolicy, best_policy
 from psconrl.planning.optimistic import solve_optimistic
-from psconrl.planning.solution import Solution
-from psconrl.planning.sweep import Sweep, threshold_sweep
+from psconrl.planning.solution import Member, Solution
+from psconrl.planning.solving import solve
+from psconrl.planning.tradeoff import Sweep, threshold_sweep
 
 __all__ = [
     "BestPolicy",
     "Evaluation",
+    "Member",
     "Solution",
     "Sweep",
     "best_policy",

@@ -4,24 +4,49 @@ The policy induces a chain P with costs c. In each recurrent class C the average
 stationary law; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
 class. Periodic and multichain policies are covered: averages are Cesaro limits.
 
-Small chains are solved by GTH elimination, accurate to rounding in every entry however nearly decomposable
-they are; large sparse ones by sparse LU with iterative refinement.
+All states but one of each recurrent class are eliminated without subtractions, in an order that fills in little:
+laws and averages are accurate to rounding in every entry, however nearly decomposable the chain is. The one that is
+kept is likely: where the law says that it was not, the likeliest is taken instead, and all is done again; the law does
+not depend on it, but the bias is what is collected on the way to it. Where elimination would fill in too much, in
+random graphs, chains mix fast, and iteration takes its place. In the end the equations of the bias are checked.
 """
 
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
+from psconrl.errors import InvalidModelError, SolverError
 from psconrl.graph import closed_classes
+from psconrl.planning.compiled.elimination import (
+    Chain,
+    as_shares,
+    collect,
+    correct,
+    eliminate,
+    likely_state,
+    residuals,
+    visits,
+)
+from psconrl.planning.compiled.mixing import settle, spread
+from psconrl.planning.compiled.ordering import Order, minimum_degree
 
-DENSE_LIMIT = 600
-"""Chains up to this size are eliminated densely."""
+PARTS = 4
+"""In so many parts of falling size a bias is held; see `Evaluation.parts`."""
+_WORK = 2e9
+"""Eliminations of more multiplications than this (a second or two) are tried only after iteration."""
+_SMALL = 2000
+"""Chains up to this size may be eliminated in an order that fills in more."""
+_UNLIKELY = 1e-2
+"""A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
+_ROUNDING = 16.0
+"""Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
+_FAILED = 1e-9
+"""Averages that may be off by more than this share of a cost's range are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +56,22 @@ class Evaluation:
     Attributes:
         average_costs: (m + 1, S), long-run average of each cost from each start state.
         stationary: (S,), long-run share of time in each state, starting from the model's initial law.
-        bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense).
+        bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
+            where it is beyond the range of floats.
         classes: the policy's recurrent classes.
+        residual: by how much of a cost's range the equations h = c - g + P h fail on average over a recurrent class,
+            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is.
+        parts: (m + 1, L, S), the bias in L parts of falling size, bias = parts.sum(axis=1). Where a chain nearly falls
+            apart, the bias is huge, and states that hold together by likely moves share the large parts bit for bit:
+            differences taken part by part are accurate although those of the sums are not.
     """
 
     average_costs: Floats
     stationary: Floats
     bias: Floats
     classes: tuple[Ints, ...]
+    residual: float
+    parts: Floats
 
     def __repr__(self) -> str:
         S = len(self.stationary)
@@ -48,131 +81,250 @@ class Evaluation:
 
 
 def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
-    """Exact averages of all costs from every start state under a stationary policy (S, A).
+    """Exact averages of all costs from every start state under a stationary policy.
+
+    policy: probabilities (S, A), or one action (S,) for each state, as integers.
 
     >>> import psconrl
     >>> toy = psconrl.make("toy")
     >>> psconrl.evaluate(toy, [[0.0, 1.0], [1.0, 0.0]]).average_costs[1].round(6)
     array([0.526316, 0.526316])
+    >>> psconrl.evaluate(toy, [1, 0]).average_costs[1].round(6)
+    array([0.526316, 0.526316])
     """
     require_model(cmdp)
-    pi = cmdp.check_policy(policy)
-    return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial)
+    actions = _actions(cmdp, policy)
+    if actions is None:
+        pi = cmdp.check_policy(policy)
+        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial)
+    states = np.arange(cmdp.S)
+    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial)
 
 
-def evaluate_chain(chain: sparse.csr_array, costs: Floats, initial: Floats) -> Evaluation:
-    """The same for a chain (S, S) with costs (n, S)."""
-    S = chain.shape[0]
-    classes = closed_classes(chain)
-    averages, bias, stationary = np.empty_like(costs), np.zeros_like(costs), np.zeros(S)
-    label = np.full(S, -1)
-    for j, states in enumerate(classes):
-        label[states] = j
-        inside = chain[states][:, states] if len(states) < S else chain
-        stationary[states] = stationary_law(inside)
-        averages[:, states] = (costs[:, states] @ stationary[states])[:, np.newaxis]
-        excess = _collected(inside, costs[:, states] - averages[:, states])
-        bias[:, states] = excess - (excess @ stationary[states])[:, np.newaxis]
-    start = np.array([initial[states].sum() for states in classes])
-    transient = np.flatnonzero(label < 0)
-    if len(transient):
-        rows = chain[transient]
-        inside = rows[:, transient]
-        outside = sparse.csr_array(rows * (label >= 0))
-        firsts = np.array([states[0] for states in classes])
-        member = sparse.csr_array((np.ones(S), (np.arange(S), label.clip(0))), shape=(S, len(classes)))
-        absorbing = _Absorbing(inside, outside @ member)
-        averages[:, transient] = absorbing.values(averages[:, firsts])
-        start = start + absorbing.shares(initial[transient])
-        excess = costs[:, transient] - averages[:, transient] + (outside @ bias.T).T
-        bias[:, transient] = absorbing.collected(excess)
-    for weight, states in zip(start, classes, strict=True):
-        stationary[states] *= weight
-    return Evaluation(averages, stationary, bias, tuple(classes))
+def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> Evaluation:
+    """The same for a chain (S, S) with costs (n, S) and an initial law (S,)."""
+    chain, classes = chain_of(matrix), closed_classes(matrix)
+    solved = _solve(chain, classes)
+    weights = solved.shares(initial)
+    stationary = np.zeros(len(initial))
+    for weight, states in zip(weights, classes, strict=True):
+        stationary[states] = weight * solved.law[states]
+    # In units of its range, a power of two, and from its least value on, each cost is of ordinary size.
+    least, unit = costs.min(axis=1), _units(costs)
+    averages, parts, residual = np.empty_like(costs), np.zeros((len(costs), PARTS, len(initial))), 0.0
+    for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
+        averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
+        parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
+        # Costs far from zero are rounded, and so are their averages, by more than their range is.
+        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i])
+        residual = max(residual, rounded + _residual(chain, cost - averages[i], parts[i], solved.law, classes))
+    averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
+    averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
+    with np.errstate(over="ignore"):
+        parts *= unit[:, np.newaxis, np.newaxis]
+    bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
+    return Evaluation(averages, stationary, bias, tuple(classes), residual, parts)
 
 
-def stationary_law(chain: sparse.csr_array) -> Floats:
-    """The stationary law of an irreducible chain."""
-    n = chain.shape[0]
-    if n <= DENSE_LIMIT:
-        return _kernels().stationary(chain.toarray())
-    # x_0 = 1 fixed; the others balance: x_1 (I - P_11) = P_01.
-    system = _System(sparse.eye_array(n - 1) - chain[1:][:, 1:])
-    x = np.append(1.0, system.solve(chain[[0]].toarray()[0, 1:], transposed=True).clip(0.0))
-    return np.asarray(x / x.sum())
+def stationary_law(matrix: sparse.csr_array) -> Floats:
+    """The stationary law of an irreducible chain (S, S)."""
+    return _solve(chain_of(matrix), [np.arange(matrix.shape[0])]).law
 
 
-def _collected(chain: sparse.csr_array, amounts: Floats) -> Floats:
-    """What is collected (d, n) in an irreducible chain before its first state is entered; zero there."""
-    n = chain.shape[0]
-    if n <= DENSE_LIMIT:
-        values = np.zeros((n, len(amounts)))
-        _kernels().absorb(chain.toarray(), amounts.T.copy(), values, 1)
-        return values.T
-    system = _System(sparse.eye_array(n - 1) - chain[1:][:, 1:])
-    rest = np.stack([system.solve(row[1:]) for row in amounts])
-    return np.column_stack([np.zeros(len(amounts)), rest])
+def chain_of(matrix: sparse.csr_array) -> Chain:
+    """A sparse matrix (S, S) as kernels take it."""
+    return Chain(
+        np.asarray(matrix.indptr, dtype=np.int64),
+        np.asarray(matrix.indices, dtype=np.int64),
+        np.asarray(matrix.data, dtype=np.float64),
+    )
 
 
-class _Absorbing:
-    """Transient states with moves among themselves (n, n) and into recurrent classes (n, K)."""
+class _Solved(Protocol):
+    """A chain of S states with K recurrent classes, ready to be asked.
 
-    def __init__(self, inside: sparse.csr_array, into: sparse.csr_array) -> None:
-        self.inside, self.into = inside, into
-        self.n, self.K = into.shape
-        self.dense = self.n + self.K <= DENSE_LIMIT
-        if not self.dense:
-            self.system = _System(sparse.eye_array(self.n) - inside)
+    law (S,): the stationary law of each class, 0 elsewhere.
+    """
 
-    def values(self, boundary: Floats) -> Floats:
-        """Expected value (d, n) at the class that is entered, of values (d, K)."""
-        if self.dense:
-            return self._absorb(boundary, np.zeros((len(boundary), self.n)))
-        return np.stack([self.system.solve(self.into @ row) for row in boundary])
+    law: Floats
 
-    def collected(self, amounts: Floats) -> Floats:
-        """Expected amounts (d, n) collected before a class is entered."""
-        if self.dense:
-            return self._absorb(np.zeros((len(amounts), self.K)), amounts)
-        return np.stack([self.system.solve(row) for row in amounts])
+    def shares(self, initial: Floats) -> Floats:
+        """The mass (K,) that ends in each class."""
 
-    def shares(self, start: Floats) -> Floats:
-        """The mass (K,) that each class receives from a start law (n,)."""
-        if not start.any():
-            return np.zeros(self.K)
-        if self.dense:
-            return self._absorb(np.eye(self.K), np.zeros((self.K, self.n))) @ start
-        return np.asarray(self.into.T @ self.system.solve(start, transposed=True))
+    def values(self, of_classes: Floats) -> Floats:
+        """The mean (S,) of values (K,) of the class in which a state ends."""
 
-    def _absorb(self, boundary: Floats, amounts: Floats) -> Floats:
-        P = np.zeros((self.K + self.n, self.K + self.n))
-        P[self.K :, : self.K] = self.into.toarray()
-        P[self.K :, self.K :] = self.inside.toarray()
-        values = np.zeros((self.K + self.n, len(boundary)))
-        values[: self.K] = boundary.T
-        collected = np.zeros_like(values)
-        collected[self.K :] = amounts.T
-        _kernels().absorb(P, collected, values, self.K)
-        return values[self.K :].T
+    def bias(self, amounts: Floats) -> Floats:
+        """h = amounts + P h with mean zero in each class, in parts (PARTS, S); amounts (S,), of mean zero in each."""
 
 
-class _System:
-    """A sparse linear system, factorised once and solved with iterative refinement."""
+def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
+    """By elimination, unless it takes long and iteration converges."""
+    kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
+    order = _order(chain, kept, _WORK)
+    if not order.complete:
+        mixing = _Mixing(chain, classes)
+        if mixing.converged:
+            return mixing
+        order = _order(chain, kept, np.inf)
+    return _Eliminated(chain, classes, kept, order)
 
-    def __init__(self, matrix: sparse.sparray) -> None:
-        self.matrix = sparse.csc_array(matrix)
-        self.factors = splu(self.matrix)
 
-    def solve(self, rhs: Floats, transposed: bool = False) -> Floats:
-        trans = "T" if transposed else "N"
-        matrix = self.matrix.T if transposed else self.matrix
-        x: Floats = self.factors.solve(rhs, trans=trans)
+def _order(chain: Chain, kept: Ints, limit: float) -> Order:
+    mask = np.zeros(len(chain.indptr) - 1, dtype=np.bool_)
+    mask[kept] = True
+    return minimum_degree(chain, mask, limit)
+
+
+class _Eliminated:
+    """A chain from which all but one state of each recurrent class are eliminated."""
+
+    def __init__(self, chain: Chain, classes: list[Ints], kept: Ints, order: Order) -> None:
+        self.chain, self.classes, self.kept = chain, classes, kept
+        self.S = len(chain.indptr) - 1
+        self.label = _label(classes, self.S)
         for _ in range(3):
-            x = x + self.factors.solve(rhs - matrix @ x, trans=trans)
-        return x
+            self._eliminate(order)
+            likeliest = np.array([states[self.law[states].argmax()] for states in classes])
+            unlikely = self.law[self.kept] < _UNLIKELY * self.law[likeliest]
+            if not unlikely.any():
+                break
+            self.kept = np.where(unlikely, likeliest, self.kept)
+            order = _order(chain, self.kept, np.inf)
+
+    def _eliminate(self, order: Order) -> None:
+        self.order, self.place = order.order, order.place
+        self._by_place = np.argsort(self.place)
+        self.elimination = eliminate(self.chain, order.order, order.place)
+        if not self.elimination.fine:
+            raise SolverError("some states of a chain lead to none of its recurrent classes")
+        # The law: expected visits on the way from each kept state back to it.
+        start, group = np.zeros(self.S), np.empty(self.S, dtype=np.int64)
+        group[self.place] = self.label
+        for s in self.kept:
+            entries = slice(self.chain.indptr[s], self.chain.indptr[s + 1])
+            np.add.at(start, self.place[self.chain.indices[entries]], self.chain.data[entries])
+        start[self.place[self.kept]] = 0.0
+        m, x = visits(self.elimination, start, False)
+        m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
+        self.law = as_shares(m, x, group, len(self.classes))[self.place]
+
+    def shares(self, initial: Floats) -> Floats:
+        start = np.empty(self.S)
+        start[self.place] = initial
+        m, x = visits(self.elimination, start, True)
+        at = self.place[self.kept]
+        return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
+
+    def values(self, of_classes: Floats) -> Floats:
+        if len(self.classes) == 1:
+            return np.full(self.S, of_classes[0])
+        values = self._collected(np.zeros(self.S), of_classes).sum(axis=0)
+        return np.where(self.label >= 0, of_classes[self.label], values)
+
+    def bias(self, amounts: Floats) -> Floats:
+        parts = self._bias(amounts)
+        if self.S <= _SMALL and residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
+            # A value is that of the likeliest state it leads to, and more: states must lead to likely ones.
+            rest = np.setdiff1d(np.arange(self.S), self.kept)
+            order = rest[np.argsort(self.law[rest], kind="stable")]
+            place = np.empty(self.S, dtype=np.int64)
+            place[np.concatenate([order, np.sort(self.kept)])] = np.arange(self.S)
+            self._eliminate(Order(order, place, np.inf, True))
+            parts = self._bias(amounts)
+        return parts
+
+    def _bias(self, amounts: Floats) -> Floats:
+        h = self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0)
+        means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
+        parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
+        # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
+        left = residuals(self.chain, amounts, 2.0, parts).left
+        rounded = np.array([self.law[states] @ left[states] for states in self.classes])
+        left = np.where(self.label >= 0, left - rounded[self.label], left)
+        parts = np.ascontiguousarray(parts[:, self._by_place])
+        correct(self.elimination, left[self.order], parts)
+        return parts[:, self.place]
+
+    def _collected(self, amounts: Floats, of_classes: Floats) -> Floats:
+        """Amounts (S,) collected on the way to the kept states, plus the values (K,) of those: parts (PARTS, S)."""
+        parts = np.zeros((PARTS, self.S))
+        parts[0, self.place[self.kept]] = of_classes
+        collect(self.elimination, amounts[self.order], parts)
+        return np.ascontiguousarray(parts[:, self.place])
 
 
-def _kernels() -> ModuleType:
-    from psconrl.planning import _kernels
+class _Mixing:
+    """A chain that forgets its start so fast that iteration is enough; `converged` says whether it does."""
 
-    return _kernels
+    def __init__(self, chain: Chain, classes: list[Ints]) -> None:
+        self.chain, self.classes = chain, classes
+        S = len(chain.indptr) - 1
+        self.label = _label(classes, S)
+        self.recurrent = self.label >= 0
+        mass, spreads = spread(chain, np.full(S, 1.0 / S))
+        self.law = np.where(self.recurrent, mass / self._by_class(mass)[self.label], 0.0)
+        # Blocks of states that hardly meet keep the weights they started with; the bias of some cost betrays them.
+        probe = np.random.default_rng(0).random(S)
+        averages = np.array([probe[states] @ self.law[states] for states in classes])
+        self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
+
+    def shares(self, initial: Floats) -> Floats:
+        shares = self._by_class(spread(self.chain, initial).values)
+        return np.asarray(shares / shares.sum())
+
+    def values(self, of_classes: Floats) -> Floats:
+        start = np.where(self.recurrent, of_classes[self.label], of_classes.mean())
+        return settle(self.chain, np.zeros(len(start)), start).values
+
+    def bias(self, amounts: Floats) -> Floats:
+        bias = settle(self.chain, amounts, np.zeros(len(amounts))).values
+        means = self._by_class(self.law * bias)
+        bias -= self.values(means) if len(means) > 1 else means[0]
+        return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
+
+    def _by_class(self, mass: Floats) -> Floats:
+        sums = np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+        return np.asarray(sums, dtype=np.float64)
+
+
+def _label(classes: list[Ints], S: int) -> Ints:
+    """The class of each state, -1 if transient."""
+    label = np.full(S, -1, dtype=np.int64)
+    for k, states in enumerate(classes):
+        label[states] = k
+    return label
+
+
+def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes: list[Ints]) -> float:
+    """By how much, on average, the equations of a bias fail in a class; SolverError if by more than rounding can."""
+    left, rounding, _ = residuals(chain, amounts, 2.0, parts)
+    if not np.isfinite(parts[0, law > 0]).all():
+        return float("inf")
+    off = max(float(law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
+    if not off <= _FAILED:
+        raise SolverError(
+            f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
+            "the averages are not certain"
+        )
+    return off
+
+
+def _units(costs: Floats) -> Floats:
+    """A power of two near the range of each cost (n,), or near the cost itself if it is constant."""
+    width = costs.max(axis=1) - costs.min(axis=1)
+    sizes = np.where(width > 0, width, np.abs(costs).max(axis=1))
+    return np.exp2(np.floor(np.log2(np.where(sizes > 0, sizes, 1.0))))
+
+
+def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
+    """A policy that is given by actions (S,); None where it is not."""
+    given = np.asarray(policy)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        return None
+    if given.shape != (cmdp.S,):
+        raise InvalidModelError(f"the policy has shape {given.shape}; actions must have shape (S,) = {(cmdp.S,)}")
+    bad = np.flatnonzero((given < 0) | (given >= cmdp.A))
+    if len(bad):
+        raise InvalidModelError(f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}")
+    return given.astype(np.int64)

@@ -1,11 +1,19 @@
 """What a planner answers."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
+
+
+class Member(NamedTuple):
+    """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial law."""
+
+    weight: float
+    policy: Ints
+    average_costs: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +38,11 @@ class Solution:
             loss of a stationary policy is only reported.
         classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
         connected: False if from some state no way into the optimal ones is known; the policy is uniform there.
+        gap: proven distance of the value from the optimum of all policies, rounding included; nan if infeasible.
+        attained: whether the stationary policy attains the value and keeps the limits. If not, no stationary policy may
+            (stay here or go there for ever): then the answer is the mixture, one member drawn at time 0, and the limits
+            hold in expectation only.
+        mixture: the optimum as at most m + 1 deterministic policies with weights.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
     """
 
@@ -44,6 +57,9 @@ class Solution:
     program: Literal["stateless", "multichain"]
     classes: int
     connected: bool = True
+    gap: float = np.nan
+    attained: bool = True
+    mixture: list[Member] = field(default_factory=list, repr=False)
     transitions: Floats | None = field(default=None, repr=False)
 
     @property

@@ -6,14 +6,14 @@ environment: they stand side by side, and are zoomed and read off at the same ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import cycle
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.report.panels import Line, Panel
+from psconrl.report.styles import Style, styles
 
 POINTS = 250
 """Most points of a line."""
@@ -23,46 +23,19 @@ _DIGITS = 4
 
 Rows = Sequence[Sequence[Panel]]
 
-_LOOKS = {
-    "PSConRL": (0, ""),
-    "ConRL": (1, "9 4"),
-    "C-UCRL": (2, "9 3 2 3"),
-    "UCRL-CMDP": (3, "2 3"),
-    "CMDP-PSRL": (4, "6 3"),
-    "PSConRL (explore)": (5, "5 2 1.5 2 1.5 2"),
-    "FHA": (6, "3.5 2"),
-}
-"""Number of the colour in the style sheet, and dashes."""
-_COLOURS = 7
-_GUIDE = (7, "1 3")
-_DASHES = ("12 3", "1.5 4", "6 2 1.5 2")
-_VARIANT = "4 2"
-
-
-def looks(labels: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Colour and dashes for each label: those of its agent, or the next ones not yet taken."""
-    found: dict[str, tuple[int, str]] = {}
-    spare = cycle((colour, dash) for dash in _DASHES for colour in reversed(range(_COLOURS)))
-    for label in dict.fromkeys(labels):
-        known = _LOOKS.get(label.split(", ")[0])
-        taken = known in found.values()
-        if label.startswith("slope"):
-            found[label] = _GUIDE
-        elif known:
-            found[label] = (known[0], _VARIANT) if taken else known
-        else:
-            found[label] = next(spare)
-    return found
-
 
 def figure(rows: Rows) -> dict[str, Any]:
     """The strips of a figure, and its legend."""
     strips = [list(column) for column in zip(*rows, strict=True)] if len(rows) > 1 else [list(rows[0])]
     labels = [line.label for strip in strips for panel in strip for line in panel.lines]
     return {
-        "legend": [{"label": k, "colour": c, "dash": dash} for k, (c, dash) in looks(labels).items()],
+        "legend": [_look(label, style) for label, style in styles(labels).items()],
         "strips": [_strip(strip, len(rows) > 1) for strip in strips],
     }
+
+
+def _look(label: str, style: Style) -> dict[str, Any]:
+    return {"label": label, "colour": style.colour, "dash": " ".join(f"{length:g}" for length in style.page_dashes)}
 
 
 def _strip(panels: Sequence[Panel], stacked: bool) -> dict[str, Any]:

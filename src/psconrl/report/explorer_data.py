@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 from psconrl._checks import Floats
+from psconrl.agents import catalogue
 from psconrl.analysis.records import Group, Groups
 from psconrl.cmdp import CMDP, Layout
+from psconrl.environments import make, registry
+from psconrl.environments.grid import ACTIONS
 from psconrl.errors import PsconrlError
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import file_checksum
 from psconrl.experiments.store import Store
+from psconrl.planning import evaluate, solve
 from psconrl.planning.solution import Solution
 from psconrl.report.panels import agent_label, title
 from psconrl.report.rerun import usual_settings
@@ -59,8 +63,6 @@ class World:
     @property
     def layout(self) -> Layout | None:
         """The map, if policies can be drawn on it."""
-        from psconrl.environments.grid import ACTIONS
-
         return self.cmdp.layout if self.cmdp is not None and self.cmdp.action_names == ACTIONS else None
 
     @property
@@ -80,9 +82,6 @@ def worlds(store: Store, groups: Groups) -> list[World]:
 
 
 def _order(record: RunRecord) -> tuple[Any, ...]:
-    from psconrl.agents import catalogue
-    from psconrl.environments import registry
-
     known = [list(registry()), list(catalogue.registry())]
     places = [
         names.index(name) if name in names else len(names)
@@ -154,9 +153,6 @@ def _key(options: Mapping[str, Any]) -> str:
 
 def _rebuilt(record: RunRecord, specified: Mapping[str, Any]) -> tuple[CMDP | None, Solution | None]:
     """The model of a run and its solution, unless it is too large or no longer what was run."""
-    from psconrl.environments import make
-    from psconrl.planning import solve
-
     if record.states > DRAWN or not record.rebuildable:
         return None, None
     try:
@@ -188,8 +184,6 @@ def document(world: World) -> dict[str, Any]:
         "agents": [_agent(agent.record, cmdp) for agent in world.agents],
     }
     if cmdp and world.solution:
-        from psconrl.planning import evaluate
-
         share = evaluate(cmdp, world.solution.policy).stationary
         content["optimal"] = {
             "policy": encoded(world.solution.policy),
@@ -245,8 +239,6 @@ def _agent(record: RunRecord, cmdp: CMDP | None) -> dict[str, Any]:
 
 def _averages(cmdp: CMDP, policy: Floats) -> list[float | None]:
     """The policy's exact long-run averages in the true model."""
-    from psconrl.planning import evaluate
-
     return [_number(x) for x in evaluate(cmdp, policy).average_costs @ cmdp.initial]
 
 

@@ -1,7 +1,6 @@
 """Panels as pictures: matplotlib figures without a display, saved as PNG and PDF.
 
-Colours are Okabe and Ito's, which the colour-blind can tell apart; every agent also has dashes of its own. Bands are
-95% intervals. One legend serves all panels of a figure and stands outside them.
+Bands are 95% intervals. One legend serves all panels of a figure and stands outside them.
 """
 
 from __future__ import annotations
@@ -12,30 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psconrl.errors import InvalidArgumentError
 from psconrl.formats import writing
 from psconrl.report.panels import Line, Panel
+from psconrl.report.styles import COLOURS, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Style = tuple[str, Any]
-
-_STYLES: dict[str, Style] = {
-    "PSConRL": ("#0072B2", "-"),
-    "ConRL": ("#D55E00", (0, (6, 2))),
-    "C-UCRL": ("#009E73", (0, (6, 2, 1.5, 2))),
-    "UCRL-CMDP": ("#CC79A7", (0, (1.5, 1.5))),
-    "CMDP-PSRL": ("#E69F00", (0, (4, 1.5))),
-    "PSConRL (explore)": ("#56B4E9", (0, (3, 1, 1, 1, 1, 1))),
-    "FHA": ("#000000", (0, (2, 1))),
-}
-_OTHERS: tuple[Style, ...] = tuple(
-    (colour, dashes)
-    for dashes in ((0, (8, 1.5)), (0, (1, 2)), (0, (4, 1, 1, 1)))
-    for colour in ("#000000", "#56B4E9", "#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7")
-)
-_GUIDE: Style = ("#555555", (0, (1, 1.5)))
 _WIDTH, _HEIGHT = 3.3, 2.5
 """Inches of one panel."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
@@ -56,16 +40,16 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
     from matplotlib.figure import Figure
 
     if not rows or not rows[0]:
-        raise ValueError("there is nothing to draw: no runs of this figure are stored")
+        raise InvalidArgumentError("there is nothing to draw: no runs of this figure are stored")
     with rc_context(_FONTS):
         columns = len(rows[0])
         figure = Figure(figsize=(_WIDTH * columns + 0.4, _HEIGHT * len(rows) + 0.6), layout="constrained")
         axes = figure.subplots(len(rows), columns, squeeze=False)
         labels = list(dict.fromkeys(line.label for row in rows for panel in row for line in panel.lines))
-        styles = _styles(labels)
+        looks = styles(labels)
         for r, row in enumerate(rows):
             for c, panel in enumerate(row):
-                _fill(axes[r, c], panel, styles)
+                _fill(axes[r, c], panel, looks)
                 if c and panel.y_label == row[0].y_label:
                     axes[r, c].set_ylabel("")
                 if r < len(rows) - 1 and panel.x_label == rows[-1][c].x_label:
@@ -114,23 +98,8 @@ def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
         return figure
 
 
-def _styles(labels: Iterable[str]) -> dict[str, Style]:
-    """A style for each label: that of its agent, or the next one not yet taken."""
-    styles: dict[str, Style] = {}
-    spare = iter(_OTHERS * 100)
-    for label in labels:
-        base = label.split(", ")[0]
-        if label.startswith("slope"):
-            styles[label] = _GUIDE
-        elif base in _STYLES:
-            styles[label] = _STYLES[base]
-        else:
-            styles[label] = next(spare)
-    return styles
-
-
-def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
-    _lines(ax, panel.lines, styles)
+def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
+    _lines(ax, panel.lines, looks)
     _scales(ax, panel)
     if panel.ticks:
         ax.set_xticks([x for x, _ in panel.ticks], [label for _, label in panel.ticks])
@@ -147,12 +116,13 @@ def _fill(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if panel.dwarfed:
-        _enlarge(ax, panel, styles)
+        _enlarge(ax, panel, looks)
 
 
-def _lines(ax: Axes, lines: Sequence[Line], styles: dict[str, Style]) -> None:
+def _lines(ax: Axes, lines: Sequence[Line], looks: dict[str, Style]) -> None:
     for line in lines:
-        colour, dashes = styles[line.label]
+        look = looks[line.label]
+        colour, dashes = COLOURS[look.colour], (0, look.dashes) if look.dashes else "-"
         single = len(line.x) == 1
         ax.plot(
             line.x,
@@ -171,7 +141,7 @@ def _lines(ax: Axes, lines: Sequence[Line], styles: dict[str, Style]) -> None:
             ax.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
 
 
-def _enlarge(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
+def _enlarge(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
     """The lines that look flat beside the others once more, over the same rounds, if the panel has room for it."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -179,7 +149,7 @@ def _enlarge(ax: Axes, panel: Panel, styles: dict[str, Style]) -> None:
     if place is None:
         return
     inset = ax.inset_axes(place, zorder=5)
-    _lines(inset, panel.dwarfed, styles)
+    _lines(inset, panel.dwarfed, looks)
     inset.set_xlim(ax.get_xlim())
     inset.set_xticks([])
     inset.axhline(0.0, color="#888888", linewidth=0.6, zorder=1.5)

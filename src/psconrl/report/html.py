@@ -22,6 +22,7 @@ from psconrl.analysis.claims import VERDICTS, Claim, counts
 from psconrl.analysis.records import Group, Groups
 from psconrl.analysis.statistics import mean_interval, number
 from psconrl.environments.text_map import LETTERS
+from psconrl.experiments.presets import presets
 from psconrl.experiments.store import Store
 from psconrl.report import chart_data, explorer_data
 from psconrl.report.explorer_data import World
@@ -32,36 +33,8 @@ SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
 STYLE = "report.css"
 PAGE = "report.html.jinja"
 
-FIGURES = {
-    "figure-1-signed": (
-        "Figure 1, signed",
-        "Sums of (cost − optimum) and of (cost − limit). Gains pay for losses: an agent that breaks the limit can have "
-        "negative regret, so read the two together.",
-    ),
-    "figure-1-as-plotted": (
-        "Figure 1, as the paper plots it",
-        "The positive part of the moving average's excess, summed in each run, then averaged over runs.",
-    ),
-    "figure-appendix": (
-        "Averages",
-        "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe policy.",
-    ),
-    "stochastic-signed": ("Slippery moves, signed", "The gridworlds with random slips; sums as in Figure 1, signed."),
-    "stochastic-as-plotted": ("Slippery moves, as the paper plots it", "The same runs, smoothed, positive part."),
-    "counterexample": (
-        "The counterexample",
-        "Two states, a limit that can just be met: what becomes of infeasible samples.",
-    ),
-    "bayesian": ("The theorem's setting", "Every run has a model drawn from the learner's prior."),
-    "feasibility": ("Infeasible samples", "Steps in episodes whose sampled model admits no policy, against sqrt(T)."),
-    "tractable": (
-        "Beyond the smallest grid",
-        "UCRL-CMDP where the paper calls it intractable, beside PSConRL; signed.",
-    ),
-    "bonus": ("The rivals against the scale of their bonus", "Regret and violation at the horizon."),
-    "overview": ("Regret and violation", "Signed sums of (cost − optimum) and of (cost − limit): read them together."),
-}
-"""Heading and explanation of each figure by its file name."""
+OVERVIEW = ("Regret and violation", "Signed sums of (cost − optimum) and of (cost − limit): read them together.")
+"""Heading and explanation of what belongs to no preset."""
 
 _MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
 _FEW = 5
@@ -139,7 +112,8 @@ def _security_policy(script: str, style: str) -> str:
 
 
 def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
-    heading, text = FIGURES.get(name, (name.replace("-", " ").capitalize(), ""))
+    declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
+    heading, text = declared.get(name, OVERVIEW)
     return {"name": name, "heading": heading, "text": text, "strips": content["strips"], "legend": content["legend"]}
 
 

@@ -14,6 +14,7 @@ from psconrl._checks import Floats
 from psconrl.analysis import references
 from psconrl.cmdp import CMDP
 from psconrl.environments import render
+from psconrl.errors import InvalidArgumentError
 from psconrl.experiments.presets import PAPER
 from psconrl.report import figures
 from psconrl.report.panels import title
@@ -55,4 +56,4 @@ def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
         box = tuple(cmdp.layout.box[s].tolist())
         if box != start:
             return int(box[0]), int(box[1])
-    raise ValueError("the policy never pushes the box")
+    raise InvalidArgumentError("the policy never pushes the box")

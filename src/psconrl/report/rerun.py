@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from psconrl.errors import PsconrlError
+from psconrl.experiments import paper_settings
 from psconrl.experiments.presets import presets
 from psconrl.experiments.spec import Cell, Experiment, is_model_file
 
@@ -104,10 +105,8 @@ def _given(cells: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def usual_settings(agent: str, env: str) -> dict[str, Any]:
     """The paper's settings as JSON values; none for what is no longer known."""
-    from psconrl.agents.catalogue import preset
-
     try:
-        return {} if is_model_file(env) else dict(json.loads(json.dumps(preset(agent, env))))
+        return {} if is_model_file(env) else dict(json.loads(json.dumps(paper_settings.preset(agent, env))))
     except PsconrlError:
         return {}
 

@@ -2,23 +2,41 @@
 
 Everything a learner is can be taken out as plain values (`state`) and put back (`restore`) at any step, in another
 process, and it goes on bit for bit.
+
+A learner's rules. What breaks one is refused, and leaves the learner as it was.
+
+    in turn        act(s), observe(s, ...), act(s'), ...: a step is observed once, in the state in which its action was
+                   asked for. Asked again in the same state, act gives the same action; asked in another state, it
+                   forgets the step that was not observed.
+    overruled      the action observed may be another than the one asked for: it is the one that is counted.
+    costs          m + 1 numbers in [0, 1]; NaN is none.
+    the horizon    after it there is no action and nothing to observe.
+    threads        calls from several threads take place one after the other; the rules above hold for all together.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Mapping
+from threading import RLock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, whole
-from psconrl._lazy import later
+from psconrl._checks import Floats, Ints, shown, whole
+from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.simulation.run import Snapshot
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.simulation import saved
+from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
-_kernels = later("psconrl.simulation._kernels")
+if TYPE_CHECKING:
+    from psconrl.simulation import _kernels as kernels
+else:
+    kernels = late("psconrl.simulation._kernels")
 
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
@@ -34,15 +52,18 @@ class Learner:
 
     def __init__(self, agent: Agent, horizon: int, seed: int) -> None:
         if not isinstance(agent, Agent):
-            raise TypeError(f"agent is {agent!r}; it must be an agent, such as psconrl.agents.PSConRL(problem)")
+            raise InvalidTypeError(
+                f"agent is {shown(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)"
+            )
         problem = agent.problem
-        self.agent, self.horizon, self.seed = agent, whole(horizon, "horizon"), whole(seed, "seed", 0)
-        self.environment, self.actions, self.planning = streams(seed)
+        self.agent, self.horizon, self.seed = agent, whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
+        self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(problem.S, problem.A)
         self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((problem.m + 1, problem.S, problem.A))
         self.clock: Ints = np.zeros(4, dtype=np.int64)
         self.current: Plan | None = None
+        self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
         self.cumulative_policy: Floats = np.zeros((1, 0))
         self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
         self.origin = 0  # the state in which the current plan was made
@@ -52,6 +73,10 @@ class Learner:
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Learner.restore, (self.agent, self.state())
 
     @property
     def counts(self) -> Ints:
@@ -63,7 +88,7 @@ class Learner:
         """Steps done."""
         return self.clock.item(0)
 
-    def begin(self, s: int) -> Plan:
+    def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         self._keep_newest()
         t = self.t
@@ -79,8 +104,9 @@ class Learner:
             carry=self.carry,
         )
         plan = self.agent.plan(memory, self.planning)
+        visits = self._adopt(plan)
         self.clock[1], self.origin = 0, s
-        self.newest = Snapshot(t, plan.policy, self._adopt(plan))
+        self.newest = Snapshot(t, plan.policy, visits)
         return plan
 
     def _keep_newest(self) -> None:
@@ -94,7 +120,7 @@ class Learner:
         """Those that are kept, and the newest one."""
         return self.kept if self.newest is None else [*self.kept, self.newest.copy()]
 
-    def supply(self) -> None:
+    def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
         self.observed.room()
         self.environment.ready()
@@ -102,74 +128,102 @@ class Learner:
 
     def _adopt(self, plan: Plan) -> Ints:
         """Make a plan the current one, if it is sound; a copy of the visits so far."""
+        if not isinstance(plan, Plan):
+            raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
         S, A = self.visits.shape
-        if plan.policy.ndim != 3 or plan.policy.shape[1:] != (S, A):
-            raise ValueError(f"Plan.policy has shape {plan.policy.shape}; it must be (L, S, A) with (S, A) = {(S, A)}")
+        policy, limit = plan.policy, plan.count_limit
+        if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
+            told = getattr(policy, "shape", None) or shown(policy)
+            raise InvalidArgumentError(f"Plan.policy is {told}; it must be (L, S, A) with (S, A) = {(S, A)}")
+        if policy.dtype != np.float64:
+            raise InvalidTypeError(f"Plan.policy is an array of {policy.dtype}; it must be of float64")
         whole(plan.max_length, "Plan.max_length")
-        limit = np.full((S, A), FOREVER) if plan.count_limit is None else plan.count_limit
-        if limit.shape != (S, A):
-            raise ValueError(f"Plan.count_limit has shape {limit.shape}; it must be (S, A) = {(S, A)}")
-        sound, cumulative, limit, visits = _kernels().take_up(plan.policy, limit, self.visits)
+        if limit is None:
+            limit = np.full((S, A), FOREVER)
+        elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
+            told = getattr(limit, "shape", None) or shown(limit)
+            raise InvalidArgumentError(f"Plan.count_limit is {told}; it must be int64 (S, A) = {(S, A)}")
+        sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits)
         if not sound:
-            raise ValueError("Plan.policy has a row that is no distribution over the actions")
+            raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
         self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
-        before: Ints = visits
-        return before
+        return visits
 
-    def end(self, reason: int, averages: Floats | None = None) -> None:
+    def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
         plan = self.current
         assert plan is not None
-        self.rows.append(self.row(reason, averages))
+        self.rows.append(self._row(reason, averages))
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
 
-    def row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
+    def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
         plan, length = self.current, self.clock.item(1)
         assert plan is not None
-        row = (
-            self.t - length,
-            length,
-            plan.phase,
-            plan.feasible,
-            plan.connected,
-            REASONS[reason],
-            plan.value,
-            plan.solver,
-        )
+        episode = Episode(plan, self.t - length, length, REASONS[reason])
+        row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
 
     def act(self, s: int) -> int:
         """The action in state s; a new plan is made first if the last one is over."""
-        if not 0 <= s < self.agent.problem.S:
-            raise ValueError(f"state {s} is none of 0, ..., {self.agent.problem.S - 1}")
-        if self.current is None:
-            self.begin(s)
-        row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
-        A = self.agent.problem.A
-        return int(_kernels().draw(row, s * A, s * A + A, self.actions.random()) - s * A)
+        with self._lock:
+            state = self._number(s, "s", self.agent.problem.S)
+            if self.asked is not None and self.asked[0] == state:
+                return self.asked[1]
+            if self.clock[0] >= self.horizon:
+                raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
+            if self.current is None:
+                self._begin(state)
+            row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
+            A = self.agent.problem.A
+            a = int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
+            self.asked = state, a
+            return a
 
     def observe(self, s: int, a: int, costs: ArrayLike, s_next: int) -> bool:
-        """Take in one step; whether the plan is over after it."""
-        if self.current is None:
-            raise ValueError("observe a step only after act has chosen its action")
-        c = np.asarray(costs, dtype=np.float64)
-        if c.shape != (len(self.cost_sums),):
-            raise ValueError(f"costs have shape {c.shape}; a step has m + 1 = {len(self.cost_sums)} of them")
-        self.observed.add(s, a, s_next)
-        self.visits[s, a] += 1
-        self.cost_sums[:, s, a] += c
-        self.clock[0] += 1
-        self.clock[1] += 1
-        if self.clock[1] >= self.current.max_length:
-            self.end(0)
-        elif self.visits[s, a] > self.count_limit[s, a]:
-            self.end(1)
-        return self.current is None
+        """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
+
+        a: the action that was really taken, which may be another than the one asked for.
+        """
+        with self._lock:
+            if self.asked is None or self.current is None:
+                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+            problem = self.agent.problem
+            state, action = self._number(s, "s", problem.S), self._number(a, "a", problem.A)
+            after = self._number(s_next, "s_next", problem.S)
+            if state != self.asked[0]:
+                raise OutOfTurnError(f"s is {state}, but act was asked in {self.asked[0]}; call act({state}) first")
+            c = _costs(costs, len(self.cost_sums))
+            self.asked = None
+            self.observed.add(state, action, after)
+            self.visits[state, action] += 1
+            self.cost_sums[:, state, action] += c
+            self.clock[0] += 1
+            self.clock[1] += 1
+            if self.clock[1] >= self.current.max_length:
+                self._end(0)
+            elif self.visits[state, action] > self.count_limit[state, action]:
+                self._end(1)
+            return self.current is None
+
+    @staticmethod
+    def _number(value: Any, what: str, n: int) -> int:
+        """The number of a state or an action, one of n."""
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = -1
+        if not 0 <= number < n or isinstance(value, bool):
+            raise InvalidArgumentError(f"{what} is {shown(value)}; it must be one of 0, ..., {n - 1}")
+        return number
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
+        with self._lock:
+            return self._state()
+
+    def _state(self) -> dict[str, Any]:
         plan = self.current
         return {
             "horizon": self.horizon,
@@ -179,6 +233,7 @@ class Learner:
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
             "clock": self.clock.copy(),
+            "asked": self.asked,
             "origin": self.origin,
             "last_length": self.last_length,
             "carry": {key: value.copy() for key, value in self.carry.items()},
@@ -188,23 +243,65 @@ class Learner:
         }
 
     @classmethod
-    def restore(cls, agent: Agent, state: dict[str, Any]) -> Learner:
-        """A learner that goes on from a state."""
+    def restore(cls, agent: Agent, state: Mapping[str, Any]) -> Learner:
+        """A learner that goes on from a state; one that is damaged is refused."""
+        state = saved.mapping(state, _PARTS)
         learner = cls(agent, state["horizon"], state["seed"])
-        environment, actions, planning = state["streams"]
-        learner.environment.restore(environment)
-        learner.actions.restore(actions)
-        learner.planning.bit_generator.state = planning
-        head, link, target, number, used = state["counts"]
-        learner.observed = Counts.of(head, link, target, number, used, agent.problem.S).copy()
-        for name in ("visits", "cost_sums", "clock"):
-            setattr(learner, name, state[name].copy())
-        learner.origin, learner.last_length = state["origin"], state["last_length"]
-        learner.carry = dict(state["carry"])
-        learner.rows = list(state["rows"])
-        learner.kept = [Snapshot(*snapshot).copy() for snapshot in state["snapshots"]]
+        problem = agent.problem
+        streams = state["streams"]
+        if not isinstance(streams, (tuple, list)) or len(streams) != 3:
+            raise saved.refused("streams", "must be those of the environment, the actions and the planning")
+        learner.environment.restore(streams[0])
+        learner.actions.restore(streams[1])
+        saved.generator(learner.planning, streams[2])
+        learner.visits = saved.array(state["visits"], "visits", np.int64, (problem.S, problem.A))
+        learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
+        learner.observed = saved.counts(state["counts"], learner.visits)
+        learner.clock = saved.array(state["clock"], "clock", np.int64, (4,))
+        t, length, s, checkpoint = learner.clock.tolist()
+        if not (0 <= length <= t <= learner.horizon and 0 <= s < problem.S and checkpoint >= 0):
+            raise saved.refused("clock", "does not fit the horizon and the states")
+        if learner.visits.sum() != t:
+            raise saved.refused("visits", f"does not add up to the {t} steps done")
+        learner.origin = cls._number(state["origin"], "origin", problem.S)
+        learner.last_length = saved.integer(state["last_length"], "last_length", 1)
+        learner.carry = saved.carry(state["carry"])
+        learner.rows = saved.rows(state["rows"], problem.m + 1)
+        learner.kept = saved.snapshots(state["snapshots"], problem)
         if learner.kept:
             learner.newest = learner.kept.pop()
-        if state["plan"] is not None:
-            learner._adopt(Plan(**state["plan"]))
+        plan = saved.plan(state["plan"])
+        if plan is not None:
+            learner._adopt(plan)
+        if state["asked"] is not None:
+            learner.asked = learner._asked(state["asked"])
         return learner
+
+    def _asked(self, pair: Any) -> tuple[int, int]:
+        if self.current is None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise saved.refused("asked", "must be a state and an action of a plan that is under way")
+        problem = self.agent.problem
+        return self._number(pair[0], "asked", problem.S), self._number(pair[1], "asked", problem.A)
+
+
+_PARTS = (
+    *("horizon", "seed", "streams", "counts", "visits", "cost_sums", "clock", "asked", "origin", "last_length"),
+    *("carry", "rows", "snapshots", "plan"),
+)
+"""What a state has."""
+
+
+def _costs(given: ArrayLike, n: int) -> Floats:
+    """The n costs of a step."""
+    try:
+        c = np.asarray(given)
+    except ValueError:
+        c = np.array(None)
+    if c.dtype.kind not in "biuf" or c.shape != (n,):
+        raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {n} of them, all numbers")
+    if not (c.min() >= 0 and c.max() <= 1):
+        i = int(np.argmax(~((c >= 0) & (c <= 1))))
+        raise InvalidArgumentError(
+            f"costs[{i}] is {c[i]}; learners need costs in [0, 1]; bring costs and limits there by shift and scale"
+        )
+    return c.astype(np.float64)

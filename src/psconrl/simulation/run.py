@@ -1,5 +1,6 @@
 """What a run leaves behind."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -8,20 +9,42 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl.agents.contract import Plan
+
+
+class Episode(NamedTuple):
+    """One plan that was executed: when it started, how many steps it took, and why it ended."""
+
+    plan: Plan
+    start: int
+    length: int
+    reason: str
+
+
+class Column(NamedTuple):
+    """A column of a run's table of plans: its name, numpy's type, and its value in the row of an episode."""
+
+    name: str
+    kind: Any
+    value: Callable[[Episode], Any]
+
+
+COLUMNS = [
+    Column("start", np.int64, lambda episode: episode.start),
+    Column("length", np.int64, lambda episode: episode.length),
+    Column("phase", "U8", lambda episode: episode.plan.phase),
+    Column("feasible", np.bool_, lambda episode: episode.plan.feasible),
+    Column("connected", np.bool_, lambda episode: episode.plan.connected),
+    Column("reason", "U8", lambda episode: episode.reason),
+    Column("value", np.float64, lambda episode: episode.plan.value),
+    Column("solver", "U8", lambda episode: episode.plan.solver),
+]
+"""The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
 
 
 def episode_columns(costs: int | None = None) -> list[Any]:
-    """The columns of a run's table of plans; `costs` of them have their exact averages beside."""
-    columns: list[Any] = [
-        ("start", np.int64),
-        ("length", np.int64),
-        ("phase", "U8"),
-        ("feasible", np.bool_),
-        ("connected", np.bool_),
-        ("reason", "U8"),
-        ("value", np.float64),
-        ("solver", "U8"),
-    ]
+    """The columns of a run's table of plans as numpy has them; `costs` of them have their exact averages beside."""
+    columns: list[Any] = [(column.name, column.kind) for column in COLUMNS]
     return columns if costs is None else [*columns, ("average_costs", np.float64, (costs,))]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from psconrl._checks import Floats, Ints
+from psconrl.simulation import saved
 
 BLOCK = 4096
 
@@ -42,13 +44,15 @@ class Stream:
         position = int(self.position[0])
         return {"generator": self.generator.bit_generator.state if position == BLOCK else self._origin, "at": position}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self.generator.bit_generator.state = state["generator"]
+        state = saved.mapping(state, ("generator", "at"), 'state["streams"]')
+        at = saved.integer(state["at"], "streams", 0, BLOCK)
+        saved.generator(self.generator, state["generator"])
         self.position[0] = BLOCK
-        if state["at"] < BLOCK:
+        if at < BLOCK:
             self.ready()
-            self.position[0] = state["at"]
+            self.position[0] = at
 
 
 def streams(seed: int) -> tuple[Stream, Stream, np.random.Generator]:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints, whole
+from psconrl._checks import Floats, Ints, flag, real, shown, whole
+from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model
+from psconrl.errors import InvalidArgumentError
 from psconrl.planning.evaluation import evaluate
+from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
 
+if TYPE_CHECKING:
+    from psconrl.simulation import _kernels as kernels
+else:
+    kernels = late("psconrl.simulation._kernels")
+
 CHECKPOINTS = 500
+MOST_CHECKPOINTS = 10**7
 HORIZON = REASONS.index("horizon")
 """Reasons before it end a plan; the one after it, that the loop ran out of random numbers or room, does not."""
 
@@ -31,7 +41,7 @@ def simulate(
     optimum: float | None = None,
     evaluate_policies: bool = False,
     stop: int | None = None,
-    state: dict[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
     compiled: bool = True,
 ) -> Run:
     """Run an agent in a model for `horizon` steps.
@@ -47,10 +57,11 @@ def simulate(
         compiled: False runs the same loop uncompiled; the results are the same.
     """
     simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
+    until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
     with one_thread():
-        simulation.run(horizon if stop is None else min(whole(stop, "stop"), horizon))
+        simulation.run(until)
     return simulation.result()
 
 
@@ -70,10 +81,10 @@ class _Simulation:
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
         if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
-            raise ValueError(f"{problem} does not fit {cmdp}")
+            raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
         cmdp.problem()  # asks for costs in [0, 1]
-        self.cmdp, self.evaluate_policies = cmdp, evaluate_policies
-        self.run_plan = _kernel(compiled)
+        self.cmdp, self.evaluate_policies = cmdp, flag(evaluate_policies, "evaluate_policies")
+        self.run_plan = _kernel(flag(compiled, "compiled"))
         matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
         self.indptr, self.indices = (
             np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
@@ -82,7 +93,7 @@ class _Simulation:
         self.costs: Floats = np.ascontiguousarray(
             cmdp.costs.reshape(cmdp.m + 1, -1) if matrix.move_costs is None else matrix.move_costs
         )
-        self.optimum = np.nan if optimum is None else float(optimum)
+        self.optimum = optimum_level(optimum)
         self.levels = np.append(self.optimum, cmdp.thresholds)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((2, cmdp.m + 1))
@@ -90,35 +101,41 @@ class _Simulation:
         start = int(np.searchsorted(np.cumsum(cmdp.initial), self.learner.environment.random(), side="right"))
         self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
 
-    def restore(self, state: dict[str, Any]) -> None:
-        if "evaluate_policies" not in state:
-            raise ValueError("the state is not that of a run of simulate")
-        mine, saved = self.learner, state["learner"]
+    def restore(self, state: Mapping[str, Any]) -> None:
+        keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
+        state = saved.mapping(state, keys, "the state of a run of simulate")
+        mine, before = self.learner, saved.mapping(state["learner"], ("horizon", "seed", "cost_sums"))
         same = {
-            "horizon": (mine.horizon, saved["horizon"]),
-            "seed": (mine.seed, saved["seed"]),
-            "number of checkpoints": (len(self.grid), state["curves"].shape[2]),
-            "size": (mine.cost_sums.shape, saved["cost_sums"].shape),
+            "horizon": (mine.horizon, before["horizon"]),
+            "seed": (mine.seed, before["seed"]),
+            "number of checkpoints": (len(self.grid), (0, *getattr(state["curves"], "shape", ()))[-1]),
+            "size": (mine.cost_sums.shape, getattr(before["cost_sums"], "shape", ())),
             "agent": (mine.agent.name, state["agent"]),
             "optimum": (str(self.optimum), state["optimum"]),
             "choice of evaluate_policies": (self.evaluate_policies, state["evaluate_policies"]),
         }
-        for what, (now, before) in same.items():
-            if now != before:
-                raise ValueError(f"the state comes from a run with another {what}: {before}, not {now}")
+        for what, (now, then) in same.items():
+            if not isinstance(then, type(now)) or now != then:
+                raise InvalidArgumentError(
+                    f"the state comes from a run with another {what}: {shown(then)}, not {now}; go on with the same one"
+                )
+        self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
+        self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
         self.learner = Learner.restore(self.learner.agent, state["learner"])
-        self.totals, self.curves = state["totals"].copy(), state["curves"].copy()
+        done = int(np.searchsorted(self.grid, self.learner.t, side="right"))
+        if self.learner.clock[3] != done:
+            raise saved.refused("clock", f"must have passed {done} checkpoints")
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
         arrays = self._arrays(until)
         while clock.item(0) < until:
-            plan = learner.current or learner.begin(clock.item(2))
+            plan = learner.current or learner._begin(clock.item(2))
             reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
             if reason < HORIZON:
-                learner.end(reason, self._averages(plan))
+                learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
-                learner.supply()
+                learner._supply()
                 arrays = self._arrays(until)
 
     def _arrays(self, until: int) -> tuple[Any, ...]:
@@ -152,7 +169,7 @@ class _Simulation:
         learner = self.learner
         rows: Rows = list(learner.rows)
         if learner.current is not None:
-            rows.append(learner.row(HORIZON, self._averages(learner.current)))
+            rows.append(learner._row(HORIZON, self._averages(learner.current)))
         observed = learner.observed
         curves = self.curves.copy()
         if np.isnan(self.optimum):
@@ -194,25 +211,30 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def optimum_level(optimum: float | None) -> float:
+    """J* as a number; nan if there is none, or it is not known."""
+    if optimum is None or (isinstance(optimum, float) and math.isnan(optimum)):
+        return math.nan
+    return real(optimum, "optimum", "a number, or None", lambda x: True)
+
+
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
     """Times as evenly spaced as whole steps allow, the last is the horizon; 500 by default, or as many as steps."""
     horizon = whole(horizon, "horizon")
-    G = min(CHECKPOINTS if checkpoints is None else whole(checkpoints, "checkpoints"), horizon)
-    return np.arange(1, G + 1) * horizon // G
+    most = CHECKPOINTS if checkpoints is None else whole(checkpoints, "checkpoints", most=MOST_CHECKPOINTS)
+    G = min(most, horizon)
+    steps = np.arange(1, G + 1)
+    return steps * (horizon // G) + steps * (horizon % G) // G
 
 
 def _kernel(compiled: bool) -> Callable[..., int]:
-    from psconrl.simulation import _kernels
-
-    return _kernels.run_plan if compiled else _kernels.run_plan.py_func  # type: ignore[attr-defined]
+    return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
 
 
 def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
     """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
-    from psconrl.simulation._kernels import cumulate
-
     cumulative = data.copy()
-    cumulate(cumulative, indptr)
+    kernels.cumulate(cumulative, indptr)
     return cumulative
 
 

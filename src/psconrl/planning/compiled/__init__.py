@@ -1,0 +1,1 @@
+"""The compiled engine: kernels that take and return typed tuples of arrays."""

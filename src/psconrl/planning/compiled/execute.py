@@ -1,0 +1,232 @@
+"""From the columns of an optimum to a policy that can be executed; `psconrl.planning.executable` has the rules."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit
+from psconrl.planning.compiled.generation import OPTIMAL
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.pricing import Columns, Start
+from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_in
+from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.tolerances import NO_WEIGHT, THIN
+
+
+class Executed(NamedTuple):
+    """A policy (K,), the probability of each pair, made of an optimum.
+
+    average_costs (m + 1,): of the policy. classes: recurrent ones of the mixture, joined by round trips where there is a
+    way. connected: whether all states lead there (those that do not act uniformly). way (S,): the pairs of the fastest
+    way, -1 on the support. policies (k, S): the columns used, the safest first; reference (1,): their likeliest state.
+    """
+
+    policy: Floats
+    average_costs: Floats
+    classes: int
+    connected: bool
+    way: Ints
+    policies: Ints
+    reference: Ints
+
+
+class Answer(NamedTuple):
+    """What a plan for an agent comes to: status, value, bound, multipliers (m,), the policy, bias (S,) to go on from.
+
+    largest: number in the inverse that the laws come from, see `walk.Planned`.
+    """
+
+    status: int
+    value: float
+    bound: float
+    multipliers: Floats
+    executed: Executed
+    bias: Floats
+    largest: float
+
+
+@njit
+def plan_and_execute(
+    rows: Rows, costs: Floats, thresholds: Floats, start: Start, last_way: Ints, join: float
+) -> Answer:
+    """Plan by inverses and execute at once: what crosses the border to Python takes longer than many a plan."""
+    d = np.ones(len(thresholds))
+    found = plan(rows, costs, Limits(thresholds, d), start, VALUE)
+    return _answer(rows, costs, found, last_way, join)
+
+
+@njit
+def plan_and_execute_many(
+    rows: Rows, costs: Floats, thresholds: Floats, start: Start, last_way: Ints, join: float
+) -> Answer:
+    """The same for models of many states, by sparse factors."""
+    d = np.ones(len(thresholds))
+    found = plan_many(rows, costs, Limits(thresholds, d), start, VALUE)
+    return _answer(rows, costs, found, last_way, join)
+
+
+@njit
+def _answer(rows: Rows, costs: Floats, found: Planned, last_way: Ints, join: float) -> Answer:
+    optimum = found.optimum
+    basis, weights = optimum.master.basis, optimum.master.weights
+    if optimum.status != OPTIMAL:
+        basis = basis[:0]
+    made = execute(rows, costs, found.columns, basis, weights, last_way, join)
+    return Answer(
+        optimum.status, optimum.objective, optimum.bound, optimum.multipliers, made, found.bias, found.largest
+    )
+
+
+@njit
+def execute(
+    rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, join: float
+) -> Executed:
+    """Execute the columns that a basis names with weights `basic`; the way is looked for from the last one.
+
+    costs (m + 1, K). join: the share of time for round trips between classes that do not meet.
+    """
+    S, K = len(rows.begin) - 1, len(rows.indptr) - 1
+    names, weights = np.empty(len(basis), dtype=np.int64), np.empty(len(basis))
+    count, total = 0, 0.0
+    for b in range(len(basis)):
+        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+            at = count
+            while at > 0 and columns.J[names[at - 1], -1] > columns.J[basis[b], -1]:
+                names[at], weights[at] = names[at - 1], weights[at - 1]
+                at -= 1
+            names[at], weights[at] = basis[b], basic[b]
+            count += 1
+            total += basic[b]
+    policy, mass, averages = np.zeros(K), np.zeros(S), np.zeros(len(costs))
+    group, stops = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    inside, own = np.zeros(S, dtype=np.bool_), np.zeros((count, S), dtype=np.bool_)
+    policies = np.empty((count, S), dtype=np.int64)
+    for k in range(count):
+        weights[k] /= total
+        law, actions = columns.laws[names[k]], columns.policies[names[k]]
+        likeliest = 0
+        for s in range(S):
+            policies[k, s] = actions[s]
+            if law[s] > law[likeliest]:
+                likeliest = s
+        closed_class(rows, actions, likeliest, own[k])
+        group[k], stops[k] = k, likeliest
+        for j in range(k):
+            most = 0.0
+            for s in range(S):
+                if own[j, s] and own[k, s]:
+                    most = max(most, min(weights[j] * columns.laws[names[j], s], weights[k] * law[s]))
+            if most > THIN:
+                before, after = group[k], group[j]
+                for i in range(k + 1):
+                    if group[i] == before:
+                        group[i] = after
+        for s in range(S):
+            if own[k, s]:
+                inside[s] = True
+                policy[actions[s]] += weights[k] * law[s]
+                mass[s] += weights[k] * law[s]
+        for i in range(len(costs)):
+            averages[i] += weights[k] * columns.J[names[k], i]
+    classes = 0
+    for k in range(count):
+        if group[k] == k:
+            stops[classes] = stops[k]
+            classes += 1
+    reference = np.zeros(1, dtype=np.int64)
+    for s in range(S):
+        if mass[s] > mass[reference[0]]:
+            reference[0] = s
+    if classes > 1:
+        trip, found = round_trip(rows, stops[:classes])
+        if found:
+            for i in range(len(costs)):
+                averages[i] *= 1.0 - join
+            for s in range(S):
+                mass[s] *= 1.0 - join
+                for pair in range(rows.begin[s], rows.begin[s + 1]):
+                    policy[pair] = (1.0 - join) * policy[pair] + join * trip[pair]
+                    mass[s] += join * trip[pair]
+                    inside[s] = inside[s] or trip[pair] > 0.0
+                    for i in range(len(costs)):
+                        averages[i] += join * trip[pair] * costs[i, pair]
+    missing = 0
+    for s in range(S):
+        missing += not inside[s]
+    way = np.empty(0, dtype=np.int64)
+    if missing > 0 and count > 0:
+        way = fastest_in(rows, inside, last_way).pairs
+    connected = True
+    for s in range(S):
+        first, after = rows.begin[s], rows.begin[s + 1]
+        if inside[s] and mass[s] > 0.0:
+            for pair in range(first, after):
+                policy[pair] /= mass[s]
+        elif inside[s]:
+            # Too unlikely to have any mass in floats: as the first column that comes here does.
+            for k in range(count - 1, -1, -1):
+                if own[k, s]:
+                    for pair in range(first, after):
+                        policy[pair] = 1.0 if pair == policies[k, s] else 0.0
+        elif count > 0 and way[s] >= 0:
+            policy[way[s]] = 1.0
+        else:
+            connected = False
+            for pair in range(first, after):
+                policy[pair] = 1.0 / (after - first)
+    if missing == 0 or count == 0:
+        way = last_way
+    return Executed(policy, averages, classes, connected, way, policies, reference)
+
+
+@njit
+def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
+    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
+
+    False if there is no way, or one longer than floats can say, or no time is needed.
+    """
+    S, flow, total = len(rows.begin) - 1, np.zeros(len(rows.indptr) - 1), 0.0
+    nowhere, target = np.empty(S, dtype=np.int64), np.zeros(S, dtype=np.bool_)
+    for s in range(S):
+        nowhere[s] = -1
+    for k in range(len(stops)):
+        here, there = stops[k], stops[(k + 1) % len(stops)]
+        if here == there:
+            continue
+        target[there] = True
+        way = fastest_in(rows, target, nowhere).pairs
+        if way[here] < 0:
+            return flow, False
+        for s in range(S):
+            way[s] = max(way[s], rows.begin[s])
+        visited = expected_visits(rows, way, here, target)
+        target[there] = False
+        for s in range(S):
+            if s != there:
+                flow[way[s]] += visited[s]
+                total += visited[s]
+    if not 0.0 < total < np.inf:
+        return flow, False
+    for pair in range(len(flow)):
+        flow[pair] /= total
+    return flow, True
+
+
+@njit
+def sound(rows: Rows, start: Start, way: Ints) -> bool:
+    """Whether a start belongs to a model of this size: pairs of their states, finite numbers, multipliers >= 0."""
+    S = len(rows.begin) - 1
+    fine = 0 <= start.reference[0] < S and len(start.policies) > 0
+    for k in range(len(start.policies)):
+        for s in range(S):
+            fine = fine and rows.begin[s] <= start.policies[k, s] < rows.begin[s + 1]
+    for s in range(S):
+        fine = fine and (way[s] == -1 or rows.begin[s] <= way[s] < rows.begin[s + 1])
+    for s in range(len(start.bias)):
+        fine = fine and np.isfinite(start.bias[s])
+    for i in range(len(start.multipliers)):
+        fine = fine and 0.0 <= start.multipliers[i] < np.inf
+    return bool(fine)

@@ -1,0 +1,168 @@
+"""Pricing by backward induction over a confidence set, for a number of steps; see `confidence_sets`."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit
+from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, sort
+from psconrl.planning.compiled.generation import WAYS, Limits, Question, Reply, generate
+from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
+from psconrl.planning.tolerances import EPS
+
+_CLOSE = 1e-12  # distance from the proven bound at which the generation stops
+_ROUNDS = 200
+_SAME = 1e-14  # columns whose averages are this near are one
+
+
+class Steps(NamedTuple):
+    """A way of pricing: policies in models of a confidence set for H steps from a state `origin`.
+
+    costs (m + 1, S, A); columns: actions and orders (room, H, S), averages J (room, m + 1) per step; `known` (1,).
+    """
+
+    within: Set
+    costs: Floats
+    actions: Ints
+    orders: Ints
+    J: Floats
+    known: Ints
+    origin: int
+
+
+@njit
+def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, H: int, origin: int) -> Believed:
+    """The best mixture of policies in models of a set for H steps; start (n, 2, H, S): columns to begin with."""
+    m, S = len(limits.tau), costs.shape[1]
+    room = len(start) + _ROUNDS * (m + 1)
+    way = Steps(
+        within,
+        costs,
+        np.empty((room, H, S), dtype=np.int64),
+        np.empty((room, H, S), dtype=np.int64),
+        np.empty((room, m + 1)),
+        np.zeros(1, dtype=np.int64),
+        origin,
+    )
+    for k in range(max(len(start), 1)):
+        if len(start) > 0:
+            copy(start[k, 0], way.actions[k])
+            copy(start[k, 1], way.orders[k])
+        else:
+            first_column(costs[0], way.actions[0], way.orders[0])
+        law = forward(within, costs.shape[2], way.actions[k], way.orders[k], origin)
+        averages(costs, way.actions[k], law, way.J[k])
+        way.known[0] += 1
+    optimum = generate(way, limits, goal, np.zeros(m), _CLOSE)
+    return Believed(optimum, *used_columns(optimum, way.actions, way.orders))
+
+
+@njit
+def _price(way: Steps, question: Question) -> Reply:
+    """The best column for some prices by backward induction, added if it is new."""
+    costs, prices, known = way.costs, question.prices, way.known[0]
+    S, A, m, H = costs.shape[1], costs.shape[2], len(prices), way.actions.shape[1]
+    if known == len(way.J):
+        return Reply(False, -np.inf, prices, False)
+    c, spent, largest = np.empty((S, A)), 0.0, 0.0
+    for i in range(m):
+        spent += prices[i] * question.tau[i]
+    for s in range(S):
+        for a in range(A):
+            total = question.main * costs[0, s, a]
+            for i in range(m):
+                total += prices[i] * costs[i + 1, s, a]
+            c[s, a] = total
+            largest = max(largest, abs(total))
+    actions, orders = way.actions[known], way.orders[known]
+    copy(way.orders[known - 1], orders)
+    V = backward(way.within, c, actions, orders)
+    averages(costs, actions, forward(way.within, A, actions, orders, way.origin), way.J[known])
+    new = True
+    for k in range(known):
+        apart = 0.0
+        for i in range(len(costs)):
+            apart = max(apart, abs(way.J[k, i] - way.J[known, i]))
+        new = new and apart > _SAME
+    way.known[0] += new
+    return Reply(True, V[way.origin] / H - spent - 2 * S * EPS * largest, prices, False)
+
+
+WAYS[Steps] = _price
+
+
+@njit
+def backward(within: Set, c: Floats, actions: Ints, orders: Ints) -> Floats:
+    """The values V (S,) of the optimistic problem for H steps with costs c (S, A); the best actions, orders (H, S).
+
+    orders are read as a start for sorting: each must hold all states. Of equally good actions the lowest is taken.
+    """
+    S, A = c.shape
+    V, after = np.zeros(S), np.zeros(S)
+    for h in range(len(actions) - 1, -1, -1):
+        V, after = after, V
+        order = orders[h]
+        sort(order, after)
+        for s in range(S):
+            V[s] = np.inf
+            for a in range(A):
+                value = c[s, a] + least_mean(within, s * A + a, order, after, 0.0)
+                if value < V[s]:
+                    V[s], actions[h, s] = value, a
+    return V
+
+
+@njit
+def forward(within: Set, A: int, actions: Ints, orders: Ints, start: int) -> Floats:
+    """Where the policy is in the models that it believes in: the laws (H, S), from a start state."""
+    H, S = actions.shape
+    states = np.empty(S, dtype=np.int64)
+    for s in range(S):
+        states[s] = s
+    law = np.zeros((H, S))
+    law[0, start] = 1.0
+    for h in range(H - 1):
+        for s in range(S):
+            if law[h, s] > 0.0:
+                add_member(within, s * A + actions[h, s], orders[h], states, law[h, s], law[h + 1])
+    return law
+
+
+@njit
+def averages(costs: Floats, actions: Ints, law: Floats, J: Floats) -> None:
+    """Fill in the averages J (m + 1,) per step."""
+    H, S = actions.shape
+    for i in range(len(costs)):
+        total = 0.0
+        for h in range(H):
+            for s in range(S):
+                total += law[h, s] * costs[i, s, actions[h, s]]
+        J[i] = total / H
+
+
+@njit
+def mixed_policy(within: Set, c: Floats, actions: Ints, orders: Ints, weights: Floats, start: int) -> Floats:
+    """The policy (H, S, A) of a mixture of n columns (n, H, S); where it has no mass, the best action for c (S, A)."""
+    S, A = c.shape
+    n, H = actions.shape[0], actions.shape[1]
+    policy = np.zeros((H, S, A))
+    for k in range(n):
+        law = forward(within, A, actions[k], orders[k], start)
+        for h in range(H):
+            for s in range(S):
+                policy[h, s, actions[k, h, s]] += weights[k] * law[h, s]
+    best, order = np.empty((H, S), dtype=np.int64), np.empty((H, S), dtype=np.int64)
+    copy(orders[0], order)
+    backward(within, c, best, order)
+    for h in range(H):
+        for s in range(S):
+            mass = 0.0
+            for a in range(A):
+                mass += policy[h, s, a]
+            for a in range(A):
+                if mass > 1e-14:
+                    policy[h, s, a] /= mass
+                else:
+                    policy[h, s, a] = 1.0 if a == best[h, s] else 0.0
+    return policy

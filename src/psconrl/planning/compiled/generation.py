@@ -1,0 +1,226 @@
+"""Generation of columns (Dantzig and Wolfe): the best mixture of behaviours that can be found one at a time.
+
+A column is a behaviour with averages J (m + 1,), for instance a deterministic policy. The master program (`master`)
+mixes those found so far; its prices lambda of the limits ask for the column with the least average of
+c_0 + sum_i lambda_i c_i, which a *way of pricing* finds, with a bound that holds for all columns:
+
+    L(lambda) = min over columns of  J_0 + sum_i lambda_i (J_i - tau_i)     <=   the optimum, for every lambda >= 0
+
+Generation ends when the master is within `close` of the best bound. While the columns found cannot meet the limits
+together, prices without c_0 ask for a column that changes that, or prove that there is none.
+
+This frame serves every planner. What differs is the way: policies of a model evaluated by inverses (`inverses`), by
+sparse factors (`factors`), component by component (`psconrl.planning.components`), policies and models within a
+confidence set (`optimistic`), or for a number of steps (`finite_horizon`). A way is a named tuple (compiled) or an
+object (then the frame runs as plain Python) with the averages J (room, m + 1) of its columns, how many are `known`
+(1,), and its `price`, found by the type of the way.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from psconrl._checks import Floats
+from psconrl._numba import njit
+from psconrl.planning.compiled.master import (
+    MARGIN,
+    REACH,
+    VALUE,
+    Limits,
+    Master,
+    first_basis,
+    leave_out_violation,
+    solve_master,
+)
+from psconrl.planning.tolerances import FEASIBLE
+
+OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
+
+ROUNDS = 2000
+_STRETCH, _FAR = 16.0, 256.0
+"""How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
+
+
+class Question(NamedTuple):
+    """What is asked of a way: the column with the least main * J_0 + sum_i prices_i J_i.
+
+    tau (m,): the limits. enough: a bound of that sum, less sum_i prices_i tau_i, with which all ends. close: bounds
+    this near are equal. gap: how far the bounds were apart before.
+    """
+
+    prices: Floats
+    main: float
+    tau: Floats
+    enough: float
+    close: float
+    gap: float
+
+
+class Reply(NamedTuple):
+    """What a way answers, having added columns.
+
+    fine: False if it failed. bound: L at `multipliers` (m,), which need not be the prices asked for. hinted: whether
+    `multipliers` should be asked for next.
+    """
+
+    fine: bool
+    bound: float
+    multipliers: Floats
+    hinted: bool
+
+
+class Optimum(NamedTuple):
+    """The best mixture: OPTIMAL if it is known whether, and INFEASIBLE if the limits cannot be met.
+
+    objective: the value, or minus the margin (in units of d); bound: proven, with multipliers (m,). master: basis,
+    weights and prices of the master program; its basis names columns.
+    """
+
+    status: int
+    objective: float
+    bound: float
+    multipliers: Floats
+    master: Master
+
+
+WAYS: dict[type, Callable[[Any, Question], Reply]] = {}
+"""How each way is asked, by its type."""
+
+
+def price(way: Any, question: Question) -> Reply:
+    """Ask a way of pricing; compiled code finds the same function when it is compiled."""
+    return WAYS[type(way)](way, question)
+
+
+@overload(price)
+def _price(way: Any, question: Any) -> Any:
+    ask = WAYS[way.instance_class]
+
+    def asked(way: Any, question: Any) -> Any:
+        return ask(way, question)
+
+    return asked
+
+
+@njit
+def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+    """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
+
+    guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
+    limits are proven out of reach.
+    """
+    m = len(guess)
+    master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
+    tau, proof, prices, near = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    for i in range(m):
+        near[i] = guess[i]
+        tau[i] = limits.tau[i]
+        proof[i] = prices[i] = guess[i]
+    if goal == MARGIN:
+        for i in range(m):
+            proof[i] = prices[i] = 1.0 / (m * limits.d[i])
+    relaxed = Limits(tau, limits.d)
+    status, stage, based = FAILED, goal, False
+    main = 1.0 if goal == VALUE else 0.0
+    objective, bound, out_of_reach = np.inf, -np.inf, -np.inf
+    up = down = 1.0
+    stretch = _FAR
+    for i in range(m):
+        stretch = _STRETCH if guess[i] > 0.0 else stretch
+    trial = True
+    hint, hinted = np.empty(m), False
+    for _ in range(ROUNDS):
+        before = way.known[0]
+        if before == 0 or based:
+            goal_bound = bound if stage != REACH else out_of_reach
+            asked_for = based and (main == 1.0) == (stage == VALUE)
+            enough = objective - close if asked_for else np.inf
+            gap = objective - goal_bound if asked_for else np.inf
+            reply = price(way, Question(prices, main, tau, enough, close, gap))
+            if not reply.fine:
+                break
+            hinted = reply.hinted
+            for i in range(m):
+                hint[i] = reply.multipliers[i]
+            if main == 1.0 or goal == MARGIN:
+                if reply.bound > bound:
+                    bound = reply.bound
+                    for i in range(m):
+                        proof[i] = hint[i]
+            else:
+                out_of_reach = max(out_of_reach, reply.bound)
+                if out_of_reach > FEASIBLE:
+                    for i in range(m):
+                        proof[i] = hint[i]
+                    status = INFEASIBLE
+                    break
+        known = way.known[0]
+        if known == 0:
+            break
+        if not based:
+            stage = REACH if first_basis(way.J, known, relaxed, goal, master.basis) and goal == VALUE else goal
+            based = True
+        objective, sound = solve_master(way.J, known, relaxed, stage, master)
+        if sound and stage == REACH and objective <= 0.0:
+            if not leave_out_violation(way.J, known, relaxed, master.basis):
+                break
+            stage = VALUE
+            objective, sound = solve_master(way.J, known, relaxed, stage, master)
+        if not sound:
+            break
+        if stage == goal and objective - bound <= close:
+            status = OPTIMAL
+            break
+        if known == before and not trial and not hinted:
+            if stage == REACH and objective <= FEASIBLE:
+                # The limits can just be met, but for rounding.
+                for i in range(m):
+                    tau[i] += objective * limits.d[i]
+                if not leave_out_violation(way.J, known, relaxed, master.basis):
+                    break
+                stage, bound = VALUE, -np.inf
+                objective, sound = solve_master(way.J, known, relaxed, stage, master)
+                if not sound:
+                    break
+            else:
+                # Nothing new: rounding is all that separates the bounds.
+                status = OPTIMAL if stage == goal else FAILED
+                break
+        unpriced = stage == VALUE
+        for i in range(m):
+            unpriced = unpriced and master.prices[i] <= 0.0
+        guessed = False
+        for i in range(m):
+            guessed = guessed or near[i] > 0.0
+        if not guessed and main == 1.0:
+            for i in range(m):
+                near[i] = prices[i]
+                guessed = guessed or near[i] > 0.0
+        main, trial, times = 1.0, True, 0.0
+        if hinted:
+            for i in range(m):
+                prices[i] = hint[i]
+        # One-sided columns say little about the multipliers: look near the guess before going to extremes.
+        elif stage == REACH and up < stretch and guessed:
+            up *= 4.0
+            times = up
+        elif unpriced and down < stretch and guessed:
+            down *= 4.0
+            times = 1.0 / down
+        else:
+            main, trial = 1.0 if stage == VALUE else 0.0, False
+            for i in range(m):
+                prices[i] = max(master.prices[i], 0.0)
+        for i in range(m if times > 0.0 else 0):
+            prices[i] = times * near[i]
+    return Optimum(status, objective, bound, proof, master)
+
+
+def plain_generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+    """The same frame, uncompiled, for ways that are Python objects."""
+    return generate.py_func(way, limits, goal, guess, close)  # type: ignore[attr-defined]
+
+
+__all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]

@@ -1,0 +1,202 @@
+"""What the ways of pricing deterministic policies share: prices of pairs, better actions, columns, certificates."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit, njit_inline
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.tolerances import EPS, TIE
+
+_LEAN = 2
+"""How often `lean` goes through the states."""
+
+
+class Columns(NamedTuple):
+    """Policies found: averages J (room, m + 1), stationary laws (room, S), pairs (room, S); `known` (1,) of them."""
+
+    J: Floats
+    laws: Floats
+    policies: Ints
+    known: Ints
+
+
+class Start(NamedTuple):
+    """What planning may start from: policies (k, S) of pairs, multipliers (m,), reference state (1,), bias (S,).
+
+    An empty bias is none: then the policies are not leaned, and stay if they are optimal.
+    """
+
+    policies: Ints
+    multipliers: Floats
+    reference: Ints
+    bias: Floats
+
+
+@njit
+def price_tags(c: Floats, costs: Floats, main: float, prices: Floats) -> None:
+    """Fill in the costs c (K,) of policy iteration: the main ones, and those of the limits at their prices."""
+    for pair in range(len(c)):
+        c[pair] = main * costs[0, pair]
+        for i in range(len(prices)):
+            c[pair] += prices[i] * costs[i + 1, pair]
+
+
+@njit_inline
+def advantage_of(rows: Rows, c: Floats, g: float, h: Floats, s: int, pair: int) -> float:
+    """What a pair of state s costs more than the policy with gain g and bias h, for the costs c (K,)."""
+    total = c[pair] - g
+    for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
+        total += rows.data[entry] * (h[rows.indices[entry]] - h[s])
+    return total
+
+
+@njit
+def advantages_of(rows: Rows, c: Floats, g: float, h: Floats, advantages: Floats) -> None:
+    """Fill in the advantages (K,) of all pairs."""
+    for s in range(len(h)):
+        for pair in range(rows.begin[s], rows.begin[s + 1]):
+            advantages[pair] = advantage_of(rows, c, g, h, s, pair)
+
+
+@njit
+def improve(
+    rows: Rows, c: Floats, g: float, h: Floats, policy: Ints, wanted: Ints, advantages: Floats, order: Ints, tie: float
+) -> tuple[float, float, float]:
+    """Write the pairs that are better than those of a policy with gain g and bias h into `wanted`; h follows.
+
+    Improvements are passed on from state to state, in the given order: an order longer than the states passes them on
+    more often. Of two arguments more than elsewhere: this is called for every policy.
+
+    The least advantage, how far the policy's own are from zero (both of the first S states), the largest improvement.
+    """
+    S = len(policy)
+    lower, own, most = np.inf, 0.0, 0.0
+    for s in range(S):
+        wanted[s] = policy[s]
+    improved, before = 0, 0
+    for k in range(len(order)):
+        if k % S == 0:
+            if k > 0 and improved == before:
+                break
+            before = improved
+        s = order[k]
+        best = -tie
+        for pair in range(rows.begin[s], rows.begin[s + 1]):
+            advantage = advantage_of(rows, c, g, h, s, pair)
+            if k < S:
+                advantages[pair] = advantage
+                lower = min(lower, advantage)
+                if pair == policy[s]:
+                    own = max(own, advantage) if improved else max(own, abs(advantage))
+            if advantage < best:
+                best = advantage
+                wanted[s] = pair
+        if best < -tie:
+            # Lowered at once, so that what lies behind it sees the improvement in the same sweep.
+            h[s] += best
+            improved += 1
+            most = max(most, -best)
+    return lower, own, most
+
+
+@njit
+def move_along(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -> float:
+    """Move bias (S,) and advantages (K,), in place, along their lines in the multiplier; the least advantage there."""
+    for s in range(len(h)):
+        h[s] += step * h1[s]
+    least = np.inf
+    for pair in range(len(own)):
+        own[pair] += step * slope[pair]
+        least = min(least, own[pair])
+    return least
+
+
+@njit
+def lean(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
+    """Where policies (k, S) agree, let them take the pair that is best for a guess h of the bias.
+
+    A model sampled anew differs most in states that were hardly ever seen; what to do there follows from where they
+    lead.
+    """
+    g = np.inf
+    for pair in range(rows.begin[r], rows.begin[r + 1]):
+        g = min(g, advantage_of(rows, c, 0.0, h, r, pair))
+    for _ in range(_LEAN):
+        for s in range(len(h)):
+            k = 1
+            while k < len(policies) and policies[k, s] == policies[0, s]:
+                k += 1
+            if k < len(policies):
+                continue
+            own = best = policies[0, s]
+            least = np.inf
+            for pair in range(rows.begin[s], rows.begin[s + 1]):
+                advantage = advantage_of(rows, c, g, h, s, pair)
+                if pair == own:
+                    advantage -= TIE
+                if advantage < least or (pair == own and advantage == least):
+                    best, least = pair, advantage
+            h[s] += least
+            for k in range(len(policies)):
+                policies[k, s] = best
+
+
+@njit
+def add_column(columns: Columns, costs: Floats, policy: Ints) -> bool:
+    """Add a policy, whose law is written at the end of `columns` already, unless it is there; whether it was new."""
+    n, S = columns.known[0], len(policy)
+    for i in range(costs.shape[0]):
+        total = 0.0
+        for s in range(S):
+            total += columns.laws[n, s] * costs[i, policy[s]]
+        columns.J[n, i] = total
+    for s in range(S):
+        columns.policies[n, s] = policy[s]
+    for j in range(n):
+        different = 0
+        for s in range(S):
+            different += columns.policies[j, s] != policy[s]
+        if different == 0:
+            return False
+    columns.known[0] += 1
+    return True
+
+
+@njit
+def certified(rows: Rows, c: Floats, g: float, h: Floats) -> float:
+    """A lower bound of the average of c (K,) over all policies from all states: g + the least advantage for h (S,).
+
+    It holds for every g and h. What rounding may have done to an advantage is taken off it.
+    """
+    least = np.inf
+    for s in range(len(h)):
+        for pair in range(rows.begin[s], rows.begin[s + 1]):
+            total, size = c[pair] - g, abs(c[pair]) + abs(g)
+            for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
+                flow = rows.data[entry] * (h[rows.indices[entry]] - h[s])
+                total += flow
+                size += abs(flow)
+            least = min(least, total - (rows.indptr[pair + 1] - rows.indptr[pair] + 4) * EPS * size)
+    return g + least - EPS * (abs(g) + abs(least))
+
+
+@njit
+def span_of(h: Floats) -> float:
+    """Largest minus least."""
+    least = largest = h[0]
+    for number in h:
+        least, largest = min(least, number), max(largest, number)
+    return float(largest - least)
+
+
+@njit
+def all_finite(costs: Floats, thresholds: Floats) -> bool:
+    """Whether costs (m + 1, K) and thresholds (m,) are numbers."""
+    finite = True
+    for i in range(len(costs)):
+        finite = finite and (i == 0 or np.isfinite(thresholds[i - 1]))
+        for pair in range(costs.shape[1]):
+            finite = finite and np.isfinite(costs[i, pair])
+    return finite

@@ -1,0 +1,158 @@
+"""A model by rows: what sampled models are, and what the compiled planner reads.
+
+A *pair* is a state with one of its actions. The pairs of state s have the numbers begin[s], ..., begin[s + 1] - 1, so
+states may have different numbers of actions. A deterministic policy is the pair that it takes in each state (S,).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl._numba import njit
+from psconrl.errors import InvalidModelError
+
+
+class Rows(NamedTuple):
+    """Transitions in compressed form: pair k has data[indptr[k] : indptr[k + 1]] at `indices`; all indices int64.
+
+    The probability of staying is 1 minus the others: it never enters a computation, whatever is stored.
+    """
+
+    begin: Ints
+    indptr: Ints
+    indices: Ints
+    data: Floats
+
+    @property
+    def S(self) -> int:
+        """The number of states."""
+        return len(self.begin) - 1
+
+    @property
+    def K(self) -> int:
+        """The number of pairs."""
+        return len(self.indptr) - 1
+
+    @property
+    def source(self) -> Ints:
+        """The state of each pair (K,)."""
+        return np.repeat(np.arange(self.S), np.diff(self.begin))
+
+    @staticmethod
+    def from_dense(transitions: Floats) -> Rows:
+        """The rows of an array (S, A, S)."""
+        S, A, _ = transitions.shape
+        flat = np.ascontiguousarray(transitions.reshape(-1, S), dtype=np.float64)
+        return Rows(np.arange(0, S * A + 1, A), *compress(flat))
+
+    @staticmethod
+    def from_sparse(matrix: sparse.csr_array, S: int | None = None) -> Rows:
+        """The rows of a sparse matrix (S * A, S), copied: to the compiler read-only arrays are of another kind."""
+        indptr, indices = (np.array(array, dtype=np.int64) for array in (matrix.indptr, matrix.indices))
+        S = matrix.shape[1] if S is None else S
+        A = matrix.shape[0] // S
+        return Rows(np.arange(0, S * A + 1, A), indptr, indices, np.array(matrix.data, dtype=np.float64))
+
+    def checked(self) -> Rows:
+        """The rows, if kernels may read them; InvalidModelError else."""
+        arrays = {"begin": self.begin, "indptr": self.indptr, "indices": self.indices}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != np.int64:
+                raise InvalidModelError(f"rows.{name} must be a one-dimensional array of int64")
+        if not isinstance(self.data, np.ndarray) or self.data.ndim != 1 or self.data.dtype != np.float64:
+            raise InvalidModelError("rows.data must be a one-dimensional array of float64")
+        for name, array, last in (("begin", self.begin, self.K), ("indptr", self.indptr, len(self.indices))):
+            if len(array) < 2 or array[0] != 0 or array[-1] != last or (np.diff(array) < 1).any():
+                raise InvalidModelError(f"rows.{name} must rise from 0 to {last}, with an entry for every row")
+        if len(self.data) != len(self.indices):
+            raise InvalidModelError(f"rows.data has {len(self.data)} entries, rows.indices {len(self.indices)}")
+        if ((self.indices < 0) | (self.indices >= self.S)).any():
+            raise InvalidModelError(f"rows.indices must be states 0, ..., {self.S - 1}")
+        if not ((self.data >= 0) & (self.data <= 1 + 1e-9)).all():
+            raise InvalidModelError("rows.data must be probabilities in [0, 1]")
+        sums = np.add.reduceat(self.data, self.indptr[:-1])
+        off = np.flatnonzero(~(np.abs(sums - 1) <= 1e-6))
+        if len(off):
+            raise InvalidModelError(f"the probabilities of pair {off[0]} sum to {sums[off[0]]:.9g}; they must sum to 1")
+        begin, indptr, indices = (np.require(array, requirements=["C", "W"]) for array in arrays.values())
+        return Rows(begin, indptr, indices, np.require(self.data, requirements=["C", "W"]))
+
+    def matrix(self) -> sparse.csr_array:
+        """The sparse matrix (K, S), next states ascending in each row."""
+        matrix = sparse.csr_array((self.data, self.indices, self.indptr), shape=(self.K, self.S))
+        matrix.sort_indices()
+        return matrix
+
+    def part(self, states: Ints, pairs: Ints) -> Rows:
+        """The model of some states with some pairs of theirs, all ascending, none of which leaves the states."""
+        matrix = self.matrix()[pairs][:, states]
+        begin = np.searchsorted(pairs, self.begin[np.append(states, self.S)])
+        begin[-1] = len(pairs)
+        return Rows(begin, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+
+
+@njit
+def compress(P: Floats) -> tuple[Ints, Ints, Floats]:
+    """The positive entries of an array (rows, S) as indptr, indices, data."""
+    rows, S = P.shape
+    size = 0
+    for row in range(rows):
+        for x in range(S):
+            if P[row, x] > 0.0:
+                size += 1
+    indptr = np.zeros(rows + 1, dtype=np.int64)
+    indices = np.empty(size, dtype=np.int64)
+    data = np.empty(size)
+    size = 0
+    for row in range(rows):
+        for x in range(S):
+            if P[row, x] > 0.0:
+                indices[size] = x
+                data[size] = P[row, x]
+                size += 1
+        indptr[row + 1] = size
+    return indptr, indices, data
+
+
+@njit
+def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
+    """Mark the states that a policy leads to from s, s included, in `inside` (S,); how many they are."""
+    S = len(policy)
+    stack = np.empty(S, dtype=np.int64)
+    for x in range(S):
+        inside[x] = False
+    inside[s] = True
+    stack[0] = s
+    size = total = 1
+    while size > 0:
+        size -= 1
+        pair = policy[stack[size]]
+        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
+            x = rows.indices[entry]
+            if not inside[x] and rows.data[entry] > 0.0:
+                inside[x] = True
+                stack[size] = x
+                size += 1
+                total += 1
+    return total
+
+
+@njit
+def copy(array: Ints, to: Ints) -> None:
+    """Entry by entry: whole-array assignments take seconds to compile."""
+    for i in range(len(array)):
+        to[i] = array[i]
+
+
+@njit
+def longer(array: NDArray[Any]) -> NDArray[Any]:
+    """The array with twice the room."""
+    result = np.empty(2 * len(array) + 1, dtype=array.dtype)
+    for i in range(len(array)):
+        result[i] = array[i]
+    return result

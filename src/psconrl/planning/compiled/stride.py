@@ -1,0 +1,361 @@
+"""Pricing by sparse factors, for models of many states.
+
+Under one limit the next multiplier comes from the policy that is best for the last one. With its bias h for
+c_0 + lambda c_1 and its bias h_1 for c_1 alone, the advantages of all pairs are straight lines in the multiplier; where
+one falls below zero, that action takes over, and changes the average of c_1 by about mu(s) times its slope. Following
+this until the limit is met (`_stride`) gives the multiplier, the actions that go with it and their bias, from which
+policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit
+from psconrl.planning.compiled.factors import RARE, Factor, factorise, likely_state, refine
+from psconrl.planning.compiled.generation import WAYS, Limits, Question, Reply, generate
+from psconrl.planning.compiled.inverses import lead, reroute
+from psconrl.planning.compiled.pricing import (
+    Columns,
+    Start,
+    add_column,
+    advantages_of,
+    certified,
+    improve,
+    lean,
+    move_along,
+    price_tags,
+)
+from psconrl.planning.compiled.rows import Rows, copy
+from psconrl.planning.compiled.walk import Planned
+from psconrl.planning.tolerances import EXACT, EXACT_LAW, FLAT, PROVEN
+
+_FIRST, _SHARE = 1e-3, 0.1
+"""Before the end, evaluations are exact to a share of the improvement found last, and at first to 1e-3."""
+_ROUGH = 15
+"""So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
+_EVALUATIONS, _WORK = 100, 600
+"""More policies are not evaluated for given multipliers, and in all."""
+_COLUMNS = 200
+_MEMORY = 40_000_000
+"""Columns may hold this many numbers at the most."""
+_SWEEPS = 4
+"""How often improvements are passed on before the next evaluation."""
+_FEW = 4
+"""So few changes of actions on the way to the limit may be the last ones."""
+_STRIDES = 40
+"""After so many strides, multipliers are those of the master program."""
+
+_ACCURACY, _LOW, _HIGH, _GAIN = 0, 1, 2, 3
+_ROUND, _DONE, _REFERENCE, _FRESH = 0, 1, 2, 3
+
+
+class Factors(NamedTuple):
+    """A way of pricing; J and known are those of the columns.
+
+    costs (m + 1, K); policy (S,), its bias h (S,) and advantages own (K,) for the costs c (K,) asked for last; h1 (S,),
+    slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. numbers: accuracy, the least
+    and the largest multiplier that may be optimal, the gain of c_1; counts: rounds, evaluations, reference state, 1
+    before the start policies were added.
+    """
+
+    rows: Rows
+    costs: Floats
+    columns: Columns
+    J: Floats
+    known: Ints
+    policy: Ints
+    h: Floats
+    own: Floats
+    c: Floats
+    h1: Floats
+    slope: Floats
+    law: Floats
+    start: Ints
+    numbers: Floats
+    counts: Ints
+
+
+@njit
+def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+    """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
+    room = max(2 * m + 6, min(_COLUMNS, _MEMORY // S))
+    columns = Columns(
+        np.empty((room, m + 1)),
+        np.empty((room, S)),
+        np.empty((room, S), dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
+    c, own, slope, h, h1 = np.empty(K), np.empty(K), np.empty(K), np.zeros(S), np.zeros(S)
+    numbers, counts = np.zeros(4), np.zeros(4, dtype=np.int64)
+    numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
+    counts[_REFERENCE], counts[_FRESH] = start.reference[0], 1
+    price_tags(c, costs, 1.0, start.multipliers)
+    if len(start.bias) > 0:
+        for s in range(S):
+            h[s] = start.bias[s]
+        lean(rows, c, h, start.reference[0], policies)
+    copy(policies[-1], policy)
+    way = Factors(
+        rows,
+        costs,
+        columns,
+        columns.J,
+        columns.known,
+        policy,
+        h,
+        own,
+        c,
+        h1,
+        slope,
+        np.zeros(S),
+        policies,
+        numbers,
+        counts,
+    )
+    return Planned(generate(way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
+
+
+@njit
+def _price(way: Factors, question: Question) -> Reply:
+    """Policy iteration, the policy found as a column, and with one limit a stride to the next multiplier."""
+    rows, costs, columns, policy = way.rows, way.costs, way.columns, way.policy
+    numbers, counts = way.numbers, way.counts
+    m, room = len(question.prices), len(columns.J)
+    failed = Reply(False, -np.inf, question.prices, False)
+    if counts[_DONE] > _WORK or columns.known[0] >= room - 2:
+        return failed
+    if counts[_FRESH] == 1 and m > 1:
+        _add_starts(way)
+    counts[_FRESH] = 0
+    counts[_ROUND] += 1
+    # Never rougher than a share of what is left to be proven.
+    if question.gap < np.inf:
+        numbers[_ACCURACY] = min(max(_SHARE * question.gap, EXACT), numbers[_ACCURACY])
+    price_tags(way.c, costs, question.main, question.prices)
+    fine, g, factor = _iterate(way)
+    if not fine:
+        return failed
+    limit = 0.0
+    for i in range(m):
+        limit += question.prices[i] * question.tau[i]
+    bound = certified(rows, way.c, g, way.h) - limit
+    if not law_by(rows, factor, columns.laws[columns.known[0]], way.law) and not _law_many(way):
+        return failed
+    at = columns.known[0]
+    new = add_column(columns, costs, policy)
+    if not new:
+        for k in range(at):
+            same = True
+            for s in range(len(policy)):
+                same = same and columns.policies[k, s] == policy[s]
+            if same:
+                at = k
+                break
+        numbers[_ACCURACY] = max(0.01 * numbers[_ACCURACY], EXACT)
+    if bound >= question.enough or m != 1 or question.main != 1.0:
+        # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
+        again = not new and numbers[_ACCURACY] > EXACT
+        return Reply(True, bound, question.prices, again)
+    multiplier, excess = question.prices[0], columns.J[at, 1] - question.tau[0]
+    if excess > 0.0:
+        numbers[_LOW] = max(numbers[_LOW], multiplier)
+    else:
+        numbers[_HIGH] = min(numbers[_HIGH], multiplier)
+    numbers[_GAIN], _ = bias_by(rows, factor, costs[1], way.h1, numbers[_GAIN], numbers[_ACCURACY])
+    advantages_of(rows, costs[1], numbers[_GAIN], way.h1, way.slope)
+    found, step, changes = _stride(way, way.law, excess, multiplier)
+    if not found:
+        return Reply(True, bound, question.prices, not new and numbers[_ACCURACY] > EXACT)
+    move_along(way.h, way.own, step, way.h1, way.slope)
+    there = np.empty(1)
+    there[0] = max(multiplier + step, 0.0)
+    price_tags(way.c, costs, 1.0, there)
+    lower = certified(rows, way.c, g + step * numbers[_GAIN], way.h) - there[0] * question.tau[0]
+    if changes <= _FEW:
+        counts[_DONE] += 1
+        if not _law_many(way):
+            return failed
+        add_column(columns, costs, policy)
+    hinted = counts[_ROUND] <= _STRIDES and numbers[_LOW] <= there[0] <= numbers[_HIGH]
+    if hinted:
+        numbers[_ACCURACY] = min(max(_SHARE * abs(step * excess), EXACT), numbers[_ACCURACY])
+        if lower < bound:
+            lower = bound  # of the multiplier asked for; the next is asked for all the same
+        return Reply(True, lower, there, True)
+    if bound >= lower:
+        return Reply(True, bound, question.prices, False)
+    return Reply(True, lower, there, False)
+
+
+WAYS[Factors] = _price
+
+
+@njit
+def _add_starts(way: Factors) -> None:
+    """Add the start policies as columns; the last one that can be evaluated stays."""
+    for k in range(len(way.start)):
+        copy(way.start[k], way.policy)
+        if _law_many(way):
+            add_column(way.columns, way.costs, way.policy)
+
+
+@njit
+def _stride(way: Factors, mu: Floats, excess: float, multiplier: float) -> tuple[bool, float, int]:
+    """How far to move the multiplier, and, written to the policy, the pairs that take over on the way to the limit.
+
+    mu (S,): the stationary law of the policy, which exceeds the limit by `excess`. Whether the limit is met (else the
+    policy stays), step, changes of actions.
+    """
+    rows, own, slope = way.rows, way.own, way.slope
+    S, K = len(mu), len(own)
+    sign, most = (-1.0, multiplier) if excess <= 0.0 else (1.0, np.inf)
+    when, pairs, states = np.empty(K), np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
+    wanted = way.policy.copy()
+    count = 0
+    for s in range(S):
+        for pair in range(rows.begin[s], rows.begin[s + 1]):
+            fall = -sign * slope[pair]
+            if fall > FLAT and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
+                when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
+                count += 1
+    changes, step, met = 0, -multiplier, sign < 0.0
+    for k in np.argsort(when[:count]):
+        pair, s = pairs[k], states[k]
+        before = 0.0 if wanted[s] == way.policy[s] else slope[wanted[s]]
+        if sign * (slope[pair] - before) < 0.0:
+            wanted[s] = pair
+            changes += 1
+            excess += mu[s] * (slope[pair] - before)
+            if sign * excess <= 0.0:
+                step, met = sign * when[k], True
+                break
+    if met:
+        copy(wanted, way.policy)
+    return met, step, changes
+
+
+@njit
+def _iterate(way: Factors) -> tuple[bool, float, Factor]:
+    """Policy iteration for the costs c from a guess h of the bias, until no action is better by the accuracy.
+
+    The policy, h and the advantages of all pairs are changed in place. Whether it succeeded, gain, factor.
+    """
+    rows, policy, h, c = way.rows, way.policy, way.h, way.c
+    accuracy, S = way.numbers[_ACCURACY], len(way.h)
+    wanted, order = policy.copy(), np.empty(_SWEEPS * S, dtype=np.int64)
+    g, left = 0.0, np.inf
+    enough = max(_FIRST, 0.5 * accuracy)
+    rare, first = RARE, way.counts[_REFERENCE]
+    r = likely_state(rows, policy, first)
+    factor = factorise(rows, policy, r, rare)
+    fine, sound = factor.fine, False
+    for evaluations in range(1, _EVALUATIONS):
+        most = 0.0
+        while fine:
+            g, left = bias_by(rows, factor, c, h, g, enough)
+            fine = left <= enough
+            if not fine:
+                break
+            tie = max(accuracy, 2.0 * left)
+            for k in range(_SWEEPS * S):
+                order[k] = factor.order[S - 1 - k % S]
+            _, _, most = improve(rows, c, g, h, policy, wanted, way.own, order, tie)
+            if most > 0.0:
+                break
+            if tie <= accuracy:
+                way.counts[_DONE] += evaluations
+                way.counts[_REFERENCE] = r
+                return True, g, factor
+            enough = 0.5 * accuracy
+        if fine:
+            sound = True
+            copy(wanted, policy)
+            enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
+            if evaluations >= _ROUGH:
+                enough = 0.5 * EXACT
+        else:
+            for s in range(S):
+                h[s] = 0.0
+            if rare > RARE / 50.0:
+                rare /= 10.0
+            else:
+                rare = RARE
+                if sound:
+                    r, led = reroute(rows, policy, c)
+                else:
+                    r, led = first, _lead_to(rows, policy, first)
+                if not led:
+                    break
+        r = likely_state(rows, policy, r)
+        factor = factorise(rows, policy, r, rare)
+        fine = factor.fine
+    way.counts[_DONE] += _EVALUATIONS
+    return False, g, factor
+
+
+@njit
+def _lead_to(rows: Rows, policy: Ints, r: int) -> bool:
+    """Let a policy, in place, lead all states to r; whether that is possible."""
+    led = np.zeros(len(policy), dtype=np.bool_)
+    led[r] = True
+    return lead(rows, policy, led)
+
+
+@njit
+def bias_by(rows: Rows, factor: Factor, c: Floats, h: Floats, g: float, enough: float) -> tuple[float, float]:
+    """Gain and bias (in place, from a guess of both) for the costs c (K,) by a policy's factor; gain and error."""
+    S, r = len(h), factor.order[-1]
+    costs = np.empty(S)
+    shift = h[r]
+    for s in range(S):
+        costs[s] = c[factor.policy[s]]
+        h[s] -= shift
+    h[r] = g
+    left = refine(rows, factor, costs, h, False, enough)
+    g = h[r]
+    h[r] = 0.0
+    return g, left
+
+
+@njit
+def law_by(rows: Rows, factor: Factor, mu: Floats, guess: Floats) -> bool:
+    """The stationary law of a policy by its factor, from a guess, which is replaced; whether it is exact."""
+    S = len(mu)
+    one = np.zeros(S)
+    one[factor.order[-1]] = 1.0
+    for s in range(S):
+        mu[s] = guess[s]
+    exact = refine(rows, factor, one, mu, True, EXACT_LAW) <= EXACT_LAW
+    total = 0.0
+    for s in range(S):
+        mu[s] = max(mu[s], 0.0) if exact else 0.0
+        total += mu[s]
+    for s in range(S):
+        mu[s] /= total if exact else 1.0
+        guess[s] = mu[s]
+    return exact
+
+
+@njit
+def _law_many(way: Factors) -> bool:
+    """Write the law of the policy at the end of the columns; it is rerouted if it has several."""
+    rows, columns, policy = way.rows, way.columns, way.policy
+    r, rare = way.counts[_REFERENCE], RARE
+    for _ in range(6):
+        r = likely_state(rows, policy, r)
+        factor = factorise(rows, policy, r, rare)
+        if factor.fine and law_by(rows, factor, columns.laws[columns.known[0]], way.law):
+            way.counts[_REFERENCE] = r
+            return True
+        if rare > RARE / 50.0:
+            rare /= 10.0
+        else:
+            r, led = reroute(rows, policy, way.costs[0])
+            rare = RARE
+            if not led:
+                break
+    return False

@@ -1,0 +1,267 @@
+"""Pricing by inverses, for models of up to some hundred states.
+
+Policy iteration for c_0 + sum_i lambda_i c_i goes from policy to policy by rank-one updates (`inverses`). With one
+limit a few columns are all it takes: from the policy that is best for the multiplier asked for, `_walk` goes on to its
+neighbours, one action at a time, until the limit lies between two of them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl._numba import njit, njit_inline
+from psconrl.planning.compiled.generation import FAILED, WAYS, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.inverses import (
+    HUGE,
+    Inverse,
+    bias_of,
+    copy_inverse,
+    law_of,
+    new_inverse,
+    start_anew,
+    turn,
+)
+from psconrl.planning.compiled.master import Master
+from psconrl.planning.compiled.pricing import (
+    Columns,
+    Start,
+    add_column,
+    advantages_of,
+    all_finite,
+    certified,
+    improve,
+    lean,
+    move_along,
+    price_tags,
+    span_of,
+)
+from psconrl.planning.compiled.rows import Rows, copy
+from psconrl.planning.tolerances import CLOSE, FLAT, TIE
+
+_COLUMNS = 128
+_ROUNDS = 100
+_SWEEPS = 2
+"""How often improvements are passed on before the next evaluation."""
+_WALK = 40
+"""How many actions `_walk` changes at most."""
+
+
+class Inverses(NamedTuple):
+    """A way of pricing; J and known are those of the columns.
+
+    costs (m + 1, K); chain: the policy evaluated last; h (S,) and own (K,): bias and advantages for the costs c (K,)
+    asked for last; start (k, S): policies to begin with; fresh (1,): 1 until they were added; order: of states, for
+    `improve`.
+    """
+
+    rows: Rows
+    costs: Floats
+    columns: Columns
+    J: Floats
+    known: Ints
+    chain: Inverse
+    h: Floats
+    own: Floats
+    c: Floats
+    start: Ints
+    fresh: Ints
+    order: Ints
+
+
+class Planned(NamedTuple):
+    """What `plan` found: the optimum, its columns, and the bias (S,) of the last policy.
+
+    largest: number in the inverse, from which the laws of the columns come; 0 if they come from elsewhere.
+    """
+
+    optimum: Optimum
+    columns: Columns
+    bias: Floats
+    largest: float
+
+
+@njit
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+    """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
+    m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
+    columns = Columns(
+        np.empty((_COLUMNS, m + 1)),
+        np.empty((_COLUMNS, S)),
+        np.empty((_COLUMNS, S), dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
+    fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
+    for k in range(_SWEEPS * S):
+        order[k] = k % S
+    chain = new_inverse(policy, start.reference[0])
+    h, own, c = np.zeros(S), np.empty(K), np.empty(K)
+    fine = all_finite(costs, limits.tau)
+    if fine:
+        price_tags(c, costs, 1.0, start.multipliers)
+        if len(start.bias) > 0:
+            for s in range(S):
+                h[s] = start.bias[s]
+            lean(rows, c, h, chain.reference[0], policies)
+        copy(policies[-1], policy)
+        fine = start_anew(rows, chain, costs[0])
+    if not fine:
+        nothing = Master(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+        return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h, 0.0)
+    way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
+    optimum = generate(way, limits, goal, start.multipliers, CLOSE)
+    largest = 0.0
+    for s in range(S):
+        for j in range(S):
+            largest = max(largest, abs(chain.inverse[s, j]))
+    return Planned(optimum, columns, h, largest)
+
+
+@njit
+def _price(way: Inverses, question: Question) -> Reply:
+    """Policy iteration, then the walk if there is one limit, else the policy found as a column."""
+    rows, costs, columns, chain = way.rows, way.costs, way.columns, way.chain
+    m = len(question.prices)
+    price_tags(way.c, costs, question.main, question.prices)
+    fine, g = _iterate(way)
+    if not fine or columns.known[0] >= _COLUMNS - 2 - len(way.start):
+        return Reply(False, -np.inf, question.prices, False)
+    limit = 0.0
+    for i in range(m):
+        limit += question.prices[i] * question.tau[i]
+    bound = certified(rows, way.c, g, way.h) - limit
+    if bound >= question.enough:
+        return Reply(True, bound, question.prices, False)
+    found = chain.policy.copy()
+    if m == 1 and question.main == 1.0:
+        walked, multiplier, lower = _walk(way, g, question.tau[0], question.prices[0])
+        if walked:
+            proof = np.empty(1)
+            proof[0] = multiplier
+            return Reply(True, lower, proof, False)
+    # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
+    # them cannot be evaluated, what was found again.
+    others = len(way.start) if way.fresh[0] == 1 else 0
+    way.fresh[0] = 0
+    for s in range(len(found) if others > 0 else 0):
+        agree = True
+        for k in range(others):
+            agree = agree and way.start[k, s] == way.start[0, s]
+        for k in range(others if agree else 0):
+            way.start[k, s] = found[s]
+    for k in range(others + 2):
+        if k > others and fine:
+            break
+        wanted = way.start[k - 1] if 0 < k <= others else found
+        fine = fine and turn(rows, chain, wanted) < 0
+        if not fine:
+            copy(wanted, chain.policy)
+            fine = start_anew(rows, chain, costs[0])
+        if fine:
+            law_of(rows, chain, columns.laws[columns.known[0]])
+            add_column(columns, costs, chain.policy)
+    return Reply(fine, bound, question.prices, False)
+
+
+WAYS[Inverses] = _price
+
+
+@njit_inline
+def _iterate(way: Inverses) -> tuple[bool, float]:
+    """Policy iteration for the costs c, from the policy of the chain, which is changed; whether it succeeded, gain.
+
+    The bias is written to h, the advantages of all pairs to `own`.
+    """
+    rows, chain, c, h = way.rows, way.chain, way.c, way.h
+    S = len(h)
+    fresh = False
+    wanted = np.empty(S, dtype=np.int64)
+    for _ in range(1, _ROUNDS):
+        g = bias_of(rows, chain, c, h)
+        span = span_of(h)
+        if not (span < HUGE and abs(g) < HUGE):  # nan included
+            return False, np.nan
+        tie = max(TIE, 1e-15 * span)
+        _, own, _ = improve(rows, c, g, h, chain.policy, wanted, way.own, way.order, tie)
+        changes = 0
+        for s in range(S):
+            if wanted[s] != chain.policy[s]:
+                changes += 1
+        if not own <= tie:
+            # Updates have worn the inverse out.
+            if fresh or not np.isfinite(own):
+                return False, np.nan
+            r = chain.reference[0]
+            likeliest = r
+            for s in range(S):
+                if chain.inverse[r, s] > chain.inverse[r, likeliest]:
+                    likeliest = s
+            chain.reference[0] = likeliest
+            if not start_anew(rows, chain, c):
+                return False, np.nan
+            fresh = True
+            continue
+        if changes == 0:
+            return True, g
+        fresh = turn(rows, chain, wanted) >= 0
+        if fresh and not start_anew(rows, chain, c):
+            return False, np.nan
+    return False, np.nan
+
+
+@njit_inline
+def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) -> tuple[bool, float, float]:
+    """From a policy that is best for a multiplier, one action after another, to the optimum.
+
+    The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
+    the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where
+    the multiplier is zero. Then one or two columns are added. The chain of the way stays; its bias moves along.
+
+    Whether the optimum was reached, the multiplier, the lower bound.
+    """
+    rows, costs, columns, h, own = way.rows, way.costs, way.columns, way.h, way.own
+    chain, g = copy_inverse(way.chain), last_gain
+    S = len(h)
+    slope, h1 = np.empty(len(own)), np.empty(S)
+    wanted = chain.policy.copy()
+    g1 = bias_of(rows, chain, costs[1], h1)
+    for _ in range(_WALK):
+        advantages_of(rows, costs[1], g1, h1, slope)
+        excess = g1 - threshold
+        sign = -1.0 if excess <= 0.0 else 1.0
+        most, enter, at = multiplier if excess <= 0.0 else np.inf, -1, -1
+        for s in range(S):
+            for pair in range(rows.begin[s], rows.begin[s + 1]):
+                fall = -sign * slope[pair]
+                if fall > FLAT and max(own[pair], 0.0) < fall * most and pair != chain.policy[s]:
+                    most, enter, at = max(own[pair], 0.0) / fall, pair, s
+        if not most < np.inf:
+            return False, multiplier, -np.inf
+        step = sign * most
+        multiplier += step
+        g += step * g1
+        move_along(h, own, step, h1, slope)
+        before = -1
+        if enter >= 0:
+            before, wanted[at] = chain.policy[at], enter
+            if turn(rows, chain, wanted) >= 0:
+                return False, multiplier, -np.inf
+            r = chain.reference[0]
+            for x in range(S):
+                h1[x] += slope[enter] * chain.inverse[x, at]
+            h1[r] = 0.0
+            g1 += slope[enter] * chain.inverse[r, at]
+        if enter < 0 or excess * (g1 - threshold) <= 0.0:
+            for side in range(1 if enter < 0 else 2):
+                if side == 1:
+                    wanted[at] = before
+                    if turn(rows, chain, wanted) >= 0:
+                        return False, multiplier, -np.inf
+                law_of(rows, chain, columns.laws[columns.known[0]])
+                add_column(columns, costs, chain.policy)
+            proof = np.empty(1)
+            proof[0] = multiplier
+            price_tags(way.c, costs, 1.0, proof)
+            return True, multiplier, certified(rows, way.c, g, h) - multiplier * threshold
+    return False, multiplier, -np.inf

@@ -1,0 +1,379 @@
+"""Planning component by component: exact in every model, however nearly it falls apart.
+
+In the long run a policy stays in an *end component*: states and actions that keep it there. So occupancy has mass in
+the maximal end components only. Within one, all states communicate, and the least average of a cost is the same from
+each: policy iteration finds it, policies evaluated without subtractions, their biases held in parts (`evaluation`), so
+that leaks of 1e-12 or 1e-200 neither vanish nor drown the rest.
+
+From a start law beta, a policy also decides where to end. With the least averages g_k of the components, the model in
+which every component is one state, which may be stopped in at the price g_k or left, has the least expected price
+
+    V = min(g_k, min over pairs that leave of sum p V),    V = min over pairs of sum p V elsewhere
+
+Every policy of it stops, and beta . V is the least average from beta: a policy ends in some component with probability
+one, and its average there is at least g_k. That V <= P V for every pair and V <= g_k is the certificate, with the bias
+of each component's best policy proving its g_k.
+
+A column is a deterministic policy, averages from beta. Without a start law (the stateless program) it is the best
+policy of one component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Floats, Ints
+from psconrl.errors import SolverError
+from psconrl.graph import closed_classes, groups, strong_classes
+from psconrl.planning.compiled.exact import bounded_advantages
+from psconrl.planning.compiled.generation import OPTIMAL, WAYS, Question, Reply
+from psconrl.planning.compiled.inverses import lead
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.pricing import Start
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
+from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
+
+SMALL = 130
+"""Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors."""
+
+_ROUNDS = 1000
+_ROOM = 4000
+_COUNTED = 500
+"""So many deterministic policies can be counted through where nothing else proves which is best."""
+
+Planner = Callable[[Rows, Floats, Limits, Start, int], Planned]
+
+
+def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
+    """The maximal end components: states and pairs of each, ascending, in the order of their first states."""
+    source, K = rows.source, rows.K
+    entry_pair = np.repeat(np.arange(K), np.diff(rows.indptr))
+    real = rows.data > 0
+    pair, start, end = entry_pair[real], source[entry_pair[real]], rows.indices[real]
+    allowed = np.ones(K, dtype=np.bool_)
+    while True:
+        kept = allowed[pair]
+        graph = sparse.csr_array((np.ones(int(kept.sum())), (start[kept], end[kept])), shape=(rows.S, rows.S))
+        _, label = strong_classes(graph)
+        leaving = pair[kept][label[start[kept]] != label[end[kept]]]
+        # A state without any pair left cannot be stayed in; pairs that lead to it leave what is left.
+        alive = np.zeros(rows.S, dtype=np.bool_)
+        allowed[leaving] = False
+        alive[source[allowed]] = True
+        lost = pair[kept][~alive[end[kept]]]
+        if not len(leaving) and not allowed[lost].any():
+            break
+        allowed[lost] = False
+    states = groups(label, alive)
+    return [(group, np.flatnonzero(allowed & np.isin(source, group))) for group in states]
+
+
+class Column(NamedTuple):
+    """A deterministic policy (S,) of pairs, its averages J (m + 1,), and its long-run law (S,), both from the start."""
+
+    policy: Ints
+    J: Floats
+    law: Floats
+
+
+class Priced(NamedTuple):
+    """The best policy (n,) of a component for some cost, its average, and a lower bound of the least average."""
+
+    policy: Ints
+    gain: float
+    bound: float
+
+
+class Component:
+    """States that communicate by pairs that stay among them; `rows` numbers both anew."""
+
+    def __init__(self, rows: Rows, states: Ints, pairs: Ints) -> None:
+        """The component with these states and pairs of a model, ascending."""
+        self.states, self.pairs = states, pairs
+        whole = len(states) == rows.S and len(pairs) == rows.K
+        self.rows = rows if whole else rows.part(states, pairs)
+        self._last: Ints | None = None
+        self._hard = False
+
+    def chain(self, policy: Ints) -> sparse.csr_array:
+        """The chain (n, n) of a policy."""
+        return self.matrix[policy]
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """The transitions (pairs, n)."""
+        return self.rows.matrix()
+
+    def price(self, c: Floats) -> Priced:
+        """The policy with the least average of c (pairs,), one closed class, and the bound that proves it."""
+        if self._hard:
+            return self._cheapest(c)
+        bound = self._by_kernels(c)
+        policy = self._first(c) if self._last is None else self._last
+        best, least = policy, np.inf
+        seen: set[bytes] = set()
+        advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
+        for _ in range(_ROUNDS):
+            policy, found = self._with_one_class(policy, c)
+            g = float(found.average_costs[0, 0])
+            if g < least:
+                best, least = policy, g
+            if least - bound <= CLOSE:
+                break
+            bounded_advantages(self.rows, c, g, found.parts[0], advantages, noise)
+            low = float(np.min(advantages - noise))
+            if not np.isnan(low):
+                bound = max(bound, g + low - 4 * EPS * abs(g))
+            name = policy.tobytes()
+            if least - bound <= 16 * EPS or name in seen:
+                break
+            seen.add(name)
+            policy = self._improved(policy, advantages, noise)
+        if least - bound > PROVEN and self._few:
+            self._hard = True
+            return self._cheapest(c)
+        self._last = best
+        return Priced(best, least, bound)
+
+    @property
+    def _few(self) -> bool:
+        """Whether the deterministic policies can be counted through."""
+        return float(np.prod(np.diff(self.rows.begin).astype(np.float64))) <= _COUNTED
+
+    @cached_property
+    def _laws(self) -> list[tuple[Ints, Floats]]:
+        """Every deterministic policy, led into each of its closed classes, with the law (n,) of that class."""
+        found = []
+        choices = [range(a, b) for a, b in zip(self.rows.begin[:-1], self.rows.begin[1:], strict=True)]
+        for chosen in product(*choices):
+            policy = np.array(chosen)
+            chain = self.chain(policy)
+            for states in closed_classes(chain):
+                law = np.zeros(self.rows.S)
+                law[states] = stationary_law(chain[states][:, states])
+                one = policy if len(states) == self.rows.S else self.led(policy, {int(s): chosen[s] for s in states})
+                found.append((one, law))
+        return found
+
+    def _cheapest(self, c: Floats) -> Priced:
+        """The best of all deterministic policies: where biases leave the range of floats, nothing else proves it."""
+        gains = [float(law @ c[policy]) for policy, law in self._laws]
+        k = int(np.argmin(gains))
+        return Priced(self._laws[k][0], gains[k], gains[k] - 8 * self.rows.S * EPS * float(np.abs(c).max()))
+
+    def _by_kernels(self, c: Floats) -> float:
+        """The bound that inverses or sparse factors prove, and the policy that goes with it as the next start."""
+        plan = planner(self.rows.S)
+        first = self.rows.begin[:-1] if self._last is None else self._last
+        start = Start(first[np.newaxis].copy(), np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0))
+        nothing = Limits(np.zeros(0), np.zeros(0))
+        found = plan(self.rows, np.ascontiguousarray(c[np.newaxis]), nothing, start, VALUE)
+        optimum = found.optimum
+        if optimum.status != OPTIMAL or not optimum.objective - optimum.bound <= PROVEN:
+            return -np.inf
+        self._last = found.columns.policies[optimum.master.basis[0]].copy()
+        return float(optimum.bound)
+
+    def _first(self, c: Floats) -> Ints:
+        """Into the cheapest pair."""
+        policy = self.rows.begin[:-1].copy()
+        pair = int(c.argmin())
+        s = int(np.searchsorted(self.rows.begin, pair, side="right")) - 1
+        return self.led(policy, {s: pair})
+
+    def led(self, policy: Ints, to: dict[int, int]) -> Ints:
+        """The policy with the pairs `to` in some states, leading to these from elsewhere."""
+        policy, led = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
+        for s, pair in to.items():
+            policy[s], led[s] = pair, True
+        if not lead(self.rows, policy, led):
+            raise SolverError("states of a component do not lead to each other")
+        return policy
+
+    def _with_one_class(self, policy: Ints, c: Floats) -> tuple[Ints, Evaluation]:
+        """The policy, led into its class with the least average if it has several, and its evaluation."""
+        start = np.zeros(self.rows.S)
+        start[0] = 1.0
+        found = evaluate_chain(self.chain(policy), c[policy][np.newaxis], start)
+        if len(found.classes) > 1:
+            best = min(found.classes, key=lambda states: float(found.average_costs[0, states[0]]))
+            policy = self.led(policy, {int(s): int(policy[s]) for s in best})
+            found = evaluate_chain(self.chain(policy), c[policy][np.newaxis], start)
+        return policy, found
+
+    def _improved(self, policy: Ints, advantages: Floats, noise: Floats) -> Ints:
+        """The policy with the best pair wherever it is better by more than rounding."""
+        begin = self.rows.begin[:-1]
+        worst = np.where(np.isnan(advantages), np.inf, advantages)
+        least = np.minimum.reduceat(worst, begin)
+        source = self.rows.source
+        first = np.flatnonzero(worst == least[source])
+        best = first[np.searchsorted(source[first], np.arange(self.rows.S))]
+        return np.where(least < -noise[best], best, policy)
+
+
+class Components:
+    """A way of pricing for the frame of column generation, see the module's docstring.
+
+    costs (m + 1, K), scaled; start: the law (S,) from which averages count, None for the stateless program.
+    """
+
+    def __init__(self, rows: Rows, costs: Floats, start: Floats | None) -> None:
+        self.rows, self.costs, self.start = rows, costs, start
+        self.parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
+        self.columns: list[Column] = []
+        self.J = np.empty((_ROOM, len(costs)))
+        self.known = np.zeros(1, dtype=np.int64)
+
+    def ask(self, question: Question) -> Reply:
+        """Add the best column for some prices."""
+        c = np.append(question.main, question.prices) @ self.costs
+        spent = float(question.prices @ question.tau)
+        priced = [part.price(c[part.pairs]) for part in self.parts]
+        if self.start is None:
+            gains = [self._column(k, found.policy) for k, found in enumerate(priced)]
+            best = min(gains, key=lambda column: float(np.append(question.main, question.prices) @ column.J))
+            bound = min(found.bound for found in priced)
+        else:
+            best, bound = self._routed(priced)
+        # The same policy may be two columns: one for each component in which it stays.
+        if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
+            self.add(best)
+        return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False)
+
+    def add(self, column: Column) -> None:
+        """Add a column."""
+        self.columns.append(column)
+        self.J[self.known[0]] = column.J
+        self.known[0] += 1
+
+    def column(self, policy: Ints) -> Column:
+        """A policy (S,) of the whole model as a column."""
+        start = np.full(self.rows.S, 1.0 / self.rows.S) if self.start is None else self.start
+        found = evaluate_chain(self.rows.matrix()[policy], self.costs[:, policy], start)
+        return Column(policy, found.average_costs @ start, found.stationary)
+
+    def _column(self, k: int, own: Ints) -> Column:
+        """The policy of a component, evaluated there; elsewhere the first pair."""
+        part = self.parts[k]
+        policy = self.rows.begin[:-1].copy()
+        policy[part.states] = part.pairs[own]
+        chosen = self.costs[:, part.pairs[own]]
+        start = np.zeros(len(part.states))
+        start[0] = 1.0
+        found = evaluate_chain(part.chain(own), chosen, start)
+        law = np.zeros(self.rows.S)
+        law[part.states] = found.stationary
+        return Column(policy, found.average_costs[:, 0], law)
+
+    def _routed(self, priced: list[Priced]) -> tuple[Column, float]:
+        """The column that ends where it is best to end, from the start law; and a bound of its average."""
+        choice, V = self.quotient.best(np.array([found.gain for found in priced]))
+        loss = max(found.gain - found.bound for found in priced)
+        policy = self.quotient.policy(choice, [found.policy for found in priced])
+        assert self.start is not None
+        bound = float(self.start @ V[self.quotient.node]) - loss - 8 * EPS
+        return self.column(policy), bound
+
+    @cached_property
+    def quotient(self) -> Quotient:
+        """The model in which every component is one state."""
+        return Quotient(self.rows, self.parts)
+
+
+WAYS[Components] = Components.ask
+
+
+class Quotient:
+    """The model in which every component is one node, numbered first, and every other state one more.
+
+    node (S,): of each state. pairs: those that are no component's own; begin: the first of each node.
+    """
+
+    def __init__(self, rows: Rows, parts: list[Component]) -> None:
+        self.rows, self.parts = rows, parts
+        self.node = np.full(rows.S, -1)
+        own = np.zeros(rows.K, dtype=np.bool_)
+        for k, part in enumerate(parts):
+            self.node[part.states] = k
+            own[part.pairs] = True
+        rest = np.flatnonzero(self.node < 0)
+        self.node[rest] = len(parts) + np.arange(len(rest))
+        self.size = len(parts) + len(rest)
+        pairs = np.flatnonzero(~own)
+        of = self.node[rows.source[pairs]]
+        order = np.argsort(of, kind="stable")
+        self.pairs, self.of = pairs[order], of[order]
+        moves = rows.matrix()[self.pairs]
+        member = sparse.csr_array((np.ones(rows.S), (np.arange(rows.S), self.node)), shape=(rows.S, self.size))
+        self.matrix = sparse.csr_array(moves @ member)
+
+    def best(self, gains: Floats) -> tuple[Ints, Floats]:
+        """For the price of stopping in each component: the row of `pairs` to take in each node, -1 to stop; and V."""
+        K = len(self.parts)
+        first = np.searchsorted(self.of, np.arange(self.size))
+        choice = np.where(np.arange(self.size) < K, -1, first)
+        prices = np.append(gains, np.zeros(self.size - K))
+        V = self._values(choice, prices)
+        for _ in range(_ROUNDS):
+            if not len(self.pairs):
+                break
+            onward = self.matrix @ V
+            better = choice.copy()
+            least = np.where(np.arange(self.size) < K, prices, np.inf)
+            least = np.where(choice < 0, prices, V)
+            for row in np.flatnonzero(onward < least[self.of] - 16 * EPS * (1 + np.abs(least[self.of]))):
+                if onward[row] < least[self.of[row]]:
+                    least[self.of[row]], better[self.of[row]] = onward[row], row
+            stop = np.flatnonzero((prices[:K] < least[:K] - 16 * EPS) & (choice[:K] >= 0))
+            better[stop] = -1
+            if np.array_equal(better, choice):
+                break
+            W = self._values(better, prices)
+            if W.sum() >= V.sum():
+                break
+            choice, V = better, W
+        # What rounding may have done to V must not spoil V <= P V.
+        return choice, V
+
+    def _values(self, choice: Ints, prices: Floats) -> Floats:
+        """The expected price of stopping (size,), from every node."""
+        going = choice >= 0
+        stay = sparse.csr_array(sparse.diags_array(np.where(going, 0.0, 1.0)))
+        moves = sparse.csr_array(
+            (np.ones(int(going.sum())), (np.flatnonzero(going), choice[going])), shape=(self.size, len(self.pairs))
+        )
+        chain = sparse.csr_array(stay + moves @ self.matrix)
+        start = np.full(self.size, 1.0 / self.size)
+        return evaluate_chain(chain, np.where(going, 0.0, prices)[np.newaxis], start).average_costs[0]
+
+    def policy(self, choice: Ints, stays: list[Ints]) -> Ints:
+        """The deterministic policy (S,): `stays` in components where it stops; else to the pair, and out."""
+        policy = self.rows.begin[:-1].copy()
+        for k, part in enumerate(self.parts):
+            policy[part.states] = part.pairs[stays[k]]
+            if choice[k] >= 0:
+                pair = int(self.pairs[choice[k]])
+                s = int(self.rows.source[pair])
+                inside = int(np.searchsorted(part.states, s))
+                way = part.led(stays[k], {inside: int(stays[k][inside])})
+                policy[part.states] = part.pairs[way]
+                policy[s] = pair
+        for node in range(len(self.parts), self.size):
+            pair = self.pairs[choice[node]]
+            policy[self.rows.source[pair]] = pair
+        return policy
+
+
+def planner(S: int) -> Planner:
+    """The compiled planner for models of so many states."""
+    return plan if S <= SMALL else plan_many

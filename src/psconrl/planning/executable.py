@@ -1,0 +1,146 @@
+"""From a mixture of deterministic policies to one stationary policy that can be executed from every state.
+
+The mixture's occupancy x = sum_j w_j x_j is balanced, so where its support is one class of the policy x(s, a) / x(s),
+that policy attains the mixture's averages from every state that leads there. Three rules complete it:
+
+    several classes     in a component whose states communicate, they are joined: x becomes (1 - e) x + e z, with z the
+                        occupancy of a round trip by the fastest ways from class to class. z is balanced, so the
+                        averages are those of the mixture but for a share e, and no joining move is rarer than e over
+                        the length of the trip, however hard it is to go from class to class by chance.
+    on the way          from a start law into the support: the mixture's expected visits, in their ratio
+    elsewhere           the fastest way into the support; uniform where there is none
+
+Classes are those of the graph: a state belongs to one however unlikely it is. Two columns that meet only in states less
+likely than THIN are joined as if they did not meet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl.graph import closed_classes
+from psconrl.planning.compiled.execute import round_trip
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
+from psconrl.planning.components import Column, Component
+from psconrl.planning.tolerances import THIN
+
+
+class Execution(NamedTuple):
+    """A stationary policy: the probability (K,) of each pair in its state.
+
+    occupancy (K,): what it was made from. classes: recurrent ones of the mixture. connected: False if from some state
+    no way into the support is known, and it acts uniformly there.
+    """
+
+    policy: Floats
+    occupancy: Floats
+    classes: int
+    connected: bool
+
+
+def executable(
+    rows: Rows, parts: list[Component], columns: list[tuple[float, Column]], start: Floats | None, e: float
+) -> Execution:
+    """The policy of a mixture of columns in a model whose end components are `parts`.
+
+    start: the law (S,) from which it must attain the mixture's averages; None where all states lead to them anyway.
+    e: the share of time for joining classes.
+    """
+    x, supports, classes = np.zeros(rows.K), [], 0
+    for weight, column in columns:
+        support = recurrent(rows, column)
+        supports.append(support)
+        x[column.policy[support]] += weight * column.law[support]
+    occupancy = x.copy()
+    for part in parts:
+        own = []
+        for support, (weight, column) in zip(supports, columns, strict=True):
+            states = np.flatnonzero(support[part.states])
+            if len(states):
+                own.append((states, weight * column.law[part.states[states]]))
+        met = _groups(own)
+        classes += len(met)
+        if len(met) > 1:
+            trip, found = round_trip(part.rows, np.array([states[mass.argmax()] for states, mass in met]))
+            if found:
+                x[part.pairs] = (1.0 - e) * x[part.pairs] + e * float(x[part.pairs].sum()) * trip
+    source = rows.source
+    flow = x if start is None or len(columns) == 1 else _with_visits(rows, x, columns, supports, start)
+    inside = np.zeros(rows.S, dtype=np.bool_)
+    for support in supports:
+        inside |= support
+    inside |= np.bincount(source, flow, rows.S) > 0
+    total = np.bincount(source, flow, rows.S)
+    policy = np.divide(flow, total[source], out=np.zeros(rows.K), where=total[source] > 0)
+    # Recurrent states whose mass is below the range of floats, and everything off the support.
+    for (_, column), support in zip(columns, supports, strict=True):
+        bare = support & (total == 0)
+        policy[column.policy[bare]] = 1.0
+        total[bare] = 1.0
+    outside = ~inside
+    connected = True
+    if outside.any():
+        way = fastest_way(rows, inside).pairs
+        led = np.flatnonzero(outside & (way >= 0))
+        policy[way[led]] = 1.0
+        lost = outside & (way < 0)
+        connected = not lost.any()
+        if start is not None and lost.any():
+            policy[columns[0][1].policy[lost]] = 1.0
+        elif lost.any():
+            policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+    return Execution(policy, occupancy, classes, connected)
+
+
+def recurrent(rows: Rows, column: Column) -> Bools:
+    """The states (S,) of the closed classes in which a column ends."""
+    inside = np.zeros(rows.S, dtype=np.bool_)
+    if column.law.all():
+        return ~inside
+    for states in closed_classes(rows.matrix()[column.policy]):
+        inside[states] = column.law[states].any()
+    return inside
+
+
+def _groups(classes: list[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
+    """States and masses, those that meet in likely states put together."""
+    found: list[tuple[Ints, Floats]] = []
+    for states, mass in classes:
+        for at, (others, theirs) in reversed(list(enumerate(found))):
+            shared, own, other = np.intersect1d(states, others, return_indices=True)
+            if len(shared) and np.minimum(mass[own], theirs[other]).max() > THIN:
+                union = np.union1d(states, others)
+                both = np.zeros(len(union))
+                both[np.searchsorted(union, states)] += mass
+                both[np.searchsorted(union, others)] += theirs
+                states, mass = union, both
+                found.pop(at)
+        found.append((states, mass))
+    return found
+
+
+def _with_visits(
+    rows: Rows, x: Floats, columns: list[tuple[float, Column]], supports: list[Bools], start: Floats
+) -> Floats:
+    """The occupancy x (K,), and in states without any the expected visits on the way there."""
+    y = np.zeros(rows.K)
+    for (weight, column), support in zip(columns, supports, strict=True):
+        for s in np.flatnonzero((start > 0) & ~support):
+            visited = expected_visits(rows, column.policy, int(s), support)
+            visited[support] = 0.0
+            y[column.policy] += weight * start[s] * visited
+    source = rows.source
+    free = np.bincount(source, x, rows.S) == 0
+    return np.where(free[source], y, x)
+
+
+def chain_of(rows: Rows, policy: Floats) -> sparse.csr_array:
+    """The chain (S, S) of a policy (K,)."""
+    used = np.flatnonzero(policy)
+    mixing = sparse.csr_array((policy[used], (rows.source[used], used)), shape=(rows.S, rows.K))
+    return sparse.csr_array(mixing @ rows.matrix())

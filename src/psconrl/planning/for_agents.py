@@ -1,0 +1,229 @@
+"""The fast way to a policy, for callers that plan often: no margin, no diagnosis, a start in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psconrl import _checks
+from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning.compiled.execute import plan_and_execute, plan_and_execute_many, sound
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.pricing import Start as Begin
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.components import SMALL
+from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.units import Units
+
+if TYPE_CHECKING:
+    from psconrl.planning import second_opinion
+else:
+    second_opinion = late("psconrl.planning.second_opinion")
+
+Method = Literal["compiled", "components", "highs"]
+Start = Mapping[str, NDArray[Any]]
+
+_BROKEN = 1e5
+"""Inverses with numbers above this may have cost a law its digits: the policy is then evaluated anew."""
+
+
+class BestPolicy(NamedTuple):
+    """A policy (S, A) for the stateless program of a model, or the news that it is infeasible.
+
+    Attributes:
+        feasible: whether the limits can be met.
+        policy: (S, A), or (K,) where states have different numbers of actions; None if infeasible.
+        value: the optimum, within `gap`.
+        average_costs: (m + 1,), of the policy, from every state that leads to its recurrent class; nan if infeasible.
+        multipliers: (m,), those that prove the value.
+        classes: how many recurrent classes the optimum has; several are joined.
+        connected: whether every state is led into them.
+        gap: how far the averages of the policy may be above the optimum.
+        method: what solved it: "compiled", "components" where that had no proof, "highs" where neither had.
+        start: plain arrays for the next call.
+    """
+
+    feasible: bool
+    policy: Floats | None
+    value: float
+    average_costs: Floats
+    multipliers: Floats
+    classes: int
+    connected: bool
+    gap: float
+    method: Method
+    start: Start
+
+
+def best_policy(
+    transitions: ArrayLike | Rows,
+    costs: ArrayLike,
+    thresholds: ArrayLike,
+    *,
+    join: float,
+    start: Start | None = None,
+    method: Method = "compiled",
+) -> BestPolicy:
+    """Plan in a model, (S, A, S) or by rows, with costs (m + 1, S, A): a pure function of its arguments.
+
+    Args:
+        transitions: an array (S, A, S), or `Rows`.
+        costs: (m + 1, S, A). thresholds: (m,).
+        join: the share of time for joining several recurrent classes.
+        start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes
+            the answer only where several are optimal. One that does not fit is ignored.
+        method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" evaluates
+            without subtractions, slowly; "highs" is the linear program.
+    """
+    if method not in ("compiled", "components", "highs"):
+        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled", "components" or "highs"')
+    if not 0 < join < 1:
+        raise InvalidArgumentError(f"join is {join!r}; it must lie between 0 and 1")
+    rows = _checked_rows(transitions)
+    c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
+    if tau.ndim != 1 or c.ndim not in (2, 3) or c.size != (len(tau) + 1) * rows.K:
+        raise InvalidModelError(
+            f"costs have shape {c.shape} and thresholds {tau.shape}; they must be (m + 1, S, A) and (m,) for {rows.S} "
+            f"states and {rows.K} pairs"
+        )
+    _checks.finite(c, "costs", "give finite costs")
+    _checks.finite(tau, "thresholds", "leave out limits that are none")
+    units = Units.of(np.ascontiguousarray(c.reshape(len(tau) + 1, rows.K)), tau)
+    scaled = _scaled_start(start, units)
+    best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
+    return best._replace(
+        value=float(units.low[0] + units.unit[0] * best.value),
+        average_costs=units.averages(best.average_costs),
+        multipliers=units.multipliers(best.multipliers),
+        gap=float(units.unit[0] * best.gap),
+        start={**best.start, **_in_units(best.start, units)},
+    )
+
+
+def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
+    """The prices and the bias of a start in the units of the model."""
+    if "multipliers" not in start:
+        return {}
+    return {"multipliers": units.multipliers(start["multipliers"]), "bias": units.unit[0] * start["bias"]}
+
+
+def _scaled_start(start: Start | None, units: Units) -> Start | None:
+    """A start in the scaled units; one that has no numbers there is none."""
+    if not start:
+        return None
+    try:
+        multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])
+        return {**start, "multipliers": multipliers, "bias": np.asarray(start["bias"], np.float64) / units.unit[0]}
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def plan_rows(
+    rows: Rows,
+    costs: Floats,
+    thresholds: Floats,
+    *,
+    join: float,
+    start: Start | None = None,
+    method: Method = "compiled",
+) -> BestPolicy:
+    """`best_policy` without checks, for agents: rows and costs are their own."""
+    m = len(thresholds)
+    if not costs.flags.carray:
+        costs = costs.copy()
+    if not thresholds.flags.carray:
+        thresholds = thresholds.copy()
+    flat = costs.reshape(m + 1, -1)
+    if method == "compiled":
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
+        if best is not None:
+            return best
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
+    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+
+
+class _Kept(NamedTuple):
+    start: Begin
+    way: Ints
+
+
+def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
+    """What the compiled planner starts from: a start that fits, else the first pairs."""
+    S = len(rows.begin) - 1
+    if start:
+        try:
+            given = Begin(start["policies"], start["multipliers"], start["reference"], start["bias"])
+            way = start["way"]
+            if (
+                given.policies.ndim == 2
+                and given.policies.shape[1] == S
+                and given.multipliers.shape == (m,)
+                and given.reference.shape == (1,)
+                and given.bias.shape == way.shape == (S,)
+                and given.policies.dtype == given.reference.dtype == way.dtype == np.int64
+                and given.bias.dtype == given.multipliers.dtype == np.float64
+                and given.policies.flags.carray
+                and sound(rows, given, way)
+            ):
+                return _Kept(given, way)
+        except (KeyError, AttributeError, TypeError):
+            pass
+    first = rows.begin[:-1].reshape(1, S).copy()
+    return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
+
+
+def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
+    """The answer of the compiled planner; None if it has no proof."""
+    m, S = len(thresholds), len(rows.begin) - 1
+    planner = plan_and_execute if S <= SMALL else plan_and_execute_many
+    status, value, bound, multipliers, made, bias, largest = planner(
+        rows, costs, thresholds, kept.start, kept.way, join
+    )
+    if status == INFEASIBLE:
+        start = {**kept.start._asdict(), "way": kept.way}
+        nothing = np.full(m + 1, np.nan)
+        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
+    gap = abs(value - bound)
+    if status != OPTIMAL or not gap <= PROVEN:
+        return None
+    policy, averages, classes, connected, way, policies, reference = made
+    if classes > 1 or largest > _BROKEN:
+        # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
+        if largest > _BROKEN:
+            averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
+        gap = max(gap, float(averages[0]) - bound)
+        if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
+            return None
+    following = {
+        "policies": policies,
+        "multipliers": multipliers,
+        "reference": reference,
+        "bias": bias,
+        "way": way,
+    }
+    shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
+    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+
+
+def _checked_rows(transitions: ArrayLike | Rows) -> Rows:
+    """A model by rows, checked before compiled code sees it."""
+    if isinstance(transitions, Rows):
+        return transitions.checked()
+    p = _checks.numbers(transitions, "transitions")
+    if p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape:
+        raise InvalidModelError(f"transitions have shape {p.shape}; they must be (S, A, S)")
+    bad = np.argwhere(~((p >= 0) & (p <= 1 + 1e-9)))
+    if len(bad):
+        at = tuple(int(i) for i in bad[0])
+        raise InvalidModelError(f"transitions{list(at)} is {p[at]}; probabilities must lie in [0, 1]")
+    sums = p.sum(axis=2)
+    off = np.argwhere(~(np.abs(sums - 1) <= 1e-6))
+    if len(off):
+        s, a = (int(i) for i in off[0])
+        raise InvalidModelError(f"transitions[{s}, {a}] sum to {sums[s, a]:.9g}; each row must sum to 1")
+    return Rows.from_dense(p)

@@ -1,0 +1,74 @@
+"""Element-wise confidence sets of transitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl import _checks
+from psconrl._checks import Bools, Floats
+from psconrl.errors import InvalidModelError
+from psconrl.planning.compiled.confidence_sets import nearest_members
+from psconrl.planning.tolerances import SUPPORT
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """The confidence set: l <= p' <= u, all (S, A, S), around a centre."""
+
+    center: Floats
+    lower: Floats
+    upper: Floats
+
+    @staticmethod
+    def around(p_hat: ArrayLike, radius: ArrayLike) -> Intervals:
+        """The set of all transitions within `radius` of p_hat, checked."""
+        center, r = _checks.numbers(p_hat, "p_hat"), _checks.numbers(radius, "radius")
+        if center.ndim != 3 or center.shape[0] != center.shape[2]:
+            raise InvalidModelError(f"p_hat has shape {center.shape}; it must be (S, A, S)")
+        if r.shape not in (center.shape[:2], center.shape):
+            raise InvalidModelError(f"radius has shape {r.shape}; it must be (S, A) = {center.shape[:2]} or (S, A, S)")
+        _checks.finite(center, "p_hat", "leave pairs never seen at zero, with radius 1")
+        bad = ~(r >= 0)
+        if bad.any():
+            at = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise InvalidModelError(f"radius{list(at)} is {r[at]}; it must be >= 0")
+        if r.ndim == 2:
+            r = r[:, :, np.newaxis]
+        lower, upper = np.clip(center - r, 0.0, 1.0), np.clip(center + r, 0.0, 1.0)
+        slack = 1e-9
+        empty = (lower.sum(axis=2) > 1 + slack) | (upper.sum(axis=2) < 1 - slack)
+        if empty.any():
+            s, a = (int(i) for i in np.argwhere(empty)[0])
+            raise InvalidModelError(
+                f"no distribution lies within the radius of p_hat[{s}, {a}]: lower ends sum to "
+                f"{lower[s, a].sum():.6g}, upper ends to {upper[s, a].sum():.6g}; make p_hat a distribution or "
+                "enlarge the radius (pairs never seen: radius 1)"
+            )
+        return Intervals(center, lower, upper)
+
+    def nearest(self) -> Floats:
+        """The members (S, A, S) with the least Euclidean distance to the centre: clip(centre + shift)."""
+        S = self.center.shape[2]
+        rows = (array.reshape(-1, S) for array in (self.center, self.lower, self.upper))
+        return nearest_members(*rows).reshape(self.center.shape)
+
+    def believed(self, mu: Floats, w: Floats, otherwise: Floats) -> Floats:
+        """The transitions q / mu = l + w / mu of the pairs that are used; those of `otherwise` elsewhere."""
+        free = np.zeros_like(self.lower)
+        free[self.free] = w[: np.count_nonzero(self.free)].clip(0.0)
+        used = mu > SUPPORT
+        p = otherwise.copy()
+        p[used] = self.lower[used] + free[used] / mu[used][:, np.newaxis]
+        p = np.clip(p, self.lower, self.upper)
+        # A pair whose occupancy is rounding may have no flow at all.
+        lost = p.sum(axis=2) < 0.5
+        p[lost] = otherwise[lost]
+        return np.asarray(p / p.sum(axis=2, keepdims=True))
+
+    @property
+    def free(self) -> Bools:
+        """The entries (S, A, S) that can vary."""
+        return self.upper > self.lower

@@ -1,0 +1,1 @@
+"""Linear programs on HiGHS: the reference in tests, and the second opinion."""

@@ -1,0 +1,205 @@
+"""One linear program on HiGHS: a pure function of (program, basis).
+
+    min cost' x   s.t.   row_lower <= M x <= row_upper,   col_lower <= x <= col_upper
+
+HiGHS runs on one thread and starts from the given basis or from none, never from what an earlier call left
+behind; a vertex is returned, with its basis as plain numbers that another call may start from.
+"""
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psconrl._checks import Floats
+from psconrl.errors import SolverError
+
+Basis = NDArray[np.uint8]
+"""HiGHS's status of each column, then of each row."""
+
+TOLERANCE = 1e-9
+"""Feasibility of rows and of reduced costs asked of the solver."""
+
+SCALE = 1e6
+"""Bounds and right-hand sides are handed over times this: an occupancy that sums to one may then be negative
+by 1e-15 only. With probabilities of 1e-9 in the model, an error of 1e-9 could carry any mass anywhere."""
+
+PRICED = 1e-7
+"""Reduced costs may be wrong by this, times the largest cost; HiGHS has been seen to call a vertex optimal, with
+no dual infeasibility, whose reduced costs were wrong by 0.03. Each vertex is therefore checked."""
+
+ITERATIONS = 20
+"""A solve ends after so many steps of the simplex method per row and column, and the next attempt begins: the dual
+method has been seen to go round in circles on a program of 400 rows."""
+
+SECONDS = 60.0
+"""A solve ends after so long: interior points have been seen to go on for ever."""
+
+_local = threading.local()
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProgram:
+    """The arrays of a linear program; `matrix` is kept by columns."""
+
+    cost: Floats
+    matrix: sparse.csc_array
+    row_lower: Floats
+    row_upper: Floats
+    col_lower: Floats
+    col_upper: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Vertex:
+    """An optimal vertex, or the news that there is none."""
+
+    status: Literal["optimal", "infeasible"]
+    x: Floats
+    row_duals: Floats
+    objective: float
+    basis: Basis
+
+
+def run(program: LinearProgram, basis: Basis | None = None) -> Vertex:
+    """Solve the program; SolverError if HiGHS fails on it, on a cleaned start and by interior point too."""
+    attempts: list[tuple[float, Basis | None, dict[str, Any]]] = [
+        # A given basis is nearly primal feasible: primal simplex; from nothing: dual simplex.
+        (SCALE, basis, {"simplex_strategy": 1 if basis is None else 4, "presolve": "off"}),
+        (SCALE, None, {"simplex_strategy": 4, "presolve": "off"}),
+        (1.0, None, {"simplex_strategy": 1, "presolve": "on"}),
+        (1.0, None, {"solver": "ipm", "run_crossover": "on", "presolve": "on"}),
+    ]
+    if not (np.isfinite(program.cost).all() and np.isfinite(program.matrix.data).all()):
+        raise SolverError("the linear program holds numbers that are not finite; check costs and transitions")
+    outcomes = []
+    for scale, start, options in attempts:
+        status, vertex = _attempt(program, scale, start, options)
+        if vertex is not None:
+            return vertex
+        outcomes.append(status)
+    raise SolverError(
+        f"the linear program ({program.matrix.shape[0]} rows, {program.matrix.shape[1]} columns) failed "
+        f"numerically: {'; '.join(outcomes)}. Probabilities or costs of very different size make a program "
+        "hard; remove probabilities below 1e-9 or rescale the costs"
+    )
+
+
+def _attempt(
+    program: LinearProgram, scale: float, basis: Basis | None, options: dict[str, Any]
+) -> tuple[str, Vertex | None]:
+    import highspy
+
+    rows, columns = program.matrix.shape
+    solver = _solver()
+    solver.resetOptions()
+    settings = {
+        "output_flag": False,
+        "threads": 1,
+        "solver": "simplex",
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+        "simplex_iteration_limit": ITERATIONS * (rows + columns),
+        "time_limit": SECONDS,
+    }
+    for name, value in (settings | options).items():
+        solver.setOptionValue(name, value)
+    matrix = program.matrix
+    solver.passModel(
+        columns,
+        rows,
+        matrix.nnz,
+        int(highspy.MatrixFormat.kColwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        program.cost,
+        scale * program.col_lower,
+        scale * program.col_upper,
+        scale * program.row_lower,
+        scale * program.row_upper,
+        matrix.indptr,
+        matrix.indices,
+        matrix.data,
+        np.zeros(columns, dtype=np.int32),
+    )
+    if basis is not None:
+        start = highspy.HighsBasis()
+        statuses = [_basis_statuses()[code] for code in basis.tolist()]
+        start.col_status, start.row_status = statuses[:columns], statuses[columns:]
+        start.valid = True
+        solver.setBasis(start)
+    solver.run()
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        nothing = np.full(columns, np.nan)
+        return "infeasible", Vertex("infeasible", nothing, np.full(rows, np.nan), np.nan, np.zeros(0, dtype=np.uint8))
+    if status != highspy.HighsModelStatus.kOptimal:
+        return solver.modelStatusToString(status), None
+    solution, found = solver.getSolution(), solver.getBasis()
+    wrong = _mispriced(program, np.array(solution.col_value) / scale, np.array(solution.row_dual))
+    if not wrong <= PRICED * max(1.0, float(np.abs(program.cost).max(initial=0.0))):
+        return f"Optimal, but reduced costs are wrong by {wrong:.1g}", None
+    x = _refined(solver, program, np.array(solution.col_value) / scale)
+    return "optimal", Vertex(
+        "optimal",
+        x,
+        np.array(solution.row_dual),
+        float(program.cost @ x),
+        np.array([int(code) for code in (*found.col_status, *found.row_status)], dtype=np.uint8),
+    )
+
+
+def _mispriced(program: LinearProgram, x: Floats, y: Floats) -> float:
+    """How far the duals y of the rows are from proving that x is optimal."""
+    reduced = program.cost - program.matrix.T @ y
+    gain = np.where(x > program.col_lower, reduced, 0.0)  # by lowering x
+    loss = np.where(x < program.col_upper, -reduced, 0.0)  # by raising it
+    signs = np.where(np.isinf(program.row_lower), y, 0.0), np.where(np.isinf(program.row_upper), -y, 0.0)
+    return float(max(part.max(initial=0.0) for part in (gain, loss, *signs)))
+
+
+def _refined(solver: Any, program: LinearProgram, x: Floats) -> Floats:
+    """The vertex x of the solver's final basis, improved by two steps of iterative refinement.
+
+    The solver's x is accurate to rounding of its largest entry. Residuals are accurate row by row, also in
+    rows where all is small; correcting by them makes small occupancies accurate too.
+    """
+    basic = solver.getBasicVariables()[1]
+    columns = basic >= 0
+    fixed = np.ones(len(program.row_lower), dtype=np.bool_)
+    fixed[-basic[~columns] - 1] = False
+    for _ in range(2):
+        activity = program.matrix @ x
+        at = np.where(
+            np.abs(activity - program.row_lower) < np.abs(activity - program.row_upper),
+            program.row_lower,
+            program.row_upper,
+        )
+        residual = np.where(fixed, at - activity, 0.0)
+        size = np.abs(residual).max(initial=0.0)
+        if size == 0 or not np.isfinite(size):
+            break
+        # HiGHS drops what is below 1e-14, so the residual is handed over at size one.
+        x[basic[columns]] += size * solver.getBasisSolve(residual / size)[1][columns]
+    return x
+
+
+def _solver() -> Any:
+    """This thread's HiGHS instance."""
+    import highspy
+
+    if not hasattr(_local, "solver"):
+        _local.solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    return _local.solver
+
+
+@cache
+def _basis_statuses() -> tuple[Any, ...]:
+    """HiGHS's names for the numbers of a basis."""
+    from highspy import HighsBasisStatus
+
+    return tuple(HighsBasisStatus(code) for code in range(5))

@@ -1,0 +1,170 @@
+"""The linear program over occupancy measures.
+
+Stateless program (communicating models: the value does not depend on the start), mu(s, a) >= 0:
+
+    min   sum mu c_0
+    s.t.  sum_a mu(s, a) - sum_{s', a} mu(s', a) p(s | s', a) = 0        for every s
+          sum mu = 1
+          sum mu c_i + gamma <= tau_i                                    i = 1..m
+
+Multichain program (any model, from a start law beta; Hordijk and Kallenberg), with y(s, a) >= 0 routing the
+start law to the recurrent classes, in place of sum mu = 1:
+
+    sum_a mu(s, a) + sum_a y(s, a) - sum_{s', a} y(s', a) p(s | s', a) = beta(s)       for every s
+
+gamma >= 0 is idle in these programs. Freeing its sign and maximising it instead of minimising c_0 gives the
+margin: the largest gamma such that some policy keeps J_i <= tau_i - gamma for all i. Both have the same
+matrix, and the margin's vertex is a feasible start for the value.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Floats, with_data
+from psconrl.errors import SolverError
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.lp.highs import Basis, LinearProgram, Vertex, run
+from psconrl.planning.tolerances import FEASIBLE
+
+
+@dataclass(frozen=True, eq=False)
+class OccupancyProgram:
+    """The program of one model; `pairs` = S * A occupancies come first among the columns."""
+
+    value: LinearProgram
+    margin: LinearProgram
+    m: int
+
+    @property
+    def constraint_rows(self) -> slice:
+        """The rows of the m constraints, the last ones."""
+        rows = len(self.value.row_upper)
+        return slice(rows - self.m, rows)
+
+    @property
+    def thresholds(self) -> Floats:
+        """The limits tau, (m,)."""
+        return self.value.row_upper[self.constraint_rows]
+
+    def with_thresholds(self, thresholds: Floats) -> "OccupancyProgram":
+        """The same program with other limits."""
+        upper = self.value.row_upper.copy()
+        upper[self.constraint_rows] = thresholds
+        value, margin = (replace(program, row_upper=upper) for program in (self.value, self.margin))
+        return replace(self, value=value, margin=margin)
+
+
+def occupancy_program(rows: Rows, costs: Floats, thresholds: Floats, start: Floats | None = None) -> OccupancyProgram:
+    """The stateless program, or the multichain one if a start law is given.
+
+    costs (m + 1, K), thresholds (m,). HiGHS takes no notice of probabilities below 1e-9.
+    """
+    pairs, S, m = rows.K, rows.S, len(thresholds)
+    leave = sparse.csr_array((np.ones(pairs), rows.source, np.arange(pairs + 1)), shape=(pairs, S))
+    balance = _balance(rows.matrix(), leave)
+    auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
+    # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
+    if start is None:
+        blocks = [[balance, np.ones((pairs, 1)), auxiliary]]
+        equalities = np.append(np.zeros(S), 1.0)
+    else:
+        nothing = sparse.csr_array((pairs, S))
+        blocks = [[balance, leave, auxiliary], [nothing, balance, sparse.csr_array((pairs, m))]]
+        equalities = np.append(np.zeros(S), start)
+    if m:
+        gamma = sparse.csr_array(np.ones((1, m)))
+        widths = [sparse.csr_array((1, block.shape[1])) for block in blocks[0][:-1]]
+        blocks.append([*widths, gamma])
+    by_rows = sparse.csr_array(sparse.block_array(blocks, format="csr"))
+    matrix = sparse.csc_array((by_rows.data, by_rows.indices, by_rows.indptr), shape=by_rows.shape[::-1])
+    return _assembled(matrix, costs, equalities, thresholds)
+
+
+def _assembled(matrix: sparse.csc_array, costs: Floats, equalities: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The program with a matrix whose rows are equalities, then constraints, and whose first columns are pairs."""
+    pairs = costs.shape[1]
+    columns, m = matrix.shape[1], len(thresholds)
+    value = LinearProgram(
+        cost=np.append(costs[0], np.zeros(columns - pairs)),
+        matrix=matrix,
+        row_lower=np.concatenate([equalities, np.full(m, -np.inf)]),
+        row_upper=np.concatenate([equalities, thresholds]),
+        col_lower=np.zeros(columns),
+        col_upper=np.full(columns, np.inf),
+    )
+    return with_margin(value, costs, thresholds)
+
+
+def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The program of the value, whose last column is gamma if there are constraints, with that of the margin."""
+    m = len(thresholds)
+    margin = value
+    if m:
+        gain, least = np.zeros_like(value.cost), value.col_lower.copy()
+        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].reshape(m, -1).max(axis=1)).min()
+        margin = replace(value, cost=gain, col_lower=least)
+    return OccupancyProgram(value, margin, m)
+
+
+def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_array:
+    """Row (s, a): what the pair takes out of s and puts into the other states.
+
+    Out is the sum of what goes elsewhere, not 1 - p(s | s, a): where a state is hardly ever left, that
+    difference would keep few correct digits.
+    """
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    elsewhere = with_data(matrix, np.where(leave.indices[rows] == matrix.indices, 0.0, matrix.data))
+    out = with_data(leave, np.asarray(elsewhere.sum(axis=1)).ravel())
+    return sparse.csr_array(out - elsewhere)
+
+
+def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tuple[float, Vertex | None]:
+    """The Slater margin and the vertex that attains it; +inf and None without constraints."""
+    if np.isinf(program.thresholds).all():
+        return np.inf, None
+    vertex = run(program.margin, basis)
+    if vertex.status == "infeasible":
+        raise SolverError("the linear program of the margin, always feasible, was found infeasible")
+    margin = -vertex.objective
+    return (0.0 if -FEASIBLE <= margin < 0 else margin), vertex
+
+
+def best_vertex(program: OccupancyProgram, safest: Vertex | None) -> Vertex:
+    """The optimum of a program that was found feasible, starting from the vertex of its margin."""
+    shortfall = 0.0 if safest is None else max(safest.objective, 0.0)
+    return feasible_vertex(program, None if safest is None else safest.basis, shortfall)
+
+
+def feasible_vertex(program: OccupancyProgram, basis: Basis | None, shortfall: float = 0.0) -> Vertex:
+    """The optimum of a program whose limits can be met, or miss it by the shortfall and rounding only."""
+    size = np.where(np.isinf(program.thresholds), 1.0, np.maximum(1.0, np.abs(program.thresholds)))
+    for slack in (0.0, 1e-12, FEASIBLE):
+        relaxed = (
+            program
+            if shortfall + slack == 0
+            else program.with_thresholds(program.thresholds + shortfall + slack * size)
+        )
+        vertex = run(relaxed.value, basis)
+        if vertex.status == "optimal":
+            return vertex
+    raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
+
+
+def conflict(program: OccupancyProgram, safest: Vertex | None) -> tuple[int, ...]:
+    """An irreducible set of constraints of an infeasible program that cannot hold together, as numbers 1..m.
+
+    The duals that prove a negative margin prove that the constraints which carry them are in conflict; of those,
+    each is left out in turn and stays out if the others are in conflict without it.
+    """
+    if safest is None:
+        return ()
+    kept = -safest.row_duals[program.constraint_rows] > 1e-9
+    for i in np.flatnonzero(kept):
+        without = kept.copy()
+        without[i] = False
+        limits = np.where(without, program.thresholds, np.inf)
+        if without.any() and largest_margin(program.with_thresholds(limits))[0] < 0:
+            kept = without
+    return tuple(int(i) + 1 for i in np.flatnonzero(kept))

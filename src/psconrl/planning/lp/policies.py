@@ -1,0 +1,45 @@
+"""From an occupancy measure of a linear program to deterministic policies with weights."""
+
+import numpy as np
+from scipy import sparse
+
+from psconrl._checks import Floats, Ints
+from psconrl.graph import closed_classes
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.evaluation import stationary_law
+from psconrl.planning.tolerances import SUPPORT
+
+
+def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
+    """An occupancy x (K,) as a mixture: weight, pairs (S,) and law (S,) of each policy.
+
+    As long as there is mass, the policy of the likeliest pairs is taken as often as they last.
+    """
+    left, source = np.where(x > SUPPORT, x, 0.0), rows.source
+    left = left / left.sum()
+    found: list[tuple[float, Ints, Floats]] = []
+    matrix = rows.matrix()
+    for _ in range(rows.K):
+        if left.sum() <= 1e-9:
+            break
+        mass = np.bincount(source, left, rows.S)
+        best = np.lexsort((np.arange(rows.K), -left, source))
+        policy = best[np.searchsorted(source[best], np.arange(rows.S))]
+        inside = mass > SUPPORT
+        way = fastest_way(rows, inside).pairs
+        policy = np.where(inside | (way < 0), policy, way)
+        chain = sparse.csr_array(matrix[policy])
+        classes = [states for states in closed_classes(chain) if left[policy[states]].min() > 0]
+        if not classes:
+            break
+        states = max(classes, key=lambda group: float(left[policy[group]].sum()))
+        law = np.zeros(rows.S)
+        law[states] = stationary_law(chain[states][:, states])
+        positive = states[law[states] > 0]
+        weight = float((left[policy[positive]] / law[positive]).min())
+        left[policy[states]] = np.maximum(left[policy[states]] - weight * law[states], 0.0)
+        left[left <= SUPPORT] = 0.0
+        found.append((weight, policy, law))
+    total = sum(weight for weight, _, _ in found)
+    return [(weight / total, policy, law) for weight, policy, law in found]

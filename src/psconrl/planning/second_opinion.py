@@ -1,0 +1,110 @@
+"""What is asked where the compiled planner has no proof: components, then the linear program on HiGHS."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.errors import SolverError
+from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.pricing import certified, price_tags
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.components import Column, Component, Components, end_components
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.executable import chain_of, executable
+from psconrl.planning.for_agents import BestPolicy, Method
+from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
+from psconrl.planning.solving import ATTAINED, carrying
+from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
+
+
+def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
+    """The exact averages (m + 1,) of a policy (K,) from a start state."""
+    law = np.zeros(rows.S)
+    law[start] = 1.0
+    found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), law)
+    return np.asarray(found.average_costs[:, start])
+
+
+def _execution(
+    rows: Rows, costs: Floats, columns: list[tuple[float, Column]], join: float
+) -> tuple[Floats, int, bool, Floats]:
+    parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
+    done = executable(rows, parts, columns, None, join)
+    averages = averages_of(rows, costs, done.policy, int(columns[0][1].law.argmax()))
+    return done.policy, done.classes, done.connected, averages
+
+
+def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
+    """The costs (m + 1, S) of a policy (K,)."""
+    source = rows.source
+    return np.stack([np.bincount(source, policy * c, rows.S).astype(np.float64) for c in costs])
+
+
+def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy | None:
+    """The stateless program component by component; None if that proves nothing either."""
+    way, m = Components(rows, costs, None), len(thresholds)
+    optimum = plain_generate(way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
+    if optimum.status == INFEASIBLE:
+        return _infeasible(m, "components")
+    if optimum.status == FAILED or not abs(optimum.objective - optimum.bound) <= PROVEN:
+        return None
+    columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
+    policy, classes, connected, averages = _execution(rows, costs, columns, join)
+    value, bound = float(optimum.objective), float(optimum.bound)
+    gap = max(abs(value - bound), float(averages[0]) - bound)
+    shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
+    return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+
+
+def _infeasible(m: int, method: Method) -> BestPolicy:
+    nothing = np.full(m + 1, np.nan)
+    return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, method, {})
+
+
+def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy:
+    """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
+    m = len(thresholds)
+    program = occupancy_program(rows, costs, thresholds)
+    margin, safest = largest_margin(program)
+    if margin < 0:
+        return _infeasible(m, "highs")
+    vertex = best_vertex(program, safest)
+    h, multipliers = -vertex.row_duals[: rows.S], (-vertex.row_duals[program.constraint_rows]).clip(0.0)
+    c = np.empty(rows.K)
+    price_tags(c, costs, 1.0, multipliers)
+    bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
+    x = vertex.x[: rows.K].clip(0.0)
+    policy, classes, connected, averages = _of_occupancy(rows, costs, x, join)
+    # What the policy misses the limits by counts at their prices.
+    missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+    gap = max(float(averages[0]), vertex.objective) + missed - bound
+    if not np.isfinite(gap) or not (averages[1:] - thresholds <= max(join, ATTAINED)).all():
+        raise SolverError(
+            "no policy was found that is proven to keep the limits: they can hardly be met, or the numbers of the "
+            "model are too uneven; widen the limits or rescale the costs"
+        )
+    shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
+    return BestPolicy(
+        True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
+    )
+
+
+def _of_occupancy(rows: Rows, costs: Floats, x: Floats, join: float) -> tuple[Floats, int, bool, Floats]:
+    """The policy of an occupancy (K,), as a mixture of the likeliest pairs of its classes is made one."""
+    source = rows.source
+    mass = np.bincount(source, np.where(x > SUPPORT, x, 0.0), rows.S)
+    ratio = np.divide(np.where(x > SUPPORT, x, 0.0), mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
+    inside = mass > 0
+    way = fastest_way(rows, inside).pairs
+    led = np.flatnonzero(~inside & (way >= 0))
+    ratio[way[led]] = 1.0
+    lost = ~inside & (way < 0)
+    ratio[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+    start = np.zeros(rows.S)
+    start[int(mass.argmax())] = 1.0
+    chosen = _mean_costs(rows, costs, ratio)
+    found = evaluate_chain(chain_of(rows, ratio), chosen, start)
+    return ratio, len(found.classes), not lost.any(), found.average_costs @ start

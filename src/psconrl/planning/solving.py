@@ -1,0 +1,272 @@
+"""Exact planning in a known model."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from psconrl._checks import Floats, Ints
+from psconrl.cmdp import CMDP, require_model
+from psconrl.errors import InvalidArgumentError, SolverError
+from psconrl.graph import is_communicating, reachable
+from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.pricing import Start
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.components import Column, Component, Components, planner
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.executable import chain_of, executable
+from psconrl.planning.solution import Member, Solution
+from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
+from psconrl.planning.units import Units
+
+JOIN = 1e-7
+"""Default share of time for the moves that join several recurrent classes."""
+
+ATTAINED = 1e-6
+"""A stationary policy attains what its averages miss by less than this, in units of each cost."""
+
+_ROUNDING = 1e-15
+"""Limits on constant costs are met if they miss them by no more than this share of themselves."""
+
+_ALIKE = 2.0**16
+"""Units that differ by no more than this are one measure for a margin."""
+
+_NEWTON = 40
+_ROOT = 4 * EPS
+"""Violations this small are zero."""
+
+TINY = float(np.finfo(np.float64).tiny)
+"""What a margin is below zero if the model is infeasible by less than can be said."""
+
+_AGREE = 1e-9
+"""Averages of columns by kernels and by elimination differ by less than this, or the kernels are not believed."""
+
+
+def solve(cmdp: CMDP, *, join: float = JOIN) -> Solution:
+    """The best policy of a known model, exactly: min J_0 subject to J_i <= tau_i, from the initial law.
+
+    join: the share of time that may go into joining several recurrent classes, if the optimum needs them. The
+    averages of the policy then differ from the optimum by at most this share of each cost's range.
+
+    >>> import psconrl
+    >>> solution = psconrl.solve(psconrl.make("marsrover-4x4"))
+    >>> round(solution.value, 6), round(float(solution.multipliers[0]), 6)
+    (0.775, 0.5)
+    """
+    require_model(cmdp)
+    if not 0 < join < 1:
+        raise InvalidArgumentError(f"join is {join}; it must lie between 0 and 1")
+    return Known(cmdp).solution(join)
+
+
+class Mixture:
+    """The best mixture of columns that the frame found, with what was proved."""
+
+    def __init__(self, optimum: Optimum, columns: list[tuple[float, Column]], exact: bool) -> None:
+        self.status, self.bound, self.multipliers = optimum.status, float(optimum.bound), optimum.multipliers
+        self.columns, self.exact = columns, exact
+        self.objective = float(optimum.objective)
+
+    @property
+    def J(self) -> Floats:
+        """The averages (m + 1,) of the mixture."""
+        return np.asarray(sum(weight * column.J for weight, column in self.columns))
+
+
+class Known:
+    """A model ready to be planned in: rows, units, end components."""
+
+    def __init__(self, cmdp: CMDP) -> None:
+        self.cmdp = cmdp
+        self.rows = Rows.from_sparse(cmdp.matrix)
+        costs = np.ascontiguousarray(cmdp.costs.reshape(cmdp.m + 1, -1))
+        self.units = Units.of(costs, cmdp.thresholds)
+        # Constant costs are the same under every policy: their limits are met or not, and decide nothing else.
+        self.slack = cmdp.thresholds - costs[1:, 0]
+        self.constant = (costs[1:] == costs[1:, :1]).all(axis=1)
+        self.limits = np.flatnonzero(~self.constant)
+
+    @cached_property
+    def communicating(self) -> bool:
+        """Whether every state can be reached from every other one."""
+        return is_communicating(self.cmdp.matrix)
+
+    @cached_property
+    def parts(self) -> list[Component]:
+        """The maximal end components."""
+        if self.communicating:
+            return [Component(self.rows, np.arange(self.rows.S), np.arange(self.rows.K))]
+        return Components(self.rows, self.units.costs, None).parts
+
+    @cached_property
+    def single(self) -> Component | None:
+        """The only component that the initial law leads to, None if there are several: then the start decides."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        reached = reachable(self.cmdp.matrix, self.cmdp.initial > 0)
+        met = [part for part in self.parts if reached[part.states].any()]
+        return met[0] if len(met) == 1 else None
+
+    def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
+        """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
+        costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
+        guess = np.zeros(len(which))
+        fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
+        if fast is not None and self._sound(fast, goal, limits):
+            return fast
+        way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
+        if self.single is not None:
+            way.parts = [self.single]
+        optimum = plain_generate(way, limits, goal, guess, CLOSE)
+        if optimum.status == FAILED:
+            if fast is not None:
+                return fast
+            raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")
+        return Mixture(optimum, [(w, way.columns[k]) for k, w in carrying(optimum)], True)
+
+    def _by_kernels(self, part: Component, costs: Floats, limits: Limits, goal: int, guess: Floats) -> Mixture | None:
+        """The mixture in the only component by inverses or sparse factors; None where these fail."""
+        rows = part.rows
+        own = costs if len(part.pairs) == self.rows.K else np.ascontiguousarray(costs[:, part.pairs])
+        start = Start(rows.begin[:-1][np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), np.zeros(rows.S))
+        found = planner(rows.S)(rows, own, limits, start, goal)
+        optimum = found.optimum
+        if optimum.status == FAILED:
+            return None
+        if optimum.status == INFEASIBLE:
+            return Mixture(optimum, [], False)
+        columns = []
+        for name, weight in carrying(optimum):
+            policy = self.rows.begin[:-1].copy()
+            policy[part.states] = part.pairs[found.columns.policies[name]]
+            at = np.zeros(rows.S)
+            at[0] = 1.0
+            chosen = found.columns.policies[name]
+            exact = evaluate_chain(part.chain(chosen), own[:, chosen], at)
+            if len(exact.classes) > 1 or np.abs(exact.average_costs[:, 0] - found.columns.J[name]).max() > _AGREE:
+                return None
+            law = np.zeros(self.rows.S)
+            law[part.states] = exact.stationary
+            columns.append((float(weight), Column(policy, exact.average_costs[:, 0], law)))
+        return Mixture(optimum, columns, False)
+
+    def _sound(self, mixture: Mixture, goal: int, limits: Limits) -> bool:
+        """Whether what kernels found is proved by what it is in exact arithmetic, nearly."""
+        if mixture.status == INFEASIBLE:
+            return True
+        return mixture.objective - mixture.bound <= PROVEN
+
+    def solution(self, join: float) -> Solution:
+        """Value, policy, margin, prices, conflicts."""
+        cmdp, units, m = self.cmdp, self.units, self.cmdp.m
+        tau = units.near[self.limits]
+        best = self.mixture(VALUE, Limits(tau, np.ones(len(tau))), self.limits)
+        met = bool((self.slack[self.constant] >= -_ROUNDING * np.abs(cmdp.thresholds[self.constant])).all())
+        feasible = best.status == OPTIMAL and met
+        chosen, margin = best, np.inf
+        if m:
+            margin, safest = self._margin(feasible)
+            chosen = best if feasible else safest
+        start = None if self.single is not None else cmdp.initial
+        made = executable(self.rows, self.parts, chosen.columns, start, join / 4)
+        found = evaluate_chain(chain_of(self.rows, made.policy), self._mean_costs(made.policy), cmdp.initial)
+        averages = found.average_costs @ cmdp.initial
+        target = self._averages(chosen)
+        attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
+        reached = max(averages[0], target[0]) if attained else target[0]
+        multipliers = np.zeros(m)
+        multipliers[self.limits] = best.multipliers
+        return Solution(
+            status="optimal" if feasible else "infeasible",
+            value=float(units.averages(target)[0]) if feasible else np.nan,
+            policy=made.policy.reshape(cmdp.S, cmdp.A),
+            average_costs=units.averages(averages),
+            occupancy=made.occupancy.reshape(cmdp.S, cmdp.A),
+            multipliers=units.multipliers(multipliers) if feasible else np.full(m, np.nan),
+            margin=margin,
+            conflict=() if feasible else self._conflict(best),
+            program="stateless" if self.single is not None else "multichain",
+            classes=made.classes,
+            connected=made.connected,
+            gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
+            attained=attained,
+            mixture=[Member(weight, self._actions(k), units.averages(self._column(k))) for weight, k in chosen.columns],
+        )
+
+    def _column(self, column: Column) -> Floats:
+        """The averages (m + 1,) of a column, of all costs."""
+        return np.asarray(self.units.costs[:, column.policy] @ column.law)
+
+    def _averages(self, mixture: Mixture) -> Floats:
+        """The averages (m + 1,) of a mixture, of all costs."""
+        return np.asarray(sum(weight * self._column(column) for weight, column in mixture.columns))
+
+    def _margin(self, feasible: bool) -> tuple[float, Mixture]:
+        """The largest gamma with J_i <= tau_i - gamma for all i, in the units of the model, and who attains it.
+
+        Limits on costs of very different size have very different units. There gamma is the root of
+
+            v(gamma) = the least, over mixtures, of max_i (J_i - tau_i + gamma / unit_i),    all in their own units,
+
+        which is convex: Newton's method, with the slopes that the prices of each v give, ends at it.
+        """
+        tau, unit = self.units.tau[self.limits], self.units.unit[1:][self.limits]
+        if not len(unit):
+            gamma, found = np.inf, self.mixture(VALUE, Limits(tau, unit), self.limits)
+        elif unit.max() <= _ALIKE * unit.min():
+            found = self.mixture(MARGIN, Limits(tau, unit.min() / unit), self.limits)
+            gamma = float(((tau - found.J[1:]) * unit).min())
+        else:
+            gamma = 0.0
+            for _ in range(_NEWTON):
+                found = self.mixture(MARGIN, Limits(tau - gamma / unit, np.ones(len(unit))), self.limits)
+                v = float((found.J[1:] - tau + gamma / unit).max())
+                step = v / float(found.multipliers @ (1.0 / unit))
+                if abs(v) <= _ROOT or gamma - step == gamma:
+                    break
+                gamma -= step
+        gamma = float(np.append(gamma, self.slack[self.constant]).min())
+        return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found
+
+    def _conflict(self, best: Mixture) -> tuple[int, ...]:
+        """An irreducible set of limits that cannot hold together, as numbers 1..m.
+
+        A limit on a constant cost may be out of reach by itself. The weights that prove the rest infeasible name limits
+        in conflict; each is left out in turn and stays out if the others are in conflict without it.
+        """
+        if best.status != INFEASIBLE:
+            return (int(np.flatnonzero(self.constant & (self.slack < 0))[0]) + 1,)
+        kept = self.limits[best.multipliers > 0]
+        if not self._in_conflict(kept):
+            kept = self.limits
+        for i in kept:
+            without = kept[kept != i]
+            if self._in_conflict(without):
+                kept = without
+        return tuple(int(i) + 1 for i in kept)
+
+    def _in_conflict(self, which: Ints) -> bool:
+        if not len(which):
+            return False
+        limits = Limits(self.units.near[which], np.ones(len(which)))
+        return self.mixture(VALUE, limits, which).status == INFEASIBLE
+
+    def _mean_costs(self, policy: Floats) -> Floats:
+        """The scaled costs (m + 1, S) of a policy (K,)."""
+        S, A = self.cmdp.S, self.cmdp.A
+        return np.asarray((self.units.costs * policy).reshape(-1, S, A).sum(axis=2))
+
+    def _actions(self, column: Column) -> Ints:
+        return np.asarray(column.policy - self.rows.begin[:-1])
+
+
+def carrying(optimum: Optimum) -> list[tuple[int, float]]:
+    """The columns of an optimum that carry weight, and their weights."""
+    if optimum.status == INFEASIBLE:
+        return []
+    pairs = zip(optimum.master.basis.tolist(), optimum.master.weights.tolist(), strict=True)
+    found = [(k, w) for k, w in pairs if k >= 0 and w > NO_WEIGHT]
+    total = sum(w for _, w in found)
+    return [(k, w / total) for k, w in found]

@@ -1,0 +1,96 @@
+"""The trade-off curve: what the best policy costs as one limit moves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl import _checks
+from psconrl._checks import Floats
+from psconrl.cmdp import CMDP, require_model
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.solving import Known
+from psconrl.planning.tolerances import FEASIBLE
+
+_SLACK = 1e-11
+"""Policies whose main cost is this near to the least, in units of it, cost least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Value and shadow prices along thresholds of one constraint.
+
+    Attributes:
+        constraint: its number i, in 1..m.
+        thresholds: (n,), the values of tau_i.
+        values: (n,), the optimum for each; nan where it is infeasible.
+        multipliers: (n, m), the shadow prices of all constraints; nan where infeasible.
+        least: the smallest threshold that can be met together with the other constraints.
+        idle: the threshold from which on the constraint costs nothing.
+    """
+
+    constraint: int
+    thresholds: Floats
+    values: Floats
+    multipliers: Floats
+    least: float
+    idle: float
+
+    def __repr__(self) -> str:
+        feasible = int(np.isfinite(self.values).sum())
+        return (
+            f"Sweep(constraint {self.constraint}, {len(self.thresholds)} thresholds, {feasible} feasible, "
+            f"least={self.least:.6g}, idle={self.idle:.6g})"
+        )
+
+
+def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | None = None, *, points: int = 41) -> Sweep:
+    """Solve the model for many thresholds of one constraint, the others held.
+
+    thresholds: by default `points` of them, evenly from the smallest that can be met to the first that costs
+    nothing.
+
+    >>> import psconrl
+    >>> sweep = psconrl.threshold_sweep(psconrl.make("marsrover-4x4"), thresholds=[0.0, 0.1, 0.25])
+    >>> sweep.values.round(6)
+    array([0.875, 0.825, 0.75 ])
+    """
+    require_model(cmdp)
+    if points < 2:
+        raise InvalidArgumentError(f"points is {points}; it must be at least 2")
+    if constraint not in range(1, cmdp.m + 1):
+        raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
+    known, i = Known(cmdp), constraint - 1
+    others = known.limits[known.limits != i]
+    held = known.units.near[others]
+    met = np.delete(known.slack, i)[np.delete(known.constant, i)] >= 0
+    free = known.mixture(VALUE, Limits(held, np.ones(len(others))), others)
+    if free.status == INFEASIBLE or not met.all():
+        raise InvalidModelError(f"the constraints other than {constraint} cannot hold together")
+    low, unit = float(known.units.low[constraint]), float(known.units.unit[constraint])
+    safest = known.mixture(VALUE, Limits(held, np.ones(len(others))), others, main=constraint)
+    # The least spent among the policies that cost least, but for rounding.
+    tight = np.append(held, free.J[0] + _SLACK)
+    thrifty = known.mixture(VALUE, Limits(tight, np.ones(len(tight))), np.append(others, -1), main=constraint)
+    least = low + unit * float(safest.J[0])
+    idle = low + unit * float(thrifty.J[0]) if thrifty.status == OPTIMAL else low + unit * float(free.J[0])
+    if thresholds is None:
+        taus = np.linspace(least, max(idle, least), points)
+    else:
+        taus = _checks.numbers(thresholds, "thresholds").ravel()
+        _checks.finite(taus, "thresholds", "give finite limits")
+    values, multipliers = np.full(len(taus), np.nan), np.full((len(taus), cmdp.m), np.nan)
+    for k, tau in enumerate(taus):
+        if tau < least - FEASIBLE * unit:
+            continue
+        scaled = np.append(held, min(max((tau - low) / unit, float(safest.J[0])), 4.0))
+        found = known.mixture(VALUE, Limits(scaled, np.ones(len(scaled))), np.append(others, i))
+        if found.status != OPTIMAL:
+            continue
+        values[k] = known.units.low[0] + known.units.unit[0] * found.J[0]
+        prices = np.zeros(cmdp.m)
+        prices[np.append(others, i)] = found.multipliers
+        multipliers[k] = known.units.multipliers(prices)
+    return Sweep(constraint, taus, values, multipliers, least, idle)

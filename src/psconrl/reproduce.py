@@ -1,0 +1,165 @@
+"""From the name of a preset to its figures, tables and claims: run what is missing, then draw what is stored.
+
+OUT/runs ...        the store; presets that need the same runs share them
+OUT/report.html     all of it in one page, with the policies that were executed
+OUT/figures/        PNG and PDF
+OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
+                    same in claims.json, and one line for each in claims-short.md
+OUT/table-1.md      bounds, and what was measured
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
+from psconrl.analysis.records import Groups, group
+from psconrl.analysis.table import as_markdown as table
+from psconrl.experiments.machine import describe
+from psconrl.experiments.presets import Preset, find, presets
+from psconrl.experiments.runner import Outcome
+from psconrl.experiments.runner import run_experiment as run_locally
+from psconrl.experiments.store import Store
+from psconrl.formats import writing
+from psconrl.formats.text import printable
+from psconrl.report import figures, panels
+from psconrl.report.chart_data import Rows
+from psconrl.report.html import render
+from psconrl.report.panels import overview
+from psconrl.report.pictures import draw_environments
+
+Runner = Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out: files written, claims, and what became of each preset's runs."""
+
+    paths: tuple[Path, ...]
+    claims: tuple[Claim, ...]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no run failed."""
+        return all(outcome.ok for outcome in self.outcomes.values())
+
+
+def reproduce(
+    names: Sequence[str],
+    out: str | Path,
+    quick: bool = False,
+    workers: int | None = None,
+    run_experiment: Runner = run_locally,
+    **options: Any,
+) -> Reproduction:
+    """Run presets and write their figures, the claims and the table.
+
+    Args:
+        names: presets; all of them if there are none. out: the folder of runs and results.
+        quick: a fraction of the paper's scale. workers: processes.
+        run_experiment: what runs an experiment; options: further arguments of it, such as progress.
+    """
+    chosen = [find(name) for name in names] or list(presets().values())
+    outcomes: dict[str, Outcome] = {}
+    for preset in chosen:
+        experiment = preset.experiment(quick)
+        if experiment is not None:
+            outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
+    Store(out, create=True)
+    written = write_results(out, [preset.name for preset in chosen])
+    return Reproduction(written.paths, written.claims, outcomes)
+
+
+def write_results(store: str | Path, names: Sequence[str] | None = None, out: str | Path | None = None) -> Reproduction:
+    """Figures, claims and table from the runs in a folder, into it or into `out`.
+
+    names: the presets to draw; by default all that the folder has runs of, and an overview if it has other runs.
+    """
+    source = Store(store)
+    groups = group(source.records(), source.timings())
+    folder = Path(store if out is None else out)
+    folder.mkdir(parents=True, exist_ok=True)
+    panels = _stored_panels(groups, names or ())
+    paths = _figures(folder / "figures", panels, names)
+    rows = claims(groups)
+    made = _made(source, groups)
+    texts = {
+        "claims.md": as_markdown(rows, made),
+        "claims-short.md": as_short_markdown(rows),
+        "claims.json": as_json(rows, made),
+    }
+    if names is None or "table-1" in names:
+        texts["table-1.md"] = table(groups)
+    # The page shows all that is stored, whatever was asked for now.
+    shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
+    texts["report.html"] = render(source, groups, shown, rows, made)
+    for name, text in texts.items():
+        writing.write_text(folder / name, printable(text))
+        paths.append(folder / name)
+    return Reproduction(tuple(paths), tuple(rows))
+
+
+def _made(store: Store, groups: Groups) -> dict[str, str]:
+    """When, on what machine and with what software the claims were tested; the runs' dates and code beside."""
+    finished = store.finished()
+    codes = sorted({code for group in groups.values() for code in group.codes})
+    made = {"Date": time.strftime("%Y-%m-%d")} | describe()
+    made["Runs"] = f"{sum(group.runs for group in groups.values()):,}"
+    if finished is not None:
+        made["Runs"] += f", finished {finished[0]} to {finished[1]}"
+    if codes and codes != [made["Code"]]:
+        made["Code of the runs"] = ", ".join(codes)
+    return made
+
+
+def _figures(folder: Path, panels: Mapping[str, Mapping[str, Rows]], names: Sequence[str] | None) -> list[Path]:
+    """Save the figures of the named presets, or all."""
+    paths: list[Path] = []
+    for preset in panels if names is None else names:
+        for name, rows in panels.get(preset, {}).items():
+            if rows and rows[0]:
+                paths += figures.save(figures.draw(rows), folder, name)
+    if names is not None and "environments" in names:
+        paths += draw_environments(folder)
+    return paths
+
+
+def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, Rows]]:
+    """For each preset that has runs, and the named ones, its figures by file name; then an overview of the rest."""
+    stored = [preset.name for preset in presets().values() if _stored(preset, groups)]
+    found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
+    others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
+    if others:
+        found["overview"] = {"overview": overview({cell: groups[cell] for cell in groups if cell in others})}
+    return found
+
+
+def _stored(preset: Preset, groups: Groups) -> bool:
+    """Whether most cells of a preset are there, at one of its scales; presets share some of their cells."""
+    for quick in (False, True):
+        experiment = preset.experiment(quick)
+        if experiment is not None:
+            found = sum(cell.id in groups for cell in experiment.cells)
+            if 2 * found >= len(experiment.cells):
+                return True
+    return False
+
+
+def _panels(preset: str, groups: Groups) -> dict[str, Rows]:
+    """The figures of a preset by file name."""
+    found: dict[str, Rows] = {}
+    for figure in find(preset).figures:
+        draw = getattr(panels, figure.panels) if isinstance(figure.panels, str) else figure.panels
+        found[figure.name] = draw(groups=groups, **dict(figure.arguments))
+    return found
+
+
+def _cells(preset: Preset) -> list[Any]:
+    """The cells of a preset at both scales."""
+    found = [preset.experiment(quick) for quick in (False, True)]
+    return [cell for experiment in found if experiment is not None for cell in experiment.cells]

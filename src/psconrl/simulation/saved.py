@@ -1,0 +1,155 @@
+"""Checks of saved states: whatever a state says, compiled code sees only what a run could have left.
+
+A state that is damaged, or belongs to another problem, is refused as a whole; the message names the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psconrl._checks import LARGEST, Floats, Ints, shown, whole
+from psconrl._lazy import late
+from psconrl.agents.contract import Plan
+from psconrl.agents.counts import Counts
+from psconrl.errors import InvalidArgumentError, PsconrlError
+from psconrl.problem import Problem
+from psconrl.simulation.run import Snapshot, episode_columns
+
+if TYPE_CHECKING:
+    from psconrl.agents import _counts_kernels as kernels
+else:
+    kernels = late("psconrl.agents._counts_kernels")
+
+_REMEDY = "give a state as state() or run.state has it, unchanged, and the agent that it belongs to"
+
+
+def refused(part: str, rule: str) -> InvalidArgumentError:
+    """The error about a part of a state."""
+    return InvalidArgumentError(f"state[{part!r}] {rule}; {_REMEDY}")
+
+
+def mapping(state: Any, keys: Iterable[str], what: str = "the state") -> Mapping[str, Any]:
+    """A mapping that has all of these keys."""
+    if not isinstance(state, Mapping):
+        raise InvalidArgumentError(f"{what} is {shown(state)}; it must be a mapping; {_REMEDY}")
+    missing = [key for key in keys if key not in state]
+    if missing:
+        raise InvalidArgumentError(f"{what} has no {missing[0]!r}; {_REMEDY}")
+    return state
+
+
+def integer(value: Any, part: str, least: int, most: int | None = LARGEST) -> int:
+    """A whole number within bounds."""
+    try:
+        return whole(value, part, least, most)
+    except PsconrlError as error:
+        raise refused(part, f"is wrong: {error}") from None
+
+
+def array(value: Any, part: str, kind: type[np.generic], shape: tuple[int | None, ...]) -> NDArray[Any]:
+    """A fresh array of the kind and the shape that a learner has there; None in a shape is any length."""
+    fits = (
+        isinstance(value, np.ndarray)
+        and value.dtype == np.dtype(kind)
+        and value.ndim == len(shape)
+        and all(n is None or n == found for n, found in zip(shape, value.shape, strict=True))
+    )
+    if not fits:
+        told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+        raise refused(part, f"is {told}; it must be an array of {kind.__name__} of shape {shape}")
+    return np.array(value, order="C")
+
+
+def counts(value: Any, visits: Ints) -> Counts:
+    """N(s, a, s') whose chains are whole, and whose sums are the visits."""
+    S, A = visits.shape
+    if not isinstance(value, (tuple, list)) or len(value) != 5:
+        raise refused("counts", "must be the five parts head, link, target, number and used")
+    head = array(value[0], "counts", np.int64, (S * A,))
+    link = array(value[1], "counts", np.int64, (None,))
+    target, number = (array(part, "counts", np.int64, link.shape) for part in value[2:4])
+    used = integer(value[4], "counts", 0, len(link))
+    following = np.concatenate([head, link[:used]])
+    # Every entry follows on exactly one other, or is the first of its row; then no walk along a chain leaves the arrays
+    # or comes round again.
+    once = np.array_equal(np.sort(following[following >= 0]), np.arange(used)) and (following >= -1).all()
+    inside = ((target[:used] >= 0) & (target[:used] < S)).all() and (number[:used] >= 1).all()
+    if not (once and inside):
+        raise refused("counts", "has a chain that leads astray")
+    indptr, indices, numbers = kernels.by_rows(head, link, target, number, used)
+    row = np.repeat(np.arange(S * A), np.diff(indptr))
+    distinct = not ((np.diff(row) == 0) & (np.diff(indices[: len(row)]) <= 0)).any()
+    sums = np.bincount(row, weights=numbers[: len(row)], minlength=S * A)
+    if indptr[-1] != used or not distinct or not np.array_equal(sums, visits.ravel()):
+        raise refused("counts", "does not add up to the visits")
+    return Counts.of(head, link, target, number, used, S)
+
+
+def cost_sums(value: Any, visits: Ints, m: int) -> Floats:
+    """Sums of costs in [0, 1]."""
+    sums = array(value, "cost_sums", np.float64, (m + 1, *visits.shape))
+    if not ((sums >= 0) & (sums <= visits * (1 + 1e-9))).all():
+        raise refused("cost_sums", "is not the sum of as many costs in [0, 1] as there were visits")
+    return sums
+
+
+def carry(value: Any, part: str = "carry") -> dict[str, NDArray[Any]]:
+    """Arrays by name."""
+    plain = isinstance(value, Mapping) and all(
+        isinstance(key, str) and isinstance(item, np.ndarray) and item.dtype != object for key, item in value.items()
+    )
+    if not plain:
+        raise refused(part, "must be plain arrays by name")
+    return {key: item.copy() for key, item in value.items()}
+
+
+def rows(value: Any, costs: int) -> list[tuple[Any, ...]]:
+    """Rows of the table of episodes, with or without the averages."""
+    if not isinstance(value, (tuple, list)) or not all(isinstance(row, tuple) for row in value):
+        raise refused("rows", "must be a list of tuples, one for each plan that is over")
+    wide = bool(value) and len(value[0]) == len(episode_columns(costs))
+    try:
+        table = np.array(list(value), episode_columns(costs if wide else None))
+    except (ValueError, TypeError, OverflowError):
+        raise refused("rows", "must have the columns of run.episodes") from None
+    if (table["length"] < 1).any():
+        raise refused("rows", "has a plan without a step")
+    return list(value)
+
+
+def snapshots(value: Any, problem: Problem) -> list[Snapshot]:
+    """Snapshots of plans."""
+    if not isinstance(value, (tuple, list)) or not all(isinstance(s, (tuple, list)) and len(s) == 3 for s in value):
+        raise refused("snapshots", "must be a list of (start, policy, visits)")
+    S, A = problem.S, problem.A
+    return [
+        Snapshot(
+            integer(start, "snapshots", 0),
+            array(policy, "snapshots", np.float64, (None, S, A)),
+            array(visits, "snapshots", np.int64, (S, A)),
+        )
+        for start, policy, visits in value
+    ]
+
+
+def plan(value: Any) -> Plan | None:
+    """The plan that was under way; its policy is checked when it is taken up."""
+    if value is None:
+        return None
+    fields = mapping(value, Plan.__dataclass_fields__, 'state["plan"]')
+    unknown = set(fields) - set(Plan.__dataclass_fields__)
+    if unknown:
+        raise refused("plan", f"has no field {min(map(str, unknown))!r}")
+    return Plan(**(dict(fields) | {"carry": carry(fields["carry"], "plan")}))
+
+
+def generator(target: np.random.Generator, value: Any) -> None:
+    """Bring a generator into a state."""
+    try:
+        target.bit_generator.state = value
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):
+        raise refused("streams", "does not hold the states of numpy's generators") from None

@@ -1,0 +1,137 @@
+"""The fast planner against the careful one."""
+
+import numpy as np
+import pytest
+
+import psconrl
+from psconrl import InvalidModelError, structure
+from psconrl.cmdp import CMDP
+from psconrl.planning import best_policy, evaluate, solve
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import Method
+from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
+
+
+@pytest.mark.parametrize("name", ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"])
+def test_the_same_answer_as_solve(name: str) -> None:
+    cmdp = psconrl.make(name)
+    careful, fast = solve(cmdp), fast_plan(cmdp, join=1e-7)
+    assert fast.feasible
+    assert fast.connected
+    assert fast.policy is not None
+    assert fast.value == pytest.approx(careful.value, abs=1e-9)
+    averages = evaluate(cmdp, fast.policy).average_costs.max(axis=1)
+    assert averages[0] <= careful.value + 2e-7
+    assert (averages[1:] <= cmdp.thresholds + 2e-7).all()
+    warm = fast_plan(cmdp, join=1e-7, start=fast.start)
+    assert warm.value == pytest.approx(fast.value, abs=1e-10)
+
+
+def test_random_models() -> None:
+    """Values of the stateless program to 1e-7, from a basis of another model as well as from none."""
+    for cmdp in random_cmdps(50, entropy=7):
+        if not structure.communicating(cmdp):
+            continue
+        wanted = solve(cmdp)
+        found = fast_plan(cmdp, join=1e-7)
+        near = cut_rows(0.9 * cmdp.to_dense().transitions + 0.1 / cmdp.S)
+        other = CMDP(near, cmdp.costs, cmdp.thresholds)
+        start = fast_plan(other, join=1e-7).start
+        for plan in (found, fast_plan(cmdp, join=1e-7, start=start)):
+            assert plan.feasible == wanted.feasible
+            if plan.policy is None:
+                assert np.isnan(plan.value)
+                continue
+            assert plan.value == pytest.approx(wanted.value, abs=1e-7)
+            averages = evaluate(cmdp, plan.policy).average_costs.max(axis=1)
+            limits = np.append(wanted.value, cmdp.thresholds)
+            assert (averages <= limits + 1e-6).all(), cmdp
+
+
+def test_limits_that_can_just_be_met_are_feasible() -> None:
+    for theta in (0.3, 0.6, 0.9):
+        toy = psconrl.make("toy", theta=theta, tau=1 / (1 + theta))
+        assert fast_plan(toy, join=1e-3).feasible
+        below = toy.replace(thresholds=toy.thresholds - 1e-6)
+        assert not fast_plan(below, join=1e-3).feasible
+
+
+def test_states_without_a_way_into_the_optimum_play_uniformly() -> None:
+    p = np.zeros((3, 2, 3))
+    p[:2, :, 0], p[2, :, 2] = 1.0, 1.0
+    cmdp = CMDP(p, [[[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]])
+    plan = fast_plan(cmdp, join=1e-3)
+    assert not plan.connected
+    assert plan.policy is not None
+    np.testing.assert_array_equal(plan.policy[2], [0.5, 0.5])
+    assert plan.value == 0
+
+
+def test_several_classes_are_joined_with_the_given_weight() -> None:
+    p = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    c = np.array([[[0.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]])
+    cmdp = CMDP(p, c, [0.5])
+    plan = fast_plan(cmdp, join=0.01)
+    assert plan.classes == 2
+    assert plan.policy is not None
+    averages = evaluate(cmdp, plan.policy).average_costs
+    assert (averages[0] <= 0.5 + 0.01).all()
+    assert (averages[1] <= 0.5 + 1e-12).all()
+
+
+def test_the_program_is_stateless_whatever_the_model() -> None:
+    """Models that do not communicate: the value of the stateless program, as scipy finds it."""
+    compared = 0
+    for cmdp in random_cmdps(60, entropy=8):
+        if not structure.communicating(cmdp):
+            plan = fast_plan(cmdp, join=1e-3)
+            other = by_linprog(cmdp, stateless=True)
+            assert plan.feasible == (other.margin >= 0)
+            if plan.feasible:
+                compared += 1
+                assert plan.value == pytest.approx(other.value, abs=1e-7)
+                assert plan.policy is not None
+                np.testing.assert_allclose(plan.policy.sum(axis=1), 1.0)
+    assert compared > 5
+
+
+@pytest.mark.parametrize("i", [0, 1])
+def test_costs_that_are_no_numbers_are_refused(i: int) -> None:
+    costs = np.zeros((2, 2, 1))
+    costs[i, 0, 0] = np.nan
+    with pytest.raises(InvalidModelError, match="finite"):
+        best_policy(np.full((2, 1, 2), 0.5), costs, np.array([0.5]), join=0.1)
+
+
+@pytest.mark.parametrize("method", ["compiled", "components", "highs"])
+def test_states_with_different_numbers_of_actions(method: Method) -> None:
+    """The second action of state 1 left out, or forbidden by a cost: the same value, and the same policy."""
+    p = np.array([[[0.5, 0.5], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]]])
+    costs = np.array([[[0.3, 0.9], [0.6, 0.2]], [[0.5, 0.1], [0.7, 0.4]]])
+    rows = Rows.from_dense(p)
+    fewer = rows.part(np.arange(2), np.arange(3))
+    assert (fewer.S, fewer.K) == (2, 3)
+    dear = costs.copy()
+    dear[0, 1, 1] = 100.0
+    whole = best_policy(p, dear, [0.5], join=1e-3, method=method)
+    found = best_policy(fewer, costs.reshape(2, 4)[:, :3], [0.5], join=1e-3, method=method)
+    assert found.value == pytest.approx(whole.value, abs=1e-8)
+    assert whole.policy is not None
+    assert found.policy is not None
+    assert found.policy.shape == (3,)
+    np.testing.assert_allclose(found.policy, whole.policy.ravel()[:3], atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["components", "highs"])
+def test_second_opinions_agree(method: Method) -> None:
+    """Asked directly, the ways that are asked in doubt only give the same values, and prove them."""
+    for cmdp in random_cmdps(25, entropy=10):
+        fast, other = (fast_plan(cmdp, join=1e-7, method=how) for how in ("compiled", method))
+        assert other.method == method
+        assert fast.feasible == other.feasible
+        if fast.feasible:
+            assert other.value == pytest.approx(fast.value, abs=2e-8)
+            assert other.average_costs[0] <= fast.value + 1e-6
+            if other.classes == 1:
+                assert (other.average_costs[1:] <= cmdp.thresholds + 1e-7).all()
+                assert other.gap <= 1e-6

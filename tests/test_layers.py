@@ -1,0 +1,80 @@
+"""Arrows point one way: a lower layer never imports a higher one, not even inside a function."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import psconrl
+
+ROOT = Path(psconrl.__file__).parent
+
+LAYERS = (
+    ("errors",),
+    ("_checks", "_lazy", "_numba"),
+    ("graph",),
+    ("problem",),
+    ("cmdp", "files", "drn", "action_arrays", "gymnasium_table"),
+    ("planning",),
+    ("structure", "limits"),
+    ("agents",),
+    ("environments", "gymnasium_ids"),
+    ("simulation",),
+    ("experiments",),
+    ("analysis",),
+    ("report",),
+    ("reproduce",),
+    ("cli", "cli_output"),
+    ("__main__",),
+)
+"""From the bottom up; modules of one layer may know each other."""
+
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+
+FACADES = {"__init__.py", "agents/__init__.py"}
+"""Where users look for names that may live above; these are resolved when they are asked for."""
+
+
+def imported(tree: ast.AST) -> set[tuple[int, str]]:
+    """Line and room of every import of the project, also of those written as text for `late`."""
+    found = set()
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module == "psconrl":
+            names = [f"psconrl.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("late", "later"):
+            names = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        for name in names:
+            if name.startswith("psconrl."):
+                found.add((getattr(node, "lineno", 0), name.split(".")[1]))
+    return found
+
+
+def files() -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", [file for file in files() if file not in FACADES])
+def test_nothing_higher_is_imported(file: str) -> None:
+    mine = HEIGHT[file.split("/")[0].removesuffix(".py")]
+    upward = {
+        f"{file}:{line} imports {room}"
+        for line, room in imported(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if room in HEIGHT and HEIGHT[room] > mine
+    }
+    assert not upward
+
+
+def test_every_room_has_a_height() -> None:
+    assert {file.split("/")[0].removesuffix(".py") for file in files()} - {"__init__"} == set(HEIGHT)
+
+
+def test_the_guard_sees_what_it_should() -> None:
+    code = 'def f():\n    from psconrl.report import html\n    from psconrl import cli\nk = late("psconrl.analysis.x")'
+    assert imported(ast.parse(code)) == {(2, "report"), (3, "cli"), (4, "analysis")}
