@@ -234,7 +234,7 @@ def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         run_one.execute_apart(cell, 1, run_one.CODE, 60)
     misbehaving(monkeypatch, "hang")
     monkeypatch.setattr(run_one, "_STARTING", 3.0)
-    with pytest.raises(TimeoutError, match=r"the run was ended after 0\.5 seconds"):
+    with pytest.raises(run_one.TooLongError, match=r"the run was ended after 0\.5 seconds"):
         run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
 
 

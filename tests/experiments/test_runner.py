@@ -20,8 +20,9 @@ import psutil
 import pytest
 
 from psconrl.experiments import Cell, Store, pools, run_experiment, run_one, runner
-from psconrl.experiments.pools import DiedError, PoolError, Result, Run, SerialPool
+from psconrl.experiments.pools import PoolError, Result, Run, SerialPool
 from psconrl.experiments.progress import Lines, Silent
+from psconrl.experiments.run_one import DiedError
 from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done
 
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from psconrl._interrupts import interrupted
 from psconrl.errors import PsconrlError
-from psconrl.experiments.run_one import CODE, Done, execute, execute_apart, warm_up
+from psconrl.experiments.run_one import CODE, DiedError, Done, TooLongError, execute, execute_apart, too_long, warm_up
 from psconrl.experiments.spec import Cell
 
 Run = tuple[Cell, int]
@@ -31,14 +31,6 @@ Result = Done | BaseException
 
 class PoolError(PsconrlError, RuntimeError):
     """Workers that cannot be used: not reachable, or running other code."""
-
-
-class DiedError(PsconrlError, RuntimeError):
-    """A process that died while it executed a run."""
-
-
-class TooLongError(PsconrlError, RuntimeError):
-    """A run that took longer than it may."""
 
 
 class Pool(Protocol):
@@ -264,11 +256,6 @@ class ProcessPool:
                 self._end(worker)
                 found.append((self._first(worker), TooLongError(too_long(self.limit))))
         return found
-
-
-def too_long(limit: float | None) -> str:
-    """What is said of a run that took too long."""
-    return f"the run was ended after {limit:g} seconds, the limit for one run"
 
 
 _HEAVY = ["psconrl.experiments.run_one", "psconrl.experiments.record", "psconrl.agents.catalogue", "psconrl.simulation"]

@@ -60,8 +60,8 @@ SCHEMA = pa.schema(
 )
 
 
-_LATER = ("connected", "solver", "average_costs")
-"""Columns of episodes that older runs do not have."""
+_FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
+"""Columns of episodes that even the oldest runs have; others were added later."""
 
 _FREE = ("seed", "draw")
 """Options of environments whose values say nothing about the size of the model."""
@@ -224,7 +224,7 @@ def _older_episodes(found: pa.DataType) -> bool:
         return False
     columns = {field.name: field.type for field in found.value_type}
     known = all(_EPISODE.get(name) == kind for name, kind in columns.items())
-    return known and columns.keys() | set(_LATER) == _EPISODE.keys() and len(columns) == found.value_type.num_fields
+    return known and columns.keys() >= _FIRST and len(columns) == found.value_type.num_fields
 
 
 def _record(table: pa.Table) -> RunRecord:

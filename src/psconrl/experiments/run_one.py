@@ -32,6 +32,19 @@ class CodeMismatchError(PsconrlError, RuntimeError):
     """A worker that runs other code than the process that asked it."""
 
 
+class DiedError(PsconrlError, RuntimeError):
+    """A process that died while it executed a run."""
+
+
+class TooLongError(PsconrlError, RuntimeError):
+    """A run that took longer than it may."""
+
+
+def too_long(limit: float | None) -> str:
+    """What is said of a run that took too long."""
+    return f"the run was ended after {limit:g} seconds, the limit for one run"
+
+
 @dataclass(frozen=True)
 class Done:
     """A finished run: its Parquet file, and how long it took."""
@@ -120,8 +133,8 @@ def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
             return result
         raise result
     if time.monotonic() - start >= limit:
-        raise TimeoutError(f"the run was ended after {limit:g} seconds, the limit for one run")
-    raise RuntimeError(f"the process of this run died with code {process.returncode}")
+        raise TooLongError(too_long(limit))
+    raise DiedError(f"the process of this run died with code {process.returncode}")
 
 
 _STARTING = 20.0

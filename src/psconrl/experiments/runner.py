@@ -17,7 +17,6 @@ from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
 from psconrl.experiments.pools import (
     DaskPool,
-    DiedError,
     Pool,
     PoolError,
     ProcessPool,
@@ -26,7 +25,7 @@ from psconrl.experiments.pools import (
     SerialPool,
 )
 from psconrl.experiments.progress import Progress, Silent
-from psconrl.experiments.run_one import CodeMismatchError, Done
+from psconrl.experiments.run_one import CodeMismatchError, DiedError, Done
 from psconrl.experiments.spec import Cell, Experiment, SpecError
 from psconrl.experiments.store import Store
 
