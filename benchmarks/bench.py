@@ -20,15 +20,15 @@ from typing import Any
 
 import authors_way
 import numpy as np
+from psconrl.planning.inner import best_policy
+from psconrl.planning.program import dense_program
+from psconrl.planning.rows import Rows
 from scipy.optimize import linprog
 
 import psconrl
 from psconrl import agents
 from psconrl.agents import posterior, shared
 from psconrl.planning import inner
-from psconrl.planning.inner import best_policy
-from psconrl.planning.program import dense_program
-from psconrl.planning.rows import Rows
 from psconrl.simulation.tabular import one_thread
 
 Sample = tuple[Rows, Any, Any]

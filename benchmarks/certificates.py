@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from psconrl.planning.rows import Rows
 
 import psconrl
 from psconrl import CMDP, agents
 from psconrl.agents import shared
 from psconrl.planning import BestPolicy
-from psconrl.planning.rows import Rows
 
 PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 PROVED = 1e-6

@@ -13,10 +13,10 @@ ROOT = Path(psconrl.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("_checks", "_lazy", "_numba"),
+    ("_checks", "_interrupts", "_lazy", "_numba"),
     ("graph",),
     ("problem",),
-    ("cmdp", "files", "drn", "action_arrays", "gymnasium_table"),
+    ("cmdp", "formats", "gymnasium_table"),
     ("planning",),
     ("structure", "limits"),
     ("agents",),

@@ -13,8 +13,8 @@ from scipy import sparse
 import psconrl
 from psconrl import CMDP, CMDPEnv, PsconrlError
 from psconrl.cmdp import Layout
-from psconrl.drn import read_drn
 from psconrl.environments import find_model, render
+from psconrl.formats.drn import read_drn
 
 TOY, ROVER = psconrl.make("toy"), psconrl.make("marsrover-4x4")
 P, C = TOY.transitions, TOY.costs

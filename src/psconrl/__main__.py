@@ -1,6 +1,25 @@
-"""`python -m psconrl` is the command line."""
+"""`python -m psconrl`, and `psconrl`, are the command line."""
 
-from psconrl.cli import main
+from typing import NoReturn
+
+from psconrl._interrupts import INTERRUPTED, end_at_once, end_on_interrupts, interrupted, let_end
+
+
+def main() -> NoReturn:
+    """Run the command line; interrupts are heard from the start, before anything large is imported."""
+    end_on_interrupts()
+    try:
+        from psconrl.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        end_at_once("psconrl: interrupted")
+    except SystemExit as end:
+        if end.code == INTERRUPTED or (end.code and interrupted()):
+            end_at_once()
+        let_end()
+        raise
+
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,21 +19,24 @@ import typer
 from typer.core import TyperCommand
 
 import psconrl
+from psconrl._interrupts import INTERRUPTED
 from psconrl._lazy import late
 from psconrl.errors import PsconrlError, UnknownNameError
+from psconrl.formats.text import SafeStream
 
 if TYPE_CHECKING:
     from psconrl import cli_output as output
-    from psconrl import environments, files, gymnasium_ids
+    from psconrl import environments, gymnasium_ids
     from psconrl import reproduce as reproduction
     from psconrl.agents import catalogue
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import presets, progress, runner, spec, store
+    from psconrl.formats import files
 else:
     output = late("psconrl.cli_output")
     environments = late("psconrl.environments")
-    files = late("psconrl.files")
+    files = late("psconrl.formats.files")
     gymnasium_ids = late("psconrl.gymnasium_ids")
     reproduction = late("psconrl.reproduce")
     catalogue = late("psconrl.agents.catalogue")
@@ -43,7 +47,7 @@ else:
     spec = late("psconrl.experiments.spec")
     store = late("psconrl.experiments.store")
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
+FAILED, USAGE = 1, 2
 
 HELP = """\b
 Examples:
@@ -77,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+    with redirect_stdout(SafeStream(sys.stdout)), redirect_stderr(SafeStream(sys.stderr)):
+        _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> NoReturn:
     logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING)
     try:
         code = app(args=arguments, prog_name="psconrl", standalone_mode=False)
@@ -304,6 +313,9 @@ def run(
     ] = None,
     workers: Workers = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
+    limit_seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Seconds that one run may take; then it counts as failed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run agents in environments and store the results.
@@ -320,7 +332,14 @@ def run(
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     try:
-        outcome = runner.run_experiment(experiment, out, workers=workers, dask=dask, progress=progress.for_terminal())
+        outcome = runner.run_experiment(
+            experiment,
+            out,
+            workers=workers,
+            dask=dask,
+            limit_seconds=limit_seconds,
+            progress=progress.for_terminal(),
+        )
     except KeyboardInterrupt:
         _stop_interrupted(out)
     results = summary.summary(experiment, store.Store(out))
@@ -417,13 +436,15 @@ def init(
     """
     from importlib import resources
 
+    from psconrl.formats import writing
+
     templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]
     if there and not force:
         raise PsconrlError(f"{there[0]} is there already; --force overwrites it")
     directory.mkdir(parents=True, exist_ok=True)
     for template in templates:
-        (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
     model, experiment = (directory / template.name for template in templates)
     print(f"{model}        a machine to keep in repair: psconrl solve {model}")
     print(f"{experiment}   agents that learn to: psconrl run {experiment} --out {directory / 'results'}")

@@ -27,10 +27,11 @@ from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeE
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
-    from psconrl import action_arrays, files, gymnasium_table
+    from psconrl import gymnasium_table
+    from psconrl.formats import action_arrays, files
 else:
-    action_arrays = late("psconrl.action_arrays")
-    files = late("psconrl.files")
+    action_arrays = late("psconrl.formats.action_arrays")
+    files = late("psconrl.formats.files")
     gymnasium_table = late("psconrl.gymnasium_table")
 
 DENSE_STATES = 400

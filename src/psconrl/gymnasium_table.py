@@ -114,11 +114,10 @@ def from_table(
     model = getattr(inner, "cmdp", None)
     if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
         return model if len(tau) == 0 else model.replace(thresholds=tau)
-    table = _table(inner, env)
-    S, A = len(table), len(table[0])
+    table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
     if costs is None and reward_range is None:
-        rewards = [float(r) for s in range(S) for a in range(A) for _, _, r, _ in table[s][a]]
+        rewards = [r for outcomes in table.values() for _, _, r, _ in outcomes]
         low, high = min(rewards), max(rewards)
         reward_range = (low, high if high > low else low + 1.0)
     charge = move_costs(costs, reward_range, None)
@@ -126,12 +125,16 @@ def from_table(
     spent: Floats | None = None
     for s in range(S):
         for a in range(A):
-            for probability, x, reward, terminated in table[s][a]:
-                info = {} if added is None else {"cost": added(s, a, int(x), float(reward), bool(terminated), {})}
-                c = charge(s, a, int(x), float(reward), info)
+            for probability, x, reward, terminated in table[s, a]:
+                info = {} if added is None else {"cost": added(s, a, x, reward, terminated, {})}
+                c = charge(s, a, x, reward, info)
                 if spent is None:
                     spent = np.zeros((len(c), S, A, S))
-                to = probability * (law if terminated else np.eye(1, S, int(x))[0])
+                if len(c) != len(spent):
+                    raise InvalidModelError(
+                        f"the costs of state {s}, action {a} are {len(c)} numbers, not {len(spent)}"
+                    )
+                to = probability * (law if terminated else np.eye(1, S, x)[0])
                 p[s, a] += to
                 spent[:, s, a] += c[:, np.newaxis] * to
     assert spent is not None
@@ -151,14 +154,37 @@ def _added_costs(env: Any) -> Callable[..., Any] | None:
     return None
 
 
-def _table(inner: Any, env: Any) -> Any:
-    table = getattr(inner, "P", None)
-    if table is None:
+Outcome = tuple[float, int, float, bool]
+
+
+def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], int, int]:
+    """The outcomes of each pair (s, a), all looked at, and the numbers of states and actions."""
+    given = getattr(inner, "P", None)
+    if given is None:
         raise InvalidModelError(
             f"{_checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
             "or use learn"
         )
-    return table
+    try:
+        S, A = len(given), len(given[0])
+        table = {(s, a): [_outcome(o) for o in given[s][a]] for s in range(S) for a in range(A)}
+    except (TypeError, LookupError, ValueError, OverflowError) as error:
+        raise InvalidModelError(
+            "the table env.unwrapped.P must give for each state 0, 1, ... and action 0, 1, ... a list of "
+            f"(probability, next state, reward, terminated); it does not: {error!r}"
+        ) from error
+    for (s, a), outcomes in table.items():
+        for _, x, _, _ in outcomes:
+            if not 0 <= x < S:
+                raise InvalidModelError(f"env.unwrapped.P[{s}][{a}] leads to state {x}; there are {S} states")
+        if not outcomes:
+            raise InvalidModelError(f"env.unwrapped.P[{s}][{a}] is empty; an action must lead somewhere")
+    return table, S, A
+
+
+def _outcome(given: Any) -> Outcome:
+    probability, x, reward, terminated = given
+    return float(probability), int(x), float(reward), bool(terminated)
 
 
 def _start_law(inner: Any, env: Any, S: int) -> Floats:
@@ -167,5 +193,7 @@ def _start_law(inner: Any, env: Any, S: int) -> Floats:
         raise InvalidModelError(
             f"{_checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
         )
-    law = np.asarray(law, dtype=np.float64)
-    return law / law.sum()
+    start = _checks.numbers(law, "initial_state_distrib")
+    if start.shape != (S,) or not (start >= 0).all() or not 0 < start.sum() < np.inf:
+        raise InvalidModelError(f"env.unwrapped.initial_state_distrib must be a distribution over the {S} states")
+    return np.asarray(start / start.sum())

@@ -24,6 +24,8 @@ from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_experiment as run_locally
 from psconrl.experiments.store import Store
+from psconrl.formats import writing
+from psconrl.formats.text import printable
 from psconrl.report import figures, panels
 from psconrl.report.chart_data import Rows
 from psconrl.report.html import render
@@ -97,7 +99,7 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
     texts["report.html"] = render(source, groups, shown, rows, made)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        writing.write_text(folder / name, printable(text))
         paths.append(folder / name)
     return Reproduction(tuple(paths), tuple(rows))
 

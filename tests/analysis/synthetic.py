@@ -52,7 +52,7 @@ def record(
         "horizon": T,
         "seed": seed,
         "cell": cell.id,
-        "identity": f"{cell.id}-{seed}",
+        "identity": cell.identity(seed),
         "code": "code",
         "states": 16,
         "actions": 4,

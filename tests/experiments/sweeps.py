@@ -12,7 +12,7 @@ from typing import Any
 
 from psconrl.experiments import Experiment, Store
 
-COMMAND = [sys.executable, "-c", "from psconrl.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "psconrl"]
 AGENTS = ("uniform", "optimal", "psconrl")
 
 

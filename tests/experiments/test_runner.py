@@ -12,8 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,10 @@ from typing import Any
 import psutil
 import pytest
 
-from psconrl.experiments import Cell, Store, run_experiment, run_one, runner
-from psconrl.experiments.pools import PoolError, SerialExecutor, SerialPool
+from psconrl.experiments import Cell, Store, pools, run_experiment, run_one, runner
+from psconrl.experiments.pools import PoolError, Result, Run, SerialPool
 from psconrl.experiments.progress import Lines, Silent
+from psconrl.experiments.run_one import DiedError
 from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done
 
 
@@ -98,28 +97,17 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path, undisturbed: tupl
     assert exported(tmp_path / "out") == undisturbed
 
 
-class Deadly(SerialExecutor):
-    """Breaks whenever seed 3 is submitted."""
-
-    def __init__(self, tries: Counter[int]) -> None:
-        self.tries = tries
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.tries[args[1]] += 1
-        if args[1] != 3:
-            return super().submit(fn, *args, **kwargs)
-        future: Future[Any] = Future()
-        future.set_exception(BrokenProcessPool("died"))
-        return future
-
-
 class DeadlyPool(SerialPool):
-    def __init__(self) -> None:
-        self.tries: Counter[int] = Counter()
-        self.executor: Executor = Deadly(self.tries)
+    """Dies whenever it executes seed 3."""
 
-    def window(self) -> int:
-        return 3
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries: Counter[int] = Counter()
+
+    def collect(self, timeout: float) -> list[tuple[Run, Result]]:
+        seed = self._waiting[0][1]
+        self.tries[seed] += 1
+        return [(self._waiting.popleft(), DiedError("died"))] if seed == 3 else super().collect(timeout)
 
 
 def test_a_run_that_kills_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +115,9 @@ def test_a_run_that_kills_its_process_fails_alone(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(runner, "_pool", lambda *_: pool)
     outcome = run_experiment(sweep(agents=("uniform",), horizon=20), tmp_path)
     assert [failure.seed for failure in outcome.failures] == [3]
-    assert "the process died 3 times" in outcome.failures[0].error
+    assert "died, 3 times" in outcome.failures[0].error
     assert outcome.executed == 7
-    assert pool.tries[3] <= 4
+    assert pool.tries[3] == 3
 
 
 SCRIPT = """
@@ -155,7 +143,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypat
 
     experiment = sweep(seeds=3, horizon=20)
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "execute", execute)
+        patch.setattr(pools, "execute", execute)
         outcome = run_experiment(experiment, tmp_path, workers=1)
     assert (outcome.executed, len(outcome.failures), outcome.ok) == (6, 3, False)
     assert len(Store(tmp_path).failures()) == 3
@@ -166,7 +154,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypat
 
 
 def test_workers_with_other_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "CODE", "another")
+    monkeypatch.setattr(pools, "CODE", "another")
     with pytest.raises(PoolError, match="a worker runs other code"):
         run_experiment(sweep(seeds=1), tmp_path, workers=1)
 
@@ -177,6 +165,7 @@ def test_two_processes_in_one_folder(tmp_path: Path, undisturbed: tuple[bytes, b
         code, _, err = finish(process)
         assert code == 0, err
     assert len(parts(out)) == 24
+    assert max(times_done(out).values()) == 1
     assert exported(out) == undisturbed
     assert [path.name for path in out.glob("experiment*.json")] == ["experiment.json"]
 

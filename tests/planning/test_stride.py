@@ -169,7 +169,21 @@ def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: f
     room = Columns(np.empty((1, 2)), np.empty((1, 3)), np.empty((1, 3), dtype=np.int64), np.zeros(1, dtype=np.int64))
     policy, none, nothing = rows.begin[:-1].copy(), np.zeros(0), np.zeros((0, 3), dtype=np.int64)
     way = stride.Factors(
-        rows, np.zeros((2, 6)), room, room.J, room.known, policy, none, own, none, none, slope, mu, nothing, none, policy
+        rows,
+        np.zeros((2, 6)),
+        room,
+        room.J,
+        room.known,
+        policy,
+        none,
+        own,
+        none,
+        none,
+        slope,
+        mu,
+        nothing,
+        none,
+        policy,
     )
     met, step, changes = stride._stride(way, mu, excess, multiplier)
     actions = (policy - rows.begin[:-1]).tolist()

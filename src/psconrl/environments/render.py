@@ -21,6 +21,7 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.environments.grid import ACTIONS
 from psconrl.environments.text_map import LETTERS, MOVES
 from psconrl.errors import InvalidModelError
+from psconrl.formats import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +153,8 @@ def png(
 ) -> None:
     """Write the map as a PNG picture."""
     drawn, _ = figure(cmdp, policy, box=box, title=title)
-    drawn.savefig(path, format="png", dpi=dpi, facecolor="white")
+    with writing.replacing(path) as file:
+        drawn.savefig(file, format="png", dpi=dpi, facecolor="white")
 
 
 @dataclass(frozen=True)

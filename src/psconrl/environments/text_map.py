@@ -21,6 +21,7 @@ from scipy.sparse import csgraph
 from psconrl._checks import Bools, Floats, Ints, shown
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError, UnknownNameError
+from psconrl.formats import reading
 
 LARGEST_SIDE = 5000
 """The most rows or columns of a random map."""
@@ -179,12 +180,7 @@ def _lines(source: MapSource) -> tuple[list[str], str]:
     """The lines of the map, and the name of its file for messages."""
     if isinstance(source, Path) or (isinstance(source, str) and source.endswith(".txt")):
         path = Path(source)
-        try:
-            return path.read_text(encoding="utf-8").splitlines(), f"{path}: "
-        except OSError as error:
-            raise MapError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
-        except UnicodeDecodeError:
-            raise MapError(f"{path}: is no text in UTF-8; give a text file") from None
+        return reading.read_text(path, MapError, reading.LARGEST_SETTINGS).splitlines(), f"{path}: "
     if isinstance(source, str):
         return source.splitlines(), ""
     if not isinstance(source, Sequence) or not all(isinstance(line, str) for line in source):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +12,7 @@ from pyarrow import csv, parquet
 
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import SpecError
+from psconrl.formats import writing
 
 SCHEMA = pa.schema(
     [
@@ -44,14 +44,9 @@ def export(records: Iterable[RunRecord], path: str | Path) -> set[str]:
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet"):
         raise SpecError(f"{path}: the file must end in .csv or .parquet")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     codes: set[str] = set()
-    try:
-        with temporary.open("wb") as file:
-            _write(records, file, kind, codes)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing.replacing(path) as file:
+        _write(records, file, kind, codes)
     return codes
 
 

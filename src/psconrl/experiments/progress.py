@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TextIO
 
 from psconrl.experiments.spec import Cell
+from psconrl.formats.text import printable
 
 Start = Sequence[tuple[Cell, int, int]]
 """Cells with the number of their runs, and how many of these are there already."""
@@ -88,7 +89,7 @@ class Bars:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
-            console=Console(stderr=True),
+            console=Console(file=getattr(sys.stderr, "stream", sys.stderr)),  # it moves the cursor
             transient=True,
         )
 
@@ -98,7 +99,7 @@ class Bars:
         total, done = sum(n for _, n, _ in cells), sum(n for *_, n in cells)
         self.overall = self.bars.add_task("all runs", total=total, completed=done, speed="")
         self.tasks: dict[Cell, Any] = {
-            cell: self.bars.add_task(f"  {cell.label}", total=n, completed=k, speed="", visible=False)
+            cell: self.bars.add_task(f"  {_label(cell)}", total=n, completed=k, speed="", visible=False)
             for cell, n, k in cells
         }
         self.steps = self.failed = 0
@@ -130,6 +131,11 @@ class Bars:
 def for_terminal() -> Progress:
     """Bars if the error stream is a terminal, else lines."""
     return Bars() if sys.stderr.isatty() else Lines()
+
+
+def _label(cell: Cell) -> str:
+    """The cell's label beside a bar: nothing in it steers the terminal or the bars."""
+    return printable(cell.label).replace("[", r"\[")
 
 
 def _clock(seconds: float) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
+from psconrl.errors import PsconrlError
+from psconrl.formats import parquet_pages, reading
 from psconrl.simulation.run import COLUMNS, Snapshot, episode_columns
 
 _EPISODE: dict[str, pa.DataType] = {
@@ -56,6 +59,17 @@ SCHEMA = pa.schema(
         ("world", pa.string()),
     ]
 )
+
+
+_FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
+"""Columns of episodes that even the oldest runs have; others were added later."""
+
+_FREE = ("seed", "draw")
+"""Options of environments whose values say nothing about the size of the model."""
+
+
+class RecordError(PsconrlError, ValueError):
+    """A Parquet file that is not one of a run; the message says what is wrong in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +131,21 @@ class RunRecord:
         """Signed violation (m, G): sum_t (c_i - tau_i)."""
         return np.asarray(self.signed[1:])
 
+    @property
+    def rebuildable(self) -> bool:
+        """Whether the options can be those of a model of this size, so that building it takes no longer than it should.
+
+        A forged record may say that there are ten states, and ask for a model of millions.
+        """
+        size = 1
+        for name, value in self.env_options.items():
+            if isinstance(value, int) and not isinstance(value, bool) and name not in _FREE:
+                size *= max(1, abs(value))
+            elif isinstance(value, (str, list)):
+                cells = sum(map(len, map(str, value))) if isinstance(value, list) else len(value)
+                size *= max(1, cells) ** (2 if "X" in str(value) else 1)
+        return size <= 10_000 + 100 * self.states * self.actions
+
     def __repr__(self) -> str:
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
 
@@ -151,23 +180,124 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(content: bytes) -> RunRecord:
-    """The record in a Parquet file."""
-    table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False).combine_chunks()
+    """The record in a Parquet file; RecordError says what is wrong with a bad one."""
+    with _refusing():
+        table = _file(content).read(use_threads=False).combine_chunks()
+        return _checked(_record(table))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except RecordError:
+        raise
+    except MemoryError:
+        raise RecordError("it needs more memory than there is") from None
+    except PsconrlError as error:
+        raise RecordError(str(error)) from error
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RecordError(f"it cannot be read: {reason}") from error
+
+
+def _file(content: bytes) -> pq.ParquetFile:
+    """A Parquet file with the columns of a run and one row, which is not too large to be read."""
+    needed = parquet_pages.weight(content)
+    if needed > 32 * reading.MEBIBYTE + 96 * len(content):
+        raise RecordError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
+    file = pq.ParquetFile(pa.BufferReader(content), thrift_string_size_limit=2**20, thrift_container_size_limit=10_000)
+    _check_columns(file.schema_arrow)
+    return file
+
+
+def _check_columns(schema: pa.Schema) -> None:
+    for name in schema.names:
+        if name not in SCHEMA.names or schema.names.count(name) > 1:
+            raise RecordError(f"it has an unknown column {reading.shown(name)}")
+    for field in SCHEMA:
+        if field.name not in schema.names:
+            raise RecordError(f"the column {field.name!r} is missing")
+        found = schema.field(field.name).type
+        if found != field.type and not (field.name == "episodes" and _older_episodes(found)):
+            raise RecordError(f"the column {field.name!r} is of the wrong type")
+
+
+def _older_episodes(found: pa.DataType) -> bool:
+    if not (pa.types.is_list(found) and pa.types.is_struct(found.value_type)):
+        return False
+    columns = {field.name: field.type for field in found.value_type}
+    known = all(_EPISODE.get(name) == kind for name, kind in columns.items())
+    return known and columns.keys() >= _FIRST and len(columns) == found.value_type.num_fields
+
+
+def _record(table: pa.Table) -> RunRecord:
     values = {name: table.column(name).chunk(0) for name in table.column_names}
+    for name, column in values.items():
+        if column.null_count:
+            raise RecordError(f"the column {name!r} is empty")
     plain = {name: column[0].as_py() for name, column in values.items() if not pa.types.is_nested(column.type)}
     return RunRecord(
         **plain
-        | {
-            "env_options": json.loads(plain["env_options"]),
-            "settings": json.loads(plain["settings"]),
-            "world": json.loads(plain["world"]) if plain.get("world") else None,
-            "cost_names": tuple(values["cost_names"][0].as_py()),
-        }
-        | {name: _numbers(values[name].values) for name in ("thresholds", "multipliers", "grid")}
-        | {name: _to_matrix(values[name].values) for name in ("cumulative", "cumulative_excess")},
-        episodes=_to_episodes(values["episodes"].values),
-        snapshots=_to_snapshots(values["snapshots"].values, plain["states"], plain["actions"]),
+        | {name: _table(plain[name], name) for name in ("env_options", "settings")}
+        | {"world": _table(plain["world"], "world") if plain.get("world") else None}
+        | {"cost_names": tuple(values["cost_names"][0].as_py())}
+        | {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
+        | {name: _to_matrix(_full(values[name].values, name)) for name in ("cumulative", "cumulative_excess")},
+        episodes=_to_episodes(_full(values["episodes"].values, "episodes")),
+        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), plain["states"], plain["actions"]),
     )
+
+
+def _table(text: str, name: str) -> dict[str, Any]:
+    found = reading.parse_json(text, RecordError, f"{name}: ")
+    if not isinstance(found, dict):
+        raise RecordError(f"{name} is not a table")
+    return found
+
+
+def _full(array: pa.Array, name: str) -> pa.Array:
+    if array.null_count:
+        raise RecordError(f"the column {name!r} has gaps")
+    return array
+
+
+def _checked(record: RunRecord) -> RunRecord:
+    """The record, if it can be that of a run."""
+    m, G, grid = len(record.thresholds), len(record.grid), record.grid
+    curves = (record.cumulative, record.cumulative_excess)
+    rules = {
+        "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
+        "the seed is not negative": record.seed >= 0,
+        'costs are "known" or "estimated"': record.costs in ("known", "estimated"),
+        "names are short": all(len(t) <= _LONGEST for t in (record.env, record.agent, *record.cost_names)),
+        "there is a name for each cost": len(set(record.cost_names)) == len(record.cost_names) == m + 1,
+        "there is a multiplier for each limit": len(record.multipliers) == m,
+        "checkpoints rise to the horizon": G > 0
+        and grid[0] > 0
+        and bool((np.diff(grid) > 0).all())
+        and grid[-1] == record.horizon,
+        "curves have a value for each cost and checkpoint": all(curve.shape == (m + 1, G) for curve in curves),
+        "sums and limits are finite": bool(
+            np.isfinite(record.cumulative).all() and np.isfinite(record.thresholds).all()
+        ),
+        "excesses are finite": bool(np.isfinite(record.cumulative_excess[1:]).all()),
+        "the optimum is no infinity": not np.isinf(record.optimum),
+        "there are plans, which start in order": len(record.episodes) > 0
+        and bool((np.diff(record.episodes["start"]) >= 0).all())
+        and record.episodes["start"][0] >= 0
+        and bool((record.episodes["length"] >= 0).all()),
+        "averages of plans have a value for each cost": "average_costs" not in (record.episodes.dtype.names or ())
+        or record.episodes["average_costs"].shape[1:] == (m + 1,),
+    }
+    for rule, kept in rules.items():
+        if not kept:
+            raise RecordError(f"it breaks the rule that {rule}")
+    return record
+
+
+_LONGEST = 4096
+"""Characters of a name."""
 
 
 def _json(values: dict[str, Any]) -> str:
@@ -213,26 +343,31 @@ def _numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def _to_matrix(rows: pa.ListArray) -> Floats:
-    return np.asarray(_numbers(rows.values).reshape(len(rows), -1))
+    return np.asarray(_numbers(_full(rows.values, "curves")).reshape(len(rows), -1))
 
 
 def _to_episodes(rows: pa.StructArray) -> NDArray[np.void]:
-    averages = rows.field("average_costs")
+    stored = {field.name for field in rows.type}
+    averages = rows.field("average_costs") if "average_costs" in stored else pa.nulls(len(rows), pa.list_(pa.float64()))
     known = len(averages) > 0 and averages.null_count == 0
     columns = episode_columns(len(averages.values) // len(averages) if known else None)
     episodes = np.zeros(len(rows), dtype=columns)
-    stored = {field.name for field in rows.type}
     for name, *_ in columns:
         if name == "average_costs":
             episodes[name] = _numbers(averages.values).reshape(len(rows), -1)
         elif name in stored:  # runs made before a column was added stay readable
-            episodes[name] = _numbers(rows.field(name))
+            episodes[name] = _numbers(_full(rows.field(name), name))
     return episodes
 
 
 def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
-    starts = _numbers(rows.field("start")).tolist()
+    starts = _numbers(_full(rows.field("start"), "snapshots")).tolist()
     shapes, policies, visits = (_parts(rows.field(name)) for name in ("shape", "policy", "visits"))
+    for shape in shapes:
+        if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
+            raise RecordError(
+                f"a plan has the shape {reading.shown(shape.tolist())}; the model has {S} states, {A} actions"
+            )
     return tuple(
         Snapshot(start, policy.reshape(shape), seen.reshape(S, A))
         for start, shape, policy, seen in zip(starts, shapes, policies, visits, strict=True)
@@ -241,5 +376,5 @@ def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
 
 def _parts(lists: pa.ListArray) -> list[NDArray[Any]]:
     """The arrays of a column of lists."""
-    ends = np.cumsum(_numbers(lists.value_lengths()))
-    return np.split(_numbers(lists.flatten()), ends[:-1]) if len(ends) else []
+    ends = np.cumsum(_numbers(_full(lists, "snapshots").value_lengths()))
+    return np.split(_numbers(_full(lists.flatten(), "snapshots")), ends[:-1]) if len(ends) else []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,6 +30,19 @@ CODE = code_identity()
 
 class CodeMismatchError(PsconrlError, RuntimeError):
     """A worker that runs other code than the process that asked it."""
+
+
+class DiedError(PsconrlError, RuntimeError):
+    """A process that died while it executed a run."""
+
+
+class TooLongError(PsconrlError, RuntimeError):
+    """A run that took longer than it may."""
+
+
+def too_long(limit: float | None) -> str:
+    """What is said of a run that took too long."""
+    return f"the run was ended after {limit:g} seconds, the limit for one run"
 
 
 @dataclass(frozen=True)
@@ -102,6 +119,41 @@ def execute(cell: Cell, seed: int, code: str) -> Done:
     return Done(content, time.perf_counter() - start)
 
 
+def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
+    """The same in a process of its own, which is ended when it has run for `limit` seconds."""
+    command = [sys.executable, "-c", "from psconrl.experiments.run_one import answer; answer()"]
+    start = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            content, _ = process.communicate(pickle.dumps((cell, seed, code)), timeout=limit + _STARTING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            content = b""
+    if process.returncode == 0:
+        result = pickle.loads(content)
+        if isinstance(result, Done):
+            return result
+        raise result
+    if time.monotonic() - start >= limit:
+        raise TooLongError(too_long(limit))
+    raise DiedError(f"the process of this run died with code {process.returncode}")
+
+
+_STARTING = 20.0
+"""Seconds that a process may take to start and to import what it needs."""
+
+
+def answer() -> None:
+    """What the process of `execute_apart` does: read a run, execute it, write what came out."""
+    result: Done | Exception
+    try:
+        result = execute(*pickle.loads(sys.stdin.buffer.read()))
+    except Exception as error:
+        result = RuntimeError(f"{type(error).__name__}: {error}")
+    sys.stdout.buffer.write(pickle.dumps(result))
+    sys.stdout.flush()
+
+
 def warm_up(agents: set[str]) -> None:
     """Compile the kernels that these agents need, so that worker processes find them on disk.
 
@@ -117,16 +169,24 @@ def warm_up(agents: set[str]) -> None:
         "-c",
         f"from psconrl.experiments.run_one import compile_others as go; go({sorted(agents)})",
     ]
-    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-    with at_first_compilation(lambda: second.append(subprocess.Popen(command, **quiet))):
+    # The second process ends when our end of its input is closed: when we are done, or dead.
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with at_first_compilation(lambda: second.append(subprocess.Popen(command, **pipes))):
         for agent in sorted(agents - apart):
-            run_cell(Cell("toy", agent, 30), 0)
+            _tried(agent)
         if any(find(agent).uses_planner for agent in agents - apart):
             _join_classes()
         for agent in sorted(apart):
-            run_cell(Cell("toy", agent, 30), 0)
+            _tried(agent)
     for process in second:
         process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _tried(agent: str) -> None:
+    with suppress(Exception):  # what fails here fails in runs again, and is noted there
+        run_cell(Cell("toy", agent, 30), 0)
 
 
 def compile_others(agents: Sequence[str]) -> None:
@@ -135,11 +195,17 @@ def compile_others(agents: Sequence[str]) -> None:
     from psconrl.environments import make
     from psconrl.planning import best_policy
 
+    threading.Thread(target=_end_with_input, daemon=True).start()
     toy = make("toy")
     best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
     for agent in agents:
         if find(agent).own_kernels:
-            run_cell(Cell("toy", agent, 30), 0)
+            _tried(agent)
+
+
+def _end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 def _join_classes() -> None:

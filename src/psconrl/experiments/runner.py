@@ -1,7 +1,7 @@
 """Run what is missing of an experiment and store each run when it is done.
 
 Results depend neither on the pool nor on how often the work was broken off: a run is a pure function of its cell and
-seed, and only this process writes.
+seed, and only this process writes. Several of these processes may share a folder: a run is claimed before it is begun.
 """
 
 from __future__ import annotations
@@ -9,25 +9,32 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter, deque
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from psconrl.experiments.build import check_cells
+from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
-from psconrl.experiments.pools import DaskPool, Pool, PoolError, ProcessPool, SerialPool
+from psconrl.experiments.pools import (
+    DaskPool,
+    Pool,
+    PoolError,
+    ProcessPool,
+    Result,
+    Run,
+    SerialPool,
+)
 from psconrl.experiments.progress import Progress, Silent
-from psconrl.experiments.run_one import CODE, CodeMismatchError, Done, execute, warm_up
+from psconrl.experiments.run_one import CodeMismatchError, DiedError, Done
 from psconrl.experiments.spec import Cell, Experiment, SpecError
-from psconrl.experiments.store import Store, StoreError
-
-Run = tuple[Cell, int]
+from psconrl.experiments.store import Store
 
 _DEATHS = 3
 """How often a process may die during a run before the run is given up."""
-_REFRESH = 5.0
-"""Seconds after which to look what other processes have done in the same folder."""
+_PATIENCE = 5.0
+"""Seconds after which a wait for results is broken off to look around."""
+_LOOK = 0.3
+"""Seconds between looks at what other processes have claimed, when nothing else is left to do."""
 _WORTH_CONFIRMING = 0.05
 """Seconds that a run must have taken for its file to be forced to the disk."""
 
@@ -63,15 +70,20 @@ def run_experiment(
     *,
     workers: int | None = None,
     dask: str | None = None,
+    limit_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Do the runs that the folder `out` does not hold yet.
 
     Args:
         experiment: what to run. out: the folder of results; it may hold other experiments.
-        workers: processes; all cores by default, 1 stays in this process. dask: address of a scheduler, instead.
+        workers: processes; all cores by default, 1 stays in this process unless there is a limit.
+        dask: address of a scheduler, instead. limit_seconds: how long one run may take; one that takes longer is ended
+        and counts as failed.
         progress: where to show it.
     """
+    if limit_seconds is not None and not (isinstance(limit_seconds, (int, float)) and 0 < limit_seconds < 1e9):
+        raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
     check_cells(experiment.cells)
@@ -83,7 +95,7 @@ def run_experiment(
     before = len(runs) - len(missing)
     if not missing:
         return Outcome(len(runs), before, 0, ())
-    pool = _pool(missing, workers, dask)
+    pool = _pool(missing, workers, dask, limit_seconds)
     left = Counter(cell for cell, _ in missing)
     sweep = _Sweep(store, pool, missing, progress)
     start = [(cell, n, n - left[cell]) for cell, n in zip(experiment.cells, experiment.seeds, strict=True)]
@@ -92,124 +104,95 @@ def run_experiment(
     return Outcome(len(runs), before + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
-def _pool(missing: list[Run], workers: int | None, dask: str | None) -> Pool:
+def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: float | None) -> Pool:
     if dask is not None:
-        return DaskPool(dask)
+        return DaskPool(dask, limit)
     count = min(workers or cores(), len(missing))
-    if count == 1:
+    if count == 1 and limit is None:
         return SerialPool()
-    pool = ProcessPool(count)
-    warm_up({cell.agent for cell, _ in missing})
-    return pool
+    return ProcessPool(count, limit, frozenset(cell.agent for cell, _ in missing))
 
 
 class _Sweep:
-    """The loop: submit, collect, write."""
+    """The loop: claim, submit, collect, write."""
 
     def __init__(self, store: Store, pool: Pool, runs: list[Run], progress: Progress) -> None:
         self.store, self.pool, self.progress = store, pool, progress
+        self.claims = Claims(store.path)
         self.waiting = deque(runs)
-        self.suspects: deque[Run] = deque()  # were under way when a process died
+        self.elsewhere: deque[Run] = deque()  # claimed by other processes when last asked for
+        self.looked = time.monotonic()
         self.deaths: Counter[Run] = Counter()
-        self.flying: dict[Future[Done], Run] = {}
-        self.executed = self.found = 0
+        self.flying = self.executed = self.found = 0
         self.failures: list[Failure] = []
-        self.refreshed, self.pause = time.monotonic(), _REFRESH
+        self.begun = time.time_ns()
+        self.shared = False  # whether somebody else has noted a run as done since this sweep began
 
     def run(self) -> None:
         try:
-            while self.waiting or self.suspects or self.flying:
-                self._skip_done_elsewhere()
+            while self.waiting or self.elsewhere or self.flying:
                 self._submit()
-                self._collect()
+                if self.flying:
+                    for run, result in self.pool.collect(_LOOK if self.elsewhere and not self.waiting else _PATIENCE):
+                        self.flying -= 1
+                        self._finished(run, result)
+                elif self.elsewhere:
+                    time.sleep(_LOOK)
         finally:
             self.pool.close()
+            self.claims.close()
 
     def _submit(self) -> None:
-        # Suspects go one at a time, so that the one that kills its process is known by it.
-        queue, window = (self.suspects, 1) if self.suspects else (self.waiting, self.pool.window())
-        while queue and len(self.flying) < window:
-            run = queue.popleft()
-            try:
-                future = self.pool.executor.submit(execute, *run, CODE)
-            except BrokenExecutor:
-                queue.appendleft(run)
-                self._recover()
-                return
-            self.flying[future] = run
+        if self.elsewhere and not self.waiting and time.monotonic() - self.looked >= _LOOK:
+            # All that is left is claimed by others; what they have not done when they end is free again.
+            self.waiting, self.elsewhere, self.looked = self.elsewhere, self.waiting, time.monotonic()
+        while self.waiting and self.flying < self.pool.window():
+            run = self.waiting.popleft()
+            if not self.claims.take(run[0].identity(run[1])):
+                self.elsewhere.append(run)
+            elif not self._done_elsewhere(run):
+                self.pool.submit(run)
+                self.flying += 1
 
-    def _collect(self) -> None:
-        done, _ = wait(self.flying, timeout=_REFRESH, return_when=FIRST_COMPLETED)
-        broken = False
-        for future in done:
-            if not isinstance(_error(future), BrokenExecutor):
-                self._finished(future, self.flying.pop(future))
-            else:
-                broken = True
-        if broken:
-            self._recover()
-
-    def _finished(self, future: Future[Done], run: Run) -> None:
-        error = _error(future)
-        if error is None:
-            self._write(run, future.result())
-        elif isinstance(error, CodeMismatchError):
-            raise PoolError(str(error))
-        elif isinstance(error, CancelledError):
-            self.pool.rebuild()
-            self.waiting.appendleft(run)
+    def _done_elsewhere(self, run: Run) -> bool:
+        """Whether another process in the same folder has done a run, or failed at it, since this one began."""
+        self.shared = self.claims.news() or self.shared
+        if self.shared and self.store.has(*run):
+            self.found += 1
+            self.progress.advance(run[0])
+        elif (noted := self.store.failure(*run)) is not None and noted[0] > self.begun:
+            self._give_up(run, noted[1])
         else:
-            self._failed(run, error)
+            return False
+        self.claims.release(run[0].identity(run[1]))
+        return True
+
+    def _finished(self, run: Run, result: Result) -> None:
+        if isinstance(result, Done):
+            self._write(run, result)
+        elif isinstance(result, CodeMismatchError):
+            raise PoolError(str(result))
+        elif isinstance(result, DiedError) and self.deaths[run] < _DEATHS - 1:
+            self.deaths[run] += 1
+            self.waiting.appendleft(run)
+            return  # and keep the claim
+        else:
+            self._failed(run, result)
+        self.claims.release(run[0].identity(run[1]))
 
     def _write(self, run: Run, done: Done) -> None:
-        try:
-            # A shorter run is sooner done again than the disk confirms that it holds it.
-            self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
-            self.store.note_time(*run, done.seconds)
-        except OSError as error:
-            raise StoreError(f"{self.store.path}: cannot write: {error.strerror}") from error
+        # A shorter run is sooner done again than the disk confirms that it holds it.
+        self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
+        self.claims.noted(self.store.note_time(*run, done.seconds))
         self.executed += 1
         self.progress.advance(run[0])
 
     def _failed(self, run: Run, error: BaseException) -> None:
-        path = self.store.note_failure(*run, "".join(traceback.format_exception(error)))
-        last = traceback.format_exception_only(error)[-1].strip()
-        self.failures.append(Failure(*run, last, path))
+        if isinstance(error, DiedError):
+            error = DiedError(f"{error}, {_DEATHS} times; perhaps the memory was not enough")
+        self.store.note_failure(*run, "".join(traceback.format_exception(error)))
+        self._give_up(run, traceback.format_exception_only(error)[0].strip())
+
+    def _give_up(self, run: Run, why: str) -> None:
+        self.failures.append(Failure(*run, why, self.store.failure_path(*run)))
         self.progress.advance(run[0], failed=True)
-
-    def _recover(self) -> None:
-        """Start new processes and take up again what was under way when one died."""
-        flying, self.flying = self.flying, {}
-        alone = len(flying) == 1
-        for future, run in flying.items():
-            if future.done() and _error(future) is None:
-                self._finished(future, run)
-                continue
-            self.deaths[run] += alone
-            if self.deaths[run] < _DEATHS:
-                self.suspects.append(run)
-            else:
-                why = f"the process died {_DEATHS} times during this run; perhaps the memory was not enough"
-                self._failed(run, PoolError(why))
-        self.pool.rebuild()
-
-    def _skip_done_elsewhere(self) -> None:
-        """Leave out what another process in the same folder has done meanwhile."""
-        begin = time.monotonic()
-        if begin - self.refreshed < self.pause or not self.waiting:
-            return
-        present = self.store.identities()
-        waiting: deque[Run] = deque()
-        for cell, seed in self.waiting:
-            if cell.identity(seed) in present:
-                self.found += 1
-                self.progress.advance(cell)
-            else:
-                waiting.append((cell, seed))
-        self.waiting, self.refreshed = waiting, time.monotonic()
-        # In a folder of many thousand runs a look takes long; it may take a hundredth of the time.
-        self.pause = max(_REFRESH, 100 * (self.refreshed - begin))
-
-
-def _error(future: Future[Any]) -> BaseException | None:
-    return CancelledError() if future.cancelled() else future.exception()

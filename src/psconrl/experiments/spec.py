@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,12 +17,26 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
 from psconrl.errors import PsconrlError
+from psconrl.formats import reading
 
 Costs = Literal["known", "estimated"]
 
 MODEL_FILES = (".npz", ".json", ".drn")
-_NUMERICAL = ("cmdp.py", "_checks.py", "_numba.py", "drn.py", "files.py", "graph.py", "problem.py")
+_NUMERICAL = (
+    "cmdp.py",
+    "_checks.py",
+    "_numba.py",
+    "formats/drn.py",
+    "formats/files.py",
+    "formats/reading.py",
+    "graph.py",
+    "problem.py",
+)
 _PACKAGES = ("planning", "agents", "environments", "simulation")
+MOST_RUNS = 1_000_000
+"""Runs of one experiment; they are listed in memory."""
+MOST_STEPS = 10**15
+MOST_CHECKPOINTS = 1_000_000
 LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 
 
@@ -63,8 +76,12 @@ class Cell:
         from psconrl.agents.catalogue import canonical, find, parameters
 
         object.__setattr__(self, "agent", canonical(self.agent))
-        for name in ("horizon", "checkpoints"):
-            object.__setattr__(self, name, _whole(getattr(self, name), name))
+        for name, most in (("horizon", MOST_STEPS), ("checkpoints", MOST_CHECKPOINTS)):
+            object.__setattr__(self, name, _whole(getattr(self, name), name, most))
+        if not isinstance(self.evaluate_policies, bool):
+            raise SpecError(f"evaluate_policies is {reading.shown(self.evaluate_policies)}; it must be true or false")
+        if not (isinstance(self.env, str) and isinstance(self.seed_option, (str, type(None)))):
+            raise SpecError("env and seed_option must be names")
         if self.costs not in ("known", "estimated"):
             raise SpecError(f'costs is {self.costs!r}; it must be "known" or "estimated"')
         for name in ("env_options", "settings"):
@@ -147,8 +164,10 @@ class Experiment:
             raise SpecError("an experiment needs at least one environment and one agent")
         if len({cell.id for cell in self.cells}) < len(self.cells):
             raise SpecError("two cells of the experiment are the same")
-        for n in self.seeds:
-            _whole(n, "seeds")
+        if not isinstance(self.name, str):
+            raise SpecError(f"name is {reading.shown(self.name)}; it must be a text")
+        if sum(_whole(n, "seeds") for n in self.seeds) > MOST_RUNS:
+            raise SpecError(f"the experiment has more than {MOST_RUNS:,} runs; make several of it, or fewer seeds")
 
     @staticmethod
     def grid(
@@ -197,6 +216,9 @@ class Experiment:
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Experiment:
         """The inverse of `as_json`."""
+        from psconrl.experiments.store import check_document
+
+        check_document(document, "")
         cells = [{key: value for key, value in cell.items() if key != "id"} for cell in document["cells"]]
         seeds = tuple(int(cell.pop("seeds")) for cell in cells)
         return Experiment(str(document["name"]), tuple(Cell(**cell) for cell in cells), seeds)
@@ -214,12 +236,7 @@ _KNOWN = ("name", "envs", "agents", "horizon", "seeds", "settings", "env_options
 def read_toml(path: str | Path) -> Experiment:
     """An experiment from a TOML file; model files in it are looked for beside it."""
     path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{path}: {'there is no such file' if not path.exists() else error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: not a TOML file: {error}") from error
+    document = reading.read_toml(path, SpecError)
     try:
         return _from_toml(document, path)
     except PsconrlError as error:
@@ -275,10 +292,7 @@ def is_model_file(env: str) -> bool:
 
 def file_checksum(path: str | Path) -> str:
     """The checksum by which a cell knows its model file."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:20]
-    except OSError as error:
-        raise SpecError(f"{path}: {'there is no such file' if not Path(path).exists() else error.strerror}") from None
+    return hashlib.sha256(reading.read_bytes(path, SpecError)).hexdigest()[:20]
 
 
 def _canonical_env(name: str) -> str:
@@ -300,12 +314,13 @@ def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) 
     return tables
 
 
-def _whole(value: object, name: str) -> int:
+def _whole(value: object, name: str, most: int = MOST_RUNS) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise SpecError(f"{name} is {value!r}; it must be a whole number")
+        raise SpecError(f"{name} is {reading.shown(value)}; it must be a whole number")
     number = cast(Any, value).__index__()
-    if number < 1:
-        raise SpecError(f"{name} is {number}; it must be at least 1")
+    if not 1 <= number <= most:
+        rule = f"at least 1, and at most {most:,}" if number > most else "at least 1"
+        raise SpecError(f"{name} is {number if abs(number) < 10**30 else 'too large'}; it must be {rule}")
     return int(number)
 
 
@@ -314,9 +329,12 @@ def _plain(values: object, name: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise SpecError(f"{name} must be a table of values")
     try:
-        return dict(json.loads(json.dumps(dict(values), sort_keys=True)))
-    except TypeError as error:
-        raise SpecError(f"{name} must be numbers, strings, lists or tables: {error}") from error
+        text = json.dumps(dict(values), sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SpecError(f"{name} must be numbers, strings, lists or tables: {reading.shown(str(error))}") from error
+    if len(text) > reading.LARGEST_SETTINGS:
+        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.LARGEST_SETTINGS:,}")
+    return dict(json.loads(text))
 
 
 def _digest(document: Mapping[str, Any], length: int) -> str:

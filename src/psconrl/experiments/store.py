@@ -7,7 +7,10 @@
 
 A run's file appears under its name only when it is whole, so its existence means that the run is done, and the
 checksum in its name shows whether it still is what was written. No file is ever changed, and equal runs have equal
-names and bytes, so several processes may work in one folder.
+names and bytes, so several processes may work in one folder; `claims` keeps them from doing the same run.
+
+Whatever lies in the folder may come from a stranger. A file that is not what it should be is named in a warning and
+left out; the rest can be used. Links inside of the folder are not followed when something is written.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import time
@@ -26,19 +30,29 @@ from typing import TYPE_CHECKING, Any
 
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, Experiment
+from psconrl.formats import reading, writing
+from psconrl.formats.text import file_name
 
 if TYPE_CHECKING:
     from psconrl.experiments.record import RunRecord
 
 log = logging.getLogger(__name__)
 
-_PART = re.compile(r"seed-(?P<seed>\d+)\.(?P<identity>[0-9a-f]{20})\.(?P<checksum>[0-9a-f]{16})\.parquet")
-_ABANDONED = 3600.0
-"""Seconds after which a half-written file must come from a process that died."""
+_PART = re.compile(r"seed-(?P<seed>\d{1,18})\.(?P<identity>[0-9a-f]{20})\.(?P<checksum>[0-9a-f]{16})\.parquet")
+_NOTE = re.compile(r".*\.[0-9a-f]{20}\.txt")
+_SPECIFICATION = re.compile(r"experiment.*\.json")
+_FINISHED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}")
+_LARGEST_PART = 1024 * reading.MEBIBYTE
+_LONGEST_LINE = 4096
+"""Bytes of a line of timings."""
 
 
 class StoreError(PsconrlError, OSError):
     """A folder that holds no experiment, or cannot be written to."""
+
+
+class PartError(PsconrlError, ValueError):
+    """A file that should hold a run and does not; the message begins with its path."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +75,25 @@ class Part:
         """Parts are sorted by environment, agent, seed, identity."""
         return (*self.path.parts[-3:-1], self.seed, self.identity, self.checksum)
 
-    def read(self) -> bytes | None:
-        """The content; None if it is not what was written, or has just been moved away."""
+    def read(self) -> bytes:
+        """The content; PartError if it is not what was written."""
+        content = reading.read_bytes(self.path, PartError, _LARGEST_PART)
+        if _checksum(content) != self.checksum:
+            raise PartError(f"{self.path}: damaged (its checksum differs)")
+        return content
+
+    def record(self) -> RunRecord:
+        """The run; PartError if there is anything wrong with it, or if it is another one than the name says."""
+        from psconrl.experiments.record import RecordError, from_bytes
+
         try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return None
-        return content if _checksum(content) == self.checksum else None
+            record = from_bytes(self.read())
+        except RecordError as error:
+            raise PartError(f"{self.path}: damaged ({error})") from error
+        folders = tuple(map(file_name, (record.env, record.agent)))
+        if (record.seed, record.identity, folders) != (self.seed, self.identity, self.path.parts[-3:-1]):
+            raise PartError(f"{self.path}: damaged (it holds another run than its name says)")
+        return record
 
 
 class Store:
@@ -77,10 +103,7 @@ class Store:
         self.path = Path(path)
         self._made: set[Path] = set()
         if create:
-            try:
-                self._folder("runs")
-            except OSError as error:
-                raise StoreError(f"{self.path}: cannot make the folder: {error.strerror}") from error
+            self._folder("runs")
         elif not (self.path / "runs").is_dir():
             raise StoreError(f"{self.path}: there are no results here (no folder {self.path / 'runs'})")
 
@@ -92,21 +115,30 @@ class Store:
     def register(self, experiment: Experiment) -> Path:
         """Write the specification, unless it is there already; a different one gets a file of its own."""
         text = json.dumps(experiment.as_json(), indent=2) + "\n"
-        stem = f"experiment-{_plain(experiment.name)}"
+        stem = f"experiment-{file_name(experiment.name)}"
         names = ["experiment.json", f"{stem}.json", *(f"{stem}-{k}.json" for k in range(2, 10_000))]
+        content = text.encode()
         for name in names:
             path = self.path / name
             with suppress(FileExistsError):
-                self._create(path, text.encode())
+                writing.create_bytes(path, content)
                 return path
-            if path.read_text(encoding="utf-8") == text:
-                return path
+            with suppress(PartError):
+                if reading.read_bytes(path, PartError, len(content)) == content:
+                    return path
         raise StoreError(f"{self.path}: it holds too many experiments")
 
     def experiments(self) -> dict[str, Mapping[str, Any]]:
-        """The specifications in the folder, by file name, as JSON values."""
-        paths = sorted(self.path.glob("experiment*.json"))
-        return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+        """The specifications in the folder, by file name, as JSON values; what is no specification is left out."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for path in sorted(self.path.glob("experiment*.json")):
+            try:
+                document = reading.read_json(path, PartError)
+                check_document(document, f"{path}: ")
+                found[path.name] = document
+            except PsconrlError as error:
+                log.warning("%s; left out", error)
+        return found
 
     # Writing
 
@@ -116,15 +148,15 @@ class Store:
         confirmed: wait until the disk holds it. Without that, a file that a power failure cuts short is noticed by
         its checksum, and its run is done again.
         """
-        folder = self._folder("runs", _plain(cell.env_name), _plain(cell.agent))
+        folder = self._folder("runs", file_name(cell.env_name), file_name(cell.agent))
         path = folder / f"seed-{seed:04d}.{cell.identity(seed)}.{_checksum(content)}.parquet"
-        os.replace(self._temporary(path, content, confirmed), path)
-        with suppress(FileNotFoundError):
-            self._failure(cell, seed).unlink()
+        writing.write_bytes(path, content, confirmed=confirmed)
+        with suppress(OSError):
+            self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float) -> None:
-        """Append a line to the timings."""
+    def note_time(self, cell: Cell, seed: int, seconds: float) -> int:
+        """Append a line to the timings; how many bytes it has."""
         line = {
             "env": cell.env_name,
             "agent": cell.agent,
@@ -134,18 +166,34 @@ class Store:
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         # One write to a file opened for appending is not torn apart by other processes.
-        file = os.open(self.path / "timings.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        path, content = self.path / "timings.jsonl", (json.dumps(line) + "\n").encode()
+        links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            os.write(file, (json.dumps(line) + "\n").encode())
-        finally:
-            os.close(file)
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | links, 0o666)
+            try:
+                os.write(file, content)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
+        return len(content)
 
     def note_failure(self, cell: Cell, seed: int, text: str) -> Path:
         """Keep why a run failed."""
-        path = self._failure(cell, seed)
+        path = self.failure_path(cell, seed)
         self._folder("failures")
-        os.replace(self._temporary(path, text.encode()), path)
+        writing.write_text(path, text)
         return path
+
+    def failure(self, cell: Cell, seed: int) -> tuple[int, str] | None:
+        """When, and with what last line, a run failed in some process; None if it did not."""
+        path = self.failure_path(cell, seed)
+        try:
+            when = path.lstat().st_mtime_ns
+            lines = reading.read_text(path, PartError, 16 * reading.MEBIBYTE).strip().splitlines()
+        except (OSError, PartError):
+            return None
+        return when, lines[-1] if lines else "it failed"
 
     # Reading
 
@@ -158,38 +206,56 @@ class Store:
         """The runs that have a file; they are not checked."""
         return {part.identity for part in self.parts()}
 
+    def has(self, cell: Cell, seed: int) -> bool:
+        """Whether a run has a file; it is not checked."""
+        start = f"seed-{seed:04d}.{cell.identity(seed)}."
+        try:
+            names = os.listdir(self.path / "runs" / file_name(cell.env_name) / file_name(cell.agent))
+        except OSError:
+            return False
+        return any(name.startswith(start) and _PART.fullmatch(name) for name in names)
+
     def verified(self) -> set[str]:
         """The runs whose file is sound; others are moved aside, and what dead processes left is removed."""
         sound = set()
         for part in self.parts():
-            if part.read() is not None:
+            try:
+                part.record()
                 sound.add(part.identity)
-            elif part.path.exists():
-                log.warning("%s: damaged (its checksum differs); moved aside, the run is done again", part.path)
-                with suppress(FileNotFoundError):
-                    part.path.replace(part.path.with_suffix(".damaged"))
-        for path in self.path.rglob(".*.tmp"):
-            with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _ABANDONED:
-                    path.unlink()
+            except PartError as error:
+                if part.path.is_symlink() or part.path.exists():
+                    log.warning("%s; moved aside, the run is done again", error)
+                    with suppress(OSError):
+                        part.path.replace(part.path.with_suffix(".damaged"))
+        self._tidy()
         return sound
+
+    def _tidy(self) -> None:
+        """Remove the temporary files of processes that died here, and no others."""
+        writing.remove_abandoned(self.path, _SPECIFICATION)
+        writing.remove_abandoned(self.path / "failures", _NOTE)
+        for folder in (self.path / "runs").glob("*/*"):
+            writing.remove_abandoned(folder, _PART)
 
     def records(self, identities: Collection[str] | None = None) -> Iterator[RunRecord]:
         """The runs one by one, sorted by environment, agent, seed and identity; all, or those asked for."""
-        from psconrl.experiments.record import from_bytes
-
         previous = None
+        cells: dict[str, tuple[Any, ...]] = {}
         for part in self.parts():
             if identities is not None and part.identity not in identities:
                 continue
-            content = part.read()
-            if content is None:
-                log.warning("%s: damaged (its checksum differs); left out", part.path)
-            elif part.identity == previous:
+            try:
+                record = part.record()
+            except PartError as error:
+                log.warning("%s; left out", error)
+                continue
+            if part.identity == previous:
                 log.warning("%s: the same run gave another result before; left out", part.path)
+            elif cells.setdefault(record.cell, _common(record)) != _common(record):
+                log.warning("%s: differs from the other runs of its cell in what was run; left out", part.path)
             else:
                 previous = part.identity
-                yield from_bytes(content)
+                yield record
 
     def load(self) -> list[RunRecord]:
         """All runs in the folder, whatever code made them."""
@@ -200,17 +266,19 @@ class Store:
         return {str(entry["identity"]): float(entry["seconds"]) for entry in self._log()}
 
     def _log(self) -> list[dict[str, Any]]:
-        """The lines of the timings that are whole."""
+        """The lines of the timings that are whole; others are left out, as they decide nothing."""
+        path = self.path / "timings.jsonl"
+        entries: list[dict[str, Any]] = []
+        if not (path.is_symlink() or path.exists()):
+            return entries
         try:
-            lines = (self.path / "timings.jsonl").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        entries = []
-        for line in lines:
-            with suppress(ValueError):
-                entry = json.loads(line)
-                if isinstance(entry, dict) and {"identity", "seconds", "finished"} <= entry.keys():
-                    entries.append(entry)
+            with reading.opened(path, PartError) as file:
+                while line := file.readline(_LONGEST_LINE):
+                    entry = _timing(line)
+                    if entry is not None:
+                        entries.append(entry)
+        except PartError as error:
+            log.warning("%s; left out", error)
         return entries
 
     def finished(self) -> tuple[str, str] | None:
@@ -229,44 +297,81 @@ class Store:
         return export(self.records(), path)
 
     def _folder(self, *names: str) -> Path:
+        """A folder of the store, made if it is not there; a link is refused, as it may lead anywhere."""
         folder = self.path.joinpath(*names)
         if folder not in self._made:
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise StoreError(f"{folder}: cannot make the folder: {reason}") from error
+            below = self.path
+            for name in names:
+                below = below / name
+                if below.is_symlink():
+                    raise StoreError(f"{below}: is a link, and links inside of a folder of results are not followed")
             self._made.add(folder)
         return folder
 
-    def _failure(self, cell: Cell, seed: int) -> Path:
-        name = f"{_plain(cell.env_name)}-{_plain(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
+    def failure_path(self, cell: Cell, seed: int) -> Path:
+        """Where it is said why a run failed."""
+        name = f"{file_name(cell.env_name)}-{file_name(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
         return self.path / "failures" / name
 
-    def _temporary(self, path: Path, content: bytes, confirmed: bool = True) -> Path:
-        """The content in a file beside `path`, safely on the disk if confirmed."""
-        temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
-        with temporary.open("wb") as file:
-            file.write(content)
-            if confirmed:
-                file.flush()
-                os.fsync(file.fileno())
-        return temporary
 
-    def _create(self, path: Path, content: bytes) -> None:
-        """A new file that is whole from the start; FileExistsError if there is one."""
-        temporary = self._temporary(path, content)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            with path.open("xb") as file:
-                file.write(content)
-        finally:
-            temporary.unlink()
+def check_document(document: Any, where: str) -> None:
+    """Refuse a specification that is none; where: what the message begins with."""
+
+    def refuse(what: str) -> None:
+        raise PartError(f"{where}not the specification of an experiment: {what}")
+
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        refuse("it has no name")
+    cells = document.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        refuse("it has no list of cells")
+    kinds: dict[str, Any] = {
+        "id": str,
+        "env": str,
+        "env_options": dict,
+        "agent": str,
+        "settings": dict,
+        "horizon": int,
+        "costs": str,
+        "checkpoints": int,
+        "evaluate_policies": bool,
+        "seed_option": (str, type(None)),
+        "model": (str, type(None)),
+        "seeds": int,
+    }
+    for k, cell in enumerate(cells):
+        for name in cell.keys() | kinds.keys():
+            if name not in kinds:
+                refuse(f"cells[{k}] has an unknown field {reading.shown(name)}")
+            if name not in cell or not isinstance(cell[name], kinds[name]):
+                refuse(f"cells[{k}] has no proper field {name!r}")
+
+
+def _common(record: RunRecord) -> tuple[Any, ...]:
+    """What all runs of a cell have in common."""
+    settings = json.dumps(record.settings, sort_keys=True)
+    what = (record.env, record.agent, settings, record.costs, record.horizon, record.cost_names)
+    return (*what, record.grid.tobytes(), sorted(record.env_options))
+
+
+def _timing(line: bytes) -> dict[str, Any] | None:
+    """A line of the timings, if it is one."""
+    try:
+        entry = json.loads(line, parse_int=reading.whole_or_float)
+    except (ValueError, RecursionError):  # among them what is not UTF-8
+        return None
+    if not isinstance(entry, dict):
+        return None
+    identity, seconds, finished = (entry.get(key) for key in ("identity", "seconds", "finished"))
+    known = isinstance(identity, str) and isinstance(finished, str) and _FINISHED.fullmatch(finished)
+    timed = isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds >= 0
+    return entry if known and timed else None
 
 
 def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _plain(name: str) -> str:
-    """The name as a file may be called everywhere."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip(".") or "_"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psconrl.errors import InvalidArgumentError
+from psconrl.formats import writing
 from psconrl.report.panels import Line, Panel
 from psconrl.report.styles import COLOURS, Style, styles
 
@@ -70,7 +71,8 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
         for path in paths:
             # Without dates equal figures are equal files.
             metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
-            figure.savefig(path, dpi=_DPI, facecolor="white", metadata=metadata)
+            with writing.replacing(path) as file:
+                figure.savefig(file, format=path.suffix[1:], dpi=_DPI, facecolor="white", metadata=metadata)
             figure.set_layout_engine("none")  # laid out once, which takes long
     return paths
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl import CMDP, ModelFileError
-from psconrl.drn import read_drn, write_drn
+from psconrl.formats.drn import read_drn, write_drn
 
 numbers = st.floats(-1e9, 1e9)
 
@@ -227,14 +227,14 @@ def test_a_chain_is_a_model_with_one_action(tmp_path: Path) -> None:
         (" init", "", "line 28: 0 states have the label init; one must have it"),
         ("done", "init", "line 21: 2 states have the label init; one must have it"),
         ("time energy\x20", "", "line 14: there are 2 rewards here and 0 names in @reward_models"),
-        ("// Exported", "// thresholds: {x}\n//", "line 1: the comment 'thresholds' is no JSON"),
+        ("// Exported", "// thresholds: {x}\n//", "line 1: comment 'thresholds': no complete JSON"),
         ("// Exported", "// thresholds: 3\n//", "line 1: thresholds must be a table"),
         ("// Exported", '// costs: ["a"]\n//', "line 1: costs must name the 2 reward models"),
         ("// Exported", "// start: 0\n//", "line 1: the start is 0; it must be the last state"),
         ("// Exported", "// start: [2]\n//", "line 1: the start is [2]; it must be the last state"),
-        ("// Exported", '// initial: {"9": 1}\n//', "a comment has the wrong form"),
+        ("// Exported", '// initial: {"9": 1}\n//', "line 1: initial must be a table"),
         ("// Exported", '// initial: {"0": 2}\n//', "initial sums to 2"),
-        ("// Exported", "// layout: 3\n//", "a comment has the wrong form"),
+        ("// Exported", "// layout: 3\n//", "line 1: layout must be a table"),
         ("// Exported", '// states: ["a"]\n//', "there are 1 state_names; there must be 3"),
         ("\t\t1 : 1/3", "// moves: [[1, 2]]\n\t\t1 : 1/3", "line 17: moves must give 2 costs for each of the 2"),
         ("\t\t1 : 1/3", "// moves: [[1, 2], [1, 2]]\n\t\t1 : 1/3", "line 17: the mean of the moves is not"),

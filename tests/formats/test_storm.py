@@ -12,7 +12,7 @@ import pytest
 
 import psconrl
 from psconrl import CMDP
-from psconrl.drn import read_drn
+from psconrl.formats.drn import read_drn
 
 stormpy = pytest.importorskip("stormpy", reason="stormpy is not installed; pip install stormpy compares with Storm")
 

@@ -83,7 +83,7 @@ def test_wrong_endings(tmp_path: Path) -> None:
     refused(path, "a model file must end in .npz, .json or .drn")
     refused(tmp_path / "none.npz", "there is no such file")
     (tmp_path / "folder.npz").mkdir()
-    refused(tmp_path / "folder.npz", "there is no such file")
+    refused(tmp_path / "folder.npz", "is not a regular file")
 
 
 # .npz
@@ -124,10 +124,12 @@ def test_other_contents_in_npz(tmp_path: Path) -> None:
         np.save(file, P)
     refused(path, "not an .npz archive; write it with cmdp.save or numpy.savez")
     path.write_text("state,action\n")
-    refused(path, "holds Python objects or no arrays at all (")
+    refused(path, "truncated or not an .npz archive (")
     arrays: dict[str, Any] = example().to_arrays()
     np.savez(path, **(arrays | {"state_names": np.array(["a", "b"], dtype=object)}))
-    refused(path, "holds Python objects or no arrays at all (")
+    refused(path, "array 'state_names' holds Python objects or other things; only plain numbers and text are read")
+    np.savez(path, **arrays, colour=np.zeros(3))
+    refused(path, "has an unknown array 'colour' (known: action_names, ")
 
 
 def npz(tmp_path: Path, *, thin: bool = False, drop: tuple[str, ...] = (), **changes: Any) -> Path:
@@ -180,10 +182,10 @@ def test_bad_arrays_in_npz(tmp_path: Path, changes: dict[str, Any], message: str
             {"indptr": np.zeros(0, dtype=int)},
             "data, indices and indptr must be the flat arrays of a CSR matrix",
         ),
-        ({"indptr": [0, 2, 3, 4, 9]}, "data, indices and indptr are no CSR matrix: "),
-        ({"indices": [0, 1, 0, 1, 0, 9]}, "data, indices and indptr are no CSR matrix: "),
+        ({"indptr": [0, 2, 3, 4, 9]}, "data, indices and indptr "),
+        ({"indices": [0, 1, 0, 1, 0, 9]}, "data, indices and indptr "),
         ({"indices": [0.5] * 6}, "data, indices and indptr must be the flat arrays of a CSR matrix"),
-        ({"data": [0.5]}, "data, indices and indptr are no CSR matrix: "),
+        ({"data": [0.5]}, "data, indices and indptr "),
         ({"data": ["x"] * 6}, "data, indices and indptr must be the flat arrays of a CSR matrix"),
         ({"data": [np.nan] * 6}, "transitions[0, 0, 0] is nan; a probability must be >= 0"),
     ],

@@ -30,20 +30,23 @@ from scipy import sparse
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES, Layout
-from psconrl.errors import InvalidModelError, ModelFileError, PsconrlError, UnknownNameError
+from psconrl.errors import InvalidModelError, ModelFileError, UnknownNameError
+from psconrl.formats import reading, writing
 
 COMMENTS = ("states", "actions", "costs", "thresholds", "initial", "start", "sparse", "layout")
 """What comments say about a model, each as `// name: JSON`."""
 
 SUM_TOLERANCE = 1e-6
 _UNLABELLED = "__NOLABEL__"
+_SPARE_PAIRS = 65_536
+"""Pairs (s, a) that a file may have, however small it is."""
 
 
 def write_drn(cmdp: CMDP, path: str | Path) -> None:
     """Write a model to a .drn file."""
     path = _checks.path(path)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in _lines(cmdp, path.name))
+    with writing.replacing(path) as file:
+        file.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
 
 
 def _lines(cmdp: CMDP, name: str) -> Iterator[str]:
@@ -116,21 +119,14 @@ def read_drn(
         thresholds: limits by name of the cost; they add to those in the file's comments, and go before them.
     """
     path = _checks.path(path)
-    if not path.is_file():
-        raise ModelFileError(f"{path}: there is no such file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ModelFileError(f"{path}: not a text file in UTF-8") from error
-    found = _File(path)
-    found.read(text)
-    try:
+    text = reading.read_text(path, ModelFileError)
+    found = _File(path, len(text))
+    with reading.refusing(path, ModelFileError):
+        found.read(text)
         names = _cost_names(found)
         taken = names if costs is None else _checks.texts(costs, "costs")
         limits = {} if thresholds is None else _checks.limits(thresholds, names)
         return _model(found, names, taken, limits)
-    except (InvalidModelError, UnknownNameError) as error:
-        raise ModelFileError(f"{path}: {error}") from error
 
 
 @dataclass
@@ -148,8 +144,8 @@ class _Choice:
 class _File:
     """What a file says, line by line."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, size: int) -> None:
+        self.path, self.size = path, size
         self.line = 0
         self.said: dict[str, Any] = {}
         self.said_at: dict[str, int] = {}
@@ -235,10 +231,7 @@ class _File:
             self.choices[-1].moves = self._json(value, "moves")
 
     def _json(self, text: str, what: str) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            self.error(f"the comment {what!r} is no JSON: {error}")
+        return reading.parse_json(text, ModelFileError, f"{self.path}: line {self.line}: comment {what!r}: ")
 
     def _state(self, text: str) -> None:
         number, _, rest = text.partition(" ")
@@ -296,7 +289,7 @@ class _File:
         return rewards, rest.strip()
 
     def _whole(self, text: str, what: str) -> int:
-        if not (text.isascii() and text.isdecimal()):
+        if not (text.isascii() and text.isdecimal() and len(text) <= reading.LONGEST_WHOLE):
             self.error(f"{what} is {text[:40]!r}; it must be a whole number")
         return int(text)
 
@@ -353,23 +346,39 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
     charged: Any = mean
     if per_move:
         charged = [sparse.csr_array((c, (rows, targets)), shape=(S * A, S)) for c in np.concatenate(moves).T]
-    layout = said.get("layout")
-    try:
-        model = CMDP(
-            transitions,
-            charged,
-            limits,
-            initial=_initial(found),
-            state_names=said.get("states"),
-            action_names=said.get("actions", labels),
-            cost_names=taken,
-            layout=None if layout is None else Layout.from_json(layout),
-        )
-    except PsconrlError:
-        raise
-    except (TypeError, LookupError, AttributeError, ValueError) as error:
-        raise ModelFileError(f"{found.path}: a comment has the wrong form: {error}") from error
-    return model if said.get("sparse", S > DENSE_STATES) else model.to_dense()
+    model = CMDP(
+        transitions,
+        charged,
+        limits,
+        initial=_initial(found),
+        state_names=_names(found, "states"),
+        action_names=_names(found, "actions") or labels,
+        cost_names=taken,
+        layout=_layout(found),
+    )
+    # A model that says it is dense, but would need far more memory than its file, is read as a sparse one.
+    large = S * A * S * 8 * (1 + len(taken) * per_move) > reading.allowance(found.size)
+    return model if large or said.get("sparse", S > DENSE_STATES) else model.to_dense()
+
+
+def _names(found: _File, key: str) -> list[str] | None:
+    """The names in a comment; None if there is none."""
+    if key not in found.said:
+        return None
+    names = found.said[key]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        found.error(f"{key} must be a list of names", found.said_at[key])
+    return names
+
+
+def _layout(found: _File) -> Layout | None:
+    if "layout" not in found.said:
+        return None
+    said = found.said["layout"]
+    rows = said.get("rows") if isinstance(said, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows) or "agent" not in said:
+        found.error("layout must be a table of rows, lines of text, agent and perhaps box", found.said_at["layout"])
+    return Layout.from_json(said)
 
 
 def _drop_start(found: _File) -> None:
@@ -392,10 +401,18 @@ def _drop_start(found: _File) -> None:
 def _initial(found: _File) -> Any:
     S = found.states
     if "initial" in found.said:
-        states = found.said.get("states", [str(s) for s in range(S)])
+        names = _names(found, "states") or [str(s) for s in range(S)]
+        number = {name: s for s, name in enumerate(names)} | {s: s for s in range(S)}
         law = np.zeros(S)
-        for state, probability in found.said["initial"].items():
-            law[state if isinstance(state, int) else states.index(state)] = probability
+        given = found.said["initial"]
+        for state, probability in given.items() if isinstance(given, dict) else [(None, 0.0)]:
+            real = isinstance(probability, (int, float)) and not isinstance(probability, bool)
+            if state not in number or number[state] >= S or not real:
+                found.error(
+                    'initial must be a table of states and probabilities, such as {"0": 0.5, "1": 0.5}',
+                    found.said_at.get("initial"),
+                )
+            law[number[state]] = probability
         return law
     if len(found.initial) != 1:
         line = found.initial[1][1] if found.initial else None
@@ -418,6 +435,9 @@ def _limits(found: _File, taken: list[str], given: dict[str, float]) -> list[flo
     said = found.said.get("thresholds", {})
     if not isinstance(said, dict):
         found.error('thresholds must be a table, for instance {"energy": 0.5}', found.said_at["thresholds"])
+    for name, limit in said.items():
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+            found.error(f"the limit of {name!r} must be a number", found.said_at["thresholds"])
     limits = said | given
     missing = [name for name in taken[1:] if name not in limits]
     if missing:
@@ -438,6 +458,11 @@ def _choices_by_pair(found: _File) -> tuple[list[str], dict[tuple[int, int], _Ch
     for choice in found.choices:
         by_state[choice.state].append(choice)
     most = max(map(len, by_state))
+    if most * found.states > _SPARE_PAIRS + found.size // 8:
+        found.error(
+            f"one of the {found.states} states has {most} actions, and all states would be given as many; "
+            "a model of that size cannot be read from a file of this size"
+        )
     labels = list(dict.fromkeys(choice.label for choice in found.choices))
     alike = all(len({choice.label for choice in choices}) == len(choices) for choices in by_state)
     if len(labels) != most or not alike or _UNLABELLED in labels:
