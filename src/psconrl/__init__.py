@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from psconrl.limits import nearest_limits as nearest_limits
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
-    from psconrl.planning import evaluate as evaluate
     from psconrl.planning import solve as solve
     from psconrl.planning import threshold_sweep as threshold_sweep
+    from psconrl.planning.evaluation import evaluate as evaluate
     from psconrl.problem import Problem as Problem
     from psconrl.simulation import Learner as Learner
     from psconrl.simulation import Run as Run

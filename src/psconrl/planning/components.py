@@ -245,7 +245,8 @@ class Components:
             bound = min(found.bound for found in priced)
         else:
             best, bound = self._routed(priced)
-        if not any(np.array_equal(best.policy, column.policy) for column in self.columns):
+        # The same policy may be two columns: one for each component in which it stays.
+        if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
         return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False)
 

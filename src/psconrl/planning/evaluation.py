@@ -115,10 +115,13 @@ def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> 
     for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
         averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
         parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
-        residual = max(residual, _residual(chain, cost - averages[i], parts[i], solved.law, classes))
+        # Costs far from zero are rounded, and so are their averages, by more than their range is.
+        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i])
+        residual = max(residual, rounded + _residual(chain, cost - averages[i], parts[i], solved.law, classes))
     averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
     averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
-    parts *= unit[:, np.newaxis, np.newaxis]
+    with np.errstate(over="ignore"):
+        parts *= unit[:, np.newaxis, np.newaxis]
     bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
     return Evaluation(averages, stationary, bias, tuple(classes), residual, parts)
 
@@ -232,7 +235,7 @@ class _Eliminated:
         return parts
 
     def _bias(self, amounts: Floats) -> Floats:
-        h = self._collected(amounts, np.zeros(len(self.classes)))[0]
+        h = self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0)
         means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
         parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
         # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
@@ -281,7 +284,8 @@ class _Mixing:
         return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
 
     def _by_class(self, mass: Floats) -> Floats:
-        return np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes)).astype(np.float64)
+        sums = np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
+        return np.asarray(sums, dtype=np.float64)
 
 
 def _label(classes: list[Ints], S: int) -> Ints:
@@ -307,9 +311,10 @@ def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes
 
 
 def _units(costs: Floats) -> Floats:
-    """A power of two near the range of each cost (n,); 1 for constant ones."""
+    """A power of two near the range of each cost (n,), or near the cost itself if it is constant."""
     width = costs.max(axis=1) - costs.min(axis=1)
-    return np.where(width > 0, np.exp2(np.floor(np.log2(np.where(width > 0, width, 1.0)))), 1.0)
+    sizes = np.where(width > 0, width, np.abs(costs).max(axis=1))
+    return np.exp2(np.floor(np.log2(np.where(sizes > 0, sizes, 1.0))))
 
 
 def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes
+from psconrl.planning.compiled.execute import round_trip
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 from psconrl.planning.components import Column, Component
@@ -64,9 +65,10 @@ def executable(
                 own.append((states, weight * column.law[part.states[states]]))
         met = _groups(own)
         classes += len(met)
-        trip = _round_trip(part.rows, met) if len(met) > 1 else None
-        if trip is not None:
-            x[part.pairs] = (1.0 - e) * x[part.pairs] + e * float(x[part.pairs].sum()) * trip
+        if len(met) > 1:
+            trip, found = round_trip(part.rows, np.array([states[mass.argmax()] for states, mass in met]))
+            if found:
+                x[part.pairs] = (1.0 - e) * x[part.pairs] + e * float(x[part.pairs].sum()) * trip
     source = rows.source
     flow = x if start is None or len(columns) == 1 else _with_visits(rows, x, columns, supports, start)
     inside = np.zeros(rows.S, dtype=np.bool_)
@@ -120,27 +122,6 @@ def _groups(classes: list[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
                 found.pop(at)
         found.append((states, mass))
     return found
-
-
-def _round_trip(rows: Rows, classes: list[tuple[Ints, Floats]]) -> Floats | None:
-    """The occupancy (K,) of going from class to class by the fastest ways, and back to the first.
-
-    None if there is no way, or one longer than floats can say, or no time is needed: the classes stay as they are.
-    """
-    stops = [int(states[mass.argmax()]) for states, mass in classes]
-    flow = np.zeros(rows.K)
-    for here, there in zip(stops, stops[1:] + stops[:1], strict=True):
-        target = np.zeros(rows.S, dtype=np.bool_)
-        target[there] = True
-        way = fastest_way(rows, target).pairs
-        if way[here] < 0 and here != there:
-            return None
-        way[way < 0] = rows.begin[:-1][way < 0]
-        visited = expected_visits(rows, way, here, target)
-        visited[there] = 0.0
-        flow[way] += visited
-    total = float(flow.sum())
-    return np.asarray(flow / total) if 0 < total < np.inf else None
 
 
 def _with_visits(

@@ -19,6 +19,7 @@ from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import planner
 from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
     from psconrl.planning import second_opinion
@@ -93,7 +94,34 @@ def best_policy(
         )
     _checks.finite(c, "costs", "give finite costs")
     _checks.finite(tau, "thresholds", "leave out limits that are none")
-    return plan_rows(rows, np.ascontiguousarray(c), tau, join=join, start=start, method=method)
+    units = Units.of(np.ascontiguousarray(c.reshape(len(tau) + 1, rows.K)), tau)
+    scaled = _scaled_start(start, units)
+    best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
+    return best._replace(
+        value=float(units.low[0] + units.unit[0] * best.value),
+        average_costs=units.averages(best.average_costs),
+        multipliers=units.multipliers(best.multipliers),
+        gap=float(units.unit[0] * best.gap),
+        start={**best.start, **_in_units(best.start, units)},
+    )
+
+
+def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
+    """The prices and the bias of a start in the units of the model."""
+    if "multipliers" not in start:
+        return {}
+    return {"multipliers": units.multipliers(start["multipliers"]), "bias": units.unit[0] * start["bias"]}
+
+
+def _scaled_start(start: Start | None, units: Units) -> Start | None:
+    """A start in the scaled units; one that has no numbers there is none."""
+    if not start:
+        return None
+    try:
+        multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])
+        return {**start, "multipliers": multipliers, "bias": np.asarray(start["bias"], np.float64) / units.unit[0]}
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def plan_rows(
@@ -153,41 +181,33 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
 def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
-    found = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
-    optimum = found.optimum
-    if optimum.status == INFEASIBLE:
+    optimum, columns, bias, largest = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
+    status, value, bound, multipliers, master = optimum
+    if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
-    gap = optimum.objective - optimum.bound
-    if optimum.status != OPTIMAL or not gap <= PROVEN:
+    gap = abs(value - bound)
+    if status != OPTIMAL or not gap <= PROVEN:
         return None
-    made = execute(rows, found.columns, optimum.master.basis, optimum.master.weights, kept.way)
-    averages = made.weights @ found.columns.J[made.names]
-    policy, classes, connected = made.policy, 1, made.connected
-    if not made.single or found.largest > _BROKEN:
-        careful = second_opinion.evaluated(rows, costs, found.columns, made, join)
-        if careful is None:
-            return None
-        policy, classes, connected, averages = careful
-        # Joined classes may miss the limits by their share.
-        if classes == 1 and not (averages[1:] - thresholds <= PROVEN).all():
-            return None
-        gap = max(gap, float(averages[0]) - optimum.bound)
-        if classes == 1 and not gap <= PROVEN:
+    made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
+    policy, averages, classes, connected, way, policies, reference = made
+    if classes > 1 or largest > _BROKEN:
+        # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
+        if largest > _BROKEN:
+            averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
+        gap = max(gap, float(averages[0]) - bound)
+        if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
     following = {
-        "policies": found.columns.policies[made.names],
-        "multipliers": optimum.multipliers,
-        "reference": made.reference,
-        "bias": found.bias,
-        "way": made.way,
+        "policies": policies,
+        "multipliers": multipliers,
+        "reference": reference,
+        "bias": bias,
+        "way": way,
     }
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
-    value = optimum.objective
-    return BestPolicy(
-        True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "compiled", following
-    )
+    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:

@@ -255,8 +255,9 @@ def best_optimistic(
         columns, p = found.columns, np.zeros((S * A, S))
         used = believed(within, costs, found, p)
         rows = model_around(used, found.weights, p, within, center)
-        made = execute(rows, used, np.arange(len(found.weights)), found.weights, way)
-        if made.single:
+        flat, every = costs.reshape(m + 1, S * A), np.arange(len(found.weights))
+        made = execute(rows, flat, used, every, found.weights, way, join)
+        if made.classes == 1:
             policy = made.policy.reshape(S, A)
             way = np.where(made.way >= 0, made.way, way)
             return OptimisticPolicy(

@@ -3,7 +3,7 @@
 Eliminating state k redirects each move i -> k to where k leads when it is left. With q_k the law of where k leads,
 out_k its way out, and D_k what is collected on the way,
 
-    out_k = sum_{j != k} p_kj,  q_kj = p_kj / out_k,  p_ij <- p_ij + p_ik q_kj  (j != i),  r_i <- r_i + p_ik r_k / out_k
+    out_k = sum_{j != k} p_kj,   q_kj = p_kj / out_k,  p_ij <- p_ij + p_ik q_kj (j != i),  r_i <- r_i + p_ik r_k / out_k
 
 The way out is summed, never computed as 1 - p_kk, so probabilities are only added, multiplied and divided, and every
 one of them has a small *relative* error, however nearly decomposable the chain is.
@@ -89,10 +89,10 @@ class Residuals(NamedTuple):
 @njit
 def _near_one(m: float, x: int) -> tuple[float, int]:
     """A number m * 2^(512 x) > 0 with m within [2^-256, 2^256)."""
-    while m < _LOW:
+    while 0.0 < m < _LOW:
         m *= _UNIT
         x -= 1
-    while m >= _HIGH:
+    while _HIGH <= m < np.inf:
         m /= _UNIT
         x += 1
     return m, x
@@ -174,7 +174,7 @@ def as_floats(m: Floats, x: Ints) -> Floats:
 
 @njit
 def as_shares(m: Floats, x: Ints, group: Ints, groups: int) -> Floats:
-    """Numbers with scales (n,) as shares of the sum of their group, 0..groups-1, -1 for none; the tiniest are 0."""
+    """Numbers with scales (n,) as shares of the sum of their group, 0..groups-1, -1 for none; 0 if too small."""
     n = len(m)
     top = np.zeros(groups, dtype=np.int64)
     seen = np.zeros(groups, dtype=np.bool_)

@@ -8,30 +8,35 @@ from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning.compiled.pricing import Columns, Start
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.shortest_path import fastest
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_in
 from psconrl.planning.tolerances import NO_WEIGHT, THIN
 
 
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of an optimum.
 
-    single: whether its columns meet in one class; else nothing else is done. connected: whether all states lead there
-    (those that do not act uniformly). way (S,): the pairs of the fastest way, -1 on the support. names (k,), weights
-    (k,): the columns used, the safest first; reference (1,): their likeliest state.
+    average_costs (m + 1,): of the policy. classes: recurrent ones of the mixture, joined by round trips if there is a
+    way. connected: whether all states lead there (those that do not act uniformly). way (S,): the pairs of the fastest
+    way, -1 on the support. policies (k, S): the columns used, the safest first; reference (1,): their likeliest state.
     """
 
-    single: bool
-    connected: bool
     policy: Floats
+    average_costs: Floats
+    classes: int
+    connected: bool
     way: Ints
-    names: Ints
-    weights: Floats
+    policies: Ints
     reference: Ints
 
 
 @njit
-def execute(rows: Rows, columns: Columns, basis: Ints, basic: Floats, last_way: Ints) -> Executed:
-    """Execute the columns that a basis (m + 1,) names with weights `basic`; the way is looked for from the last one."""
+def execute(
+    rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, join: float
+) -> Executed:
+    """Execute the columns that a basis names with weights `basic`; the way is looked for from the last one.
+
+    costs (m + 1, K). join: the share of time for round trips between classes that do not meet.
+    """
     S, K = len(rows.begin) - 1, len(rows.indptr) - 1
     names, weights = np.empty(len(basis), dtype=np.int64), np.empty(len(basis))
     count, total = 0, 0.0
@@ -44,17 +49,20 @@ def execute(rows: Rows, columns: Columns, basis: Ints, basic: Floats, last_way: 
             names[at], weights[at] = basis[b], basic[b]
             count += 1
             total += basic[b]
-    policy, mass, group = np.zeros(K), np.zeros(S), np.empty(count, dtype=np.int64)
+    policy, mass, averages = np.zeros(K), np.zeros(S), np.zeros(len(costs))
+    group, stops = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     inside, own = np.zeros(S, dtype=np.bool_), np.zeros((count, S), dtype=np.bool_)
+    policies = np.empty((count, S), dtype=np.int64)
     for k in range(count):
         weights[k] /= total
         law, actions = columns.laws[names[k]], columns.policies[names[k]]
         likeliest = 0
         for s in range(S):
+            policies[k, s] = actions[s]
             if law[s] > law[likeliest]:
                 likeliest = s
         closed_class(rows, actions, likeliest, own[k])
-        group[k] = k
+        group[k], stops[k] = k, likeliest
         for j in range(k):
             most = 0.0
             for s in range(S):
@@ -70,20 +78,36 @@ def execute(rows: Rows, columns: Columns, basis: Ints, basic: Floats, last_way: 
                 inside[s] = True
                 policy[actions[s]] += weights[k] * law[s]
                 mass[s] += weights[k] * law[s]
-    single = True
+        for i in range(len(costs)):
+            averages[i] += weights[k] * columns.J[names[k], i]
+    classes = 0
     for k in range(count):
-        single = single and group[k] == group[0]
-    reference, missing = np.zeros(1, dtype=np.int64), 0
+        if group[k] == k:
+            stops[classes] = stops[k]
+            classes += 1
+    reference = np.zeros(1, dtype=np.int64)
     for s in range(S):
-        missing += not inside[s]
         if mass[s] > mass[reference[0]]:
             reference[0] = s
-    names, weights = names[:count].copy(), weights[:count].copy()
-    if not single:
-        return Executed(False, False, policy, last_way, names, weights, reference)
+    if classes > 1:
+        trip, found = round_trip(rows, stops[:classes])
+        if found:
+            for i in range(len(costs)):
+                averages[i] *= 1.0 - join
+            for s in range(S):
+                mass[s] *= 1.0 - join
+                for pair in range(rows.begin[s], rows.begin[s + 1]):
+                    policy[pair] = (1.0 - join) * policy[pair] + join * trip[pair]
+                    mass[s] += join * trip[pair]
+                    inside[s] = inside[s] or trip[pair] > 0.0
+                    for i in range(len(costs)):
+                        averages[i] += join * trip[pair] * costs[i, pair]
+    missing = 0
+    for s in range(S):
+        missing += not inside[s]
     way = np.empty(0, dtype=np.int64)
-    if missing > 0:
-        way = fastest(rows, inside, last_way, np.empty(0, dtype=np.int64)).pairs
+    if missing > 0 and count > 0:
+        way = fastest_in(rows, inside, last_way).pairs
     connected = True
     for s in range(S):
         first, after = rows.begin[s], rows.begin[s + 1]
@@ -95,14 +119,49 @@ def execute(rows: Rows, columns: Columns, basis: Ints, basic: Floats, last_way: 
             for k in range(count - 1, -1, -1):
                 if own[k, s]:
                     for pair in range(first, after):
-                        policy[pair] = 1.0 if pair == columns.policies[names[k], s] else 0.0
-        elif way[s] >= 0:
+                        policy[pair] = 1.0 if pair == policies[k, s] else 0.0
+        elif count > 0 and way[s] >= 0:
             policy[way[s]] = 1.0
         else:
             connected = False
             for pair in range(first, after):
                 policy[pair] = 1.0 / (after - first)
-    return Executed(True, connected, policy, way if missing > 0 else last_way, names, weights, reference)
+    if missing == 0 or count == 0:
+        way = last_way
+    return Executed(policy, averages, classes, connected, way, policies, reference)
+
+
+@njit
+def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
+    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
+
+    False if there is no way, or one longer than floats can say, or no time is needed.
+    """
+    S, flow, total = len(rows.begin) - 1, np.zeros(len(rows.indptr) - 1), 0.0
+    nowhere, target = np.empty(S, dtype=np.int64), np.zeros(S, dtype=np.bool_)
+    for s in range(S):
+        nowhere[s] = -1
+    for k in range(len(stops)):
+        here, there = stops[k], stops[(k + 1) % len(stops)]
+        if here == there:
+            continue
+        target[there] = True
+        way = fastest_in(rows, target, nowhere).pairs
+        if way[here] < 0:
+            return flow, False
+        for s in range(S):
+            way[s] = max(way[s], rows.begin[s])
+        visited = expected_visits(rows, way, here, target)
+        target[there] = False
+        for s in range(S):
+            if s != there:
+                flow[way[s]] += visited[s]
+                total += visited[s]
+    if not 0.0 < total < np.inf:
+        return flow, False
+    for pair in range(len(flow)):
+        flow[pair] /= total
+    return flow, True
 
 
 @njit

@@ -23,7 +23,7 @@ import numpy as np
 from numba.extending import overload
 
 from psconrl._checks import Floats
-from psconrl._numba import njit
+from psconrl._numba import njit_inline
 from psconrl.planning.compiled.master import (
     MARGIN,
     REACH,
@@ -94,7 +94,7 @@ def price(way: Any, question: Question) -> Reply:
     return WAYS[type(way)](way, question)
 
 
-@overload(price)
+@overload(price, inline="always")
 def _price(way: Any, question: Any) -> Any:
     ask = WAYS[way.instance_class]
 
@@ -104,7 +104,7 @@ def _price(way: Any, question: Any) -> Any:
     return asked
 
 
-@njit
+@njit_inline
 def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
     """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._numba import njit
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -69,7 +69,7 @@ def first_basis(J: Floats, known: int, limits: Limits, goal: int, basis: Ints) -
     return False
 
 
-@njit_inline
+@njit
 def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Master) -> tuple[float, bool]:
     """The least objective from a feasible basis, which is changed; False if the method broke down."""
     m = len(limits.tau)

@@ -30,7 +30,7 @@ class Order(NamedTuple):
 
 @njit
 def minimum_degree(chain: Chain, kept: Bools, limit: float) -> Order:
-    """An order of the states not kept (S,); given up where elimination takes more than `limit` multiplications."""
+    """An order of the states that are not kept (S,); given up where the work exceeds a limit."""
     S = len(kept)
     order, place = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
     begin, lists = _neighbours(chain, kept)

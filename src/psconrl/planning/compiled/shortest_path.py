@@ -94,15 +94,16 @@ def fastest_way(rows: Rows, targets: Bools) -> Way:
         # One order for the chains of all policies: all actions of a state in one row.
         union = Chain(np.ascontiguousarray(rows.indptr[rows.begin]), rows.indices, rows.data)
         sequence = minimum_degree(union, targets, np.inf).order
-    return _fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
+    return fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
 
 
 @njit
-def _fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
-    return fastest(rows, targets, start, sequence)
+def fastest_in(rows: Rows, targets: Bools, start: Ints) -> Way:
+    """The same within compiled code, from the pairs `start` (S,)."""
+    return fastest(rows, targets, start, np.empty(0, dtype=np.int64))
 
 
-@njit_inline
+@njit
 def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
     """The fastest way into the targets (S,) of a model by rows.
 
