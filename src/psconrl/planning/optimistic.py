@@ -182,7 +182,10 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum | N
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
     S, A, m = frame.S, frame.A, frame.m
-    program = optimistic_program(intervals, units.costs.reshape(m + 1, S, A), units.tau)
+    # One unit for all limits, the largest: in it the margin counts.
+    share = np.append(1.0, units.unit[1:] / units.unit[1:].max(initial=1.0))
+    scaled = units.costs * share[:, np.newaxis]
+    program = optimistic_program(intervals, scaled.reshape(m + 1, S, A), units.tau * share[1:])
     margin, safest = largest_margin(program)
     vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
     mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
@@ -192,7 +195,7 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
         margin if m else np.inf,
         vertex.objective if feasible else np.nan,
         vertex.objective if feasible else np.nan,
-        (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan),
+        (-vertex.row_duals[program.constraint_rows]).clip(0.0) * share[1:] if feasible else np.full(m, np.nan),
         deterministic(Rows.from_dense(p), mu.ravel()),
         p.reshape(S * A, S),
         () if feasible else conflict(program, safest),
