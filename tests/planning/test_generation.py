@@ -37,7 +37,7 @@ class Listed:
             self.J[self.known[0]] = best
             self.known[0] += 1
         bound = float(totals.min() - question.prices @ question.tau)
-        return Reply(True, bound, question.prices.copy(), False)
+        return Reply(True, bound, question.prices.copy(), False, question.prices)
 
 
 class Broken(Listed):

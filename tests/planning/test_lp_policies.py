@@ -40,6 +40,14 @@ def test_two_classes_by_hand() -> None:
     assert sorted((weight, law.tolist()) for weight, _, law in found) == [(0.5, [0.0, 1.0]), (0.5, [1.0, 0.0])]
 
 
+def test_a_state_that_is_hardly_ever_visited() -> None:
+    """Its occupancy is below what counts, and yet it belongs to the class."""
+    p = np.array([[[1 - 1e-17, 1e-17]], [[0.5, 0.5]]])
+    ((weight, policy, law),) = deterministic(Rows.from_dense(p), np.array([1.0, 0.0]))
+    assert (weight, policy.tolist()) == (1.0, [0, 1])
+    np.testing.assert_allclose(law, [1.0, 2e-17], rtol=1e-12)
+
+
 def test_rounding_is_no_occupancy() -> None:
     p = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]])
     cmdp = CMDP(p, np.zeros((1, 2, 2)))

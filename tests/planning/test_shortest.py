@@ -312,6 +312,6 @@ def test_expected_visits_against_fractions(seed: int) -> None:
 
 def test_visits_of_a_start_that_is_a_target_or_never_arrives() -> None:
     rows = Rows.from_sparse(flat(np.eye(3)[:, np.newaxis]))
-    policy = np.zeros(3, dtype=np.int64)
+    policy = rows.begin[:-1].copy()
     assert expected_visits(rows, policy, 1, at(3, 1)).tolist() == [0, 1, 0]
     assert np.isnan(expected_visits(rows, policy, 0, at(3, 1))[0])

@@ -248,7 +248,7 @@ class Components:
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
-        return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False)
+        return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False, question.prices)
 
     def add(self, column: Column) -> None:
         """Add a column."""

@@ -64,7 +64,7 @@ def _price(way: Steps, question: Question) -> Reply:
     costs, prices, known = way.costs, question.prices, way.known[0]
     S, A, m, H = costs.shape[1], costs.shape[2], len(prices), way.actions.shape[1]
     if known == len(way.J):
-        return Reply(False, -np.inf, prices, False)
+        return Reply(False, -np.inf, prices, False, prices)
     c, spent, largest = np.empty((S, A)), 0.0, 0.0
     for i in range(m):
         spent += prices[i] * question.tau[i]
@@ -86,7 +86,7 @@ def _price(way: Steps, question: Question) -> Reply:
             apart = max(apart, abs(way.J[k, i] - way.J[known, i]))
         new = new and apart > _SAME
     way.known[0] += new
-    return Reply(True, V[way.origin] / H - spent - 2 * S * EPS * largest, prices, False)
+    return Reply(True, V[way.origin] / H - spent - 2 * S * EPS * largest, prices, False, prices)
 
 
 WAYS[Steps] = _price

@@ -62,13 +62,14 @@ class Reply(NamedTuple):
     """What a way answers, having added columns.
 
     fine: False if it failed. bound: L at `multipliers` (m,), which need not be the prices asked for. hinted: whether
-    `multipliers` should be asked for next.
+    `hint` (m,) should be asked for next.
     """
 
     fine: bool
     bound: float
     multipliers: Floats
     hinted: bool
+    hint: Floats
 
 
 class Optimum(NamedTuple):
@@ -143,17 +144,17 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
                 break
             hinted = reply.hinted
             for i in range(m):
-                hint[i] = reply.multipliers[i]
+                hint[i] = reply.hint[i]
             if main == 1.0 or goal == MARGIN:
                 if reply.bound > bound:
                     bound = reply.bound
                     for i in range(m):
-                        proof[i] = hint[i]
+                        proof[i] = reply.multipliers[i]
             else:
                 out_of_reach = max(out_of_reach, reply.bound)
                 if out_of_reach > FEASIBLE:
                     for i in range(m):
-                        proof[i] = hint[i]
+                        proof[i] = reply.multipliers[i]
                     status = INFEASIBLE
                     break
         known = way.known[0]

@@ -208,7 +208,7 @@ def _price(way: Sets, question: Question) -> Reply:
             break
         at = known
         way.known[0] += 1
-    return Reply(True, bound - spent, prices, False)
+    return Reply(True, bound - spent, prices, False, prices)
 
 
 WAYS[Sets] = _price

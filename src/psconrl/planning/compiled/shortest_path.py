@@ -353,8 +353,11 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
             break
         finite = True
         for i in range(n):
-            V[i], before[i] = parts[0, i], policy[i]
+            before[i] = policy[i]
             finite = finite and parts[0, i] < np.inf
+            V[i] = 0.0
+            for level in range(_PARTS):
+                V[i] += parts[level, i]
         if not finite:
             for i in range(n):
                 V[i] = np.inf

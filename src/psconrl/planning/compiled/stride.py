@@ -125,7 +125,7 @@ def _price(way: Factors, question: Question) -> Reply:
     rows, costs, columns, policy = way.rows, way.costs, way.columns, way.policy
     numbers, counts = way.numbers, way.counts
     m, room = len(question.prices), len(columns.J)
-    failed = Reply(False, -np.inf, question.prices, False)
+    failed = Reply(False, -np.inf, question.prices, False, question.prices)
     if counts[_DONE] > _WORK or columns.known[0] >= room - 2:
         return failed
     if counts[_FRESH] == 1 and m > 1:
@@ -159,7 +159,7 @@ def _price(way: Factors, question: Question) -> Reply:
     if bound >= question.enough or m != 1 or question.main != 1.0:
         # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
         again = not new and numbers[_ACCURACY] > EXACT
-        return Reply(True, bound, question.prices, again)
+        return Reply(True, bound, question.prices, again, question.prices)
     multiplier, excess = question.prices[0], columns.J[at, 1] - question.tau[0]
     if excess > 0.0:
         numbers[_LOW] = max(numbers[_LOW], multiplier)
@@ -169,7 +169,8 @@ def _price(way: Factors, question: Question) -> Reply:
     advantages_of(rows, costs[1], numbers[_GAIN], way.h1, way.slope)
     found, step, changes = _stride(way, way.law, excess, multiplier)
     if not found:
-        return Reply(True, bound, question.prices, not new and numbers[_ACCURACY] > EXACT)
+        again = not new and numbers[_ACCURACY] > EXACT
+        return Reply(True, bound, question.prices, again, question.prices)
     move_along(way.h, way.own, step, way.h1, way.slope)
     there = np.empty(1)
     there[0] = max(multiplier + step, 0.0)
@@ -183,12 +184,9 @@ def _price(way: Factors, question: Question) -> Reply:
     hinted = counts[_ROUND] <= _STRIDES and numbers[_LOW] <= there[0] <= numbers[_HIGH]
     if hinted:
         numbers[_ACCURACY] = min(max(_SHARE * abs(step * excess), EXACT), numbers[_ACCURACY])
-        if lower < bound:
-            lower = bound  # of the multiplier asked for; the next is asked for all the same
-        return Reply(True, lower, there, True)
     if bound >= lower:
-        return Reply(True, bound, question.prices, False)
-    return Reply(True, lower, there, False)
+        return Reply(True, bound, question.prices, hinted, there)
+    return Reply(True, lower, there, hinted, there)
 
 
 WAYS[Factors] = _price

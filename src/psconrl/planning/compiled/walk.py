@@ -126,20 +126,20 @@ def _price(way: Inverses, question: Question) -> Reply:
     price_tags(way.c, costs, question.main, question.prices)
     fine, g = _iterate(way)
     if not fine or columns.known[0] >= _COLUMNS - 2 - len(way.start):
-        return Reply(False, -np.inf, question.prices, False)
+        return Reply(False, -np.inf, question.prices, False, question.prices)
     limit = 0.0
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
     bound = certified(rows, way.c, g, way.h) - limit
     if bound >= question.enough:
-        return Reply(True, bound, question.prices, False)
+        return Reply(True, bound, question.prices, False, question.prices)
     found = chain.policy.copy()
     if m == 1 and question.main == 1.0:
         walked, multiplier, lower = _walk(way, g, question.tau[0], question.prices[0])
         if walked:
             proof = np.empty(1)
             proof[0] = multiplier
-            return Reply(True, lower, proof, False)
+            return Reply(True, lower, proof, False, proof)
     # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
     # them cannot be evaluated, what was found again.
     others = len(way.start) if way.fresh[0] == 1 else 0
@@ -161,7 +161,7 @@ def _price(way: Inverses, question: Question) -> Reply:
         if fine:
             law_of(rows, chain, columns.laws[columns.known[0]])
             add_column(columns, costs, chain.policy)
-    return Reply(fine, bound, question.prices, False)
+    return Reply(fine, bound, question.prices, False, question.prices)
 
 
 WAYS[Inverses] = _price

@@ -31,15 +31,13 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         way = fastest_way(rows, inside).pairs
         policy = np.where(inside | (way < 0), policy, way)
         chain = sparse.csr_array(matrix[policy])
-        classes = [states for states in closed_classes(chain) if left[policy[states]].min() > 0]
-        if not classes:
+        law = max((_law_of(chain, states) for states in closed_classes(chain)), key=lambda law: float(left[policy] @ law))
+        # States that a class hardly ever visits may have no occupancy in floats.
+        likely = law > SUPPORT
+        weight = float((left[policy[likely]] / law[likely]).min())
+        if weight == 0.0:
             break
-        states = max(classes, key=lambda group: float(left[policy[group]].sum()))
-        law = np.zeros(rows.S)
-        law[states] = stationary_law(chain[states][:, states])
-        positive = states[law[states] > 0]
-        weight = float((left[policy[positive]] / law[positive]).min())
-        left[policy[states]] = np.maximum(left[policy[states]] - weight * law[states], 0.0)
+        left[policy] = np.maximum(left[policy] - weight * law, 0.0)
         left[left <= SUPPORT] = 0.0
         found.append((weight, policy, law))
     if not found:
@@ -48,3 +46,10 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         )
     total = sum(weight for weight, _, _ in found)
     return [(weight / total, policy, law) for weight, policy, law in found]
+
+
+def _law_of(chain: sparse.csr_array, states: Ints) -> Floats:
+    """The stationary law (S,) of a closed class."""
+    law = np.zeros(chain.shape[0])
+    law[states] = stationary_law(chain[states][:, states])
+    return law
