@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from psconrl.analysis.records import group
 
+from psconrl.analysis.groups import group
 from psconrl.experiments import Store, run_cell, run_experiment
 from psconrl.experiments.record import SCHEMA, to_bytes
 from psconrl.experiments.store import _checksum
@@ -479,12 +479,9 @@ def test_links_inside_are_not_followed(sound: Path, tmp_path: Path) -> None:
 
 
 def test_a_forged_model_is_not_rebuilt(sound: Path, tmp_path: Path) -> None:
-    """A part that says ten states and asks for millions: the report tells of the run without its model."""
-    from psconrl.report.explorer_data import _rebuilt
-
+    """A part that says ten states and asks for millions is known by its options."""
     record = next(iter(Store(sound).records()))
     for options in ({"S": 2_000_000}, {"rows": 5000, "columns": 5000}, {"map": "S" + "." * 3000 + "XG"}):
         object.__setattr__(record, "env_options", options)
         object.__setattr__(record, "env", "garnet" if "S" in options else "grid")
         assert not record.rebuildable
-        assert _rebuilt(record, {}) == (None, None)

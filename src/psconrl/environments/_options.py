@@ -32,7 +32,7 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
         number = int(value)
         if least <= number <= (LARGEST if most is None else most):
             return number
-    if most is None and isinstance(value, Integral) and value > LARGEST:
+    if most is None and isinstance(value, Integral) and int(value) > LARGEST:
         most = LARGEST
     limits = f">= {least}" if most is None else f"from {least} to {most}"
     raise InvalidModelError(f"{what} is {shown(value)}; it must be a whole number {limits}")
