@@ -67,7 +67,7 @@ def test_the_best_policy_of_a_component(seed: int) -> None:
     rows = Rows.from_dense(p)
     for states, pairs in end_components(rows):
         part = Component(rows, states, pairs)
-        assert (part.rows.S, part.rows.K) == (len(states), len(pairs))
+        assert (len(states), len(pairs)) == (part.rows.S, part.rows.K)
         own = c[pairs]
         found = part.price(own)
         choices = [range(a, b) for a, b in zip(part.rows.begin[:-1], part.rows.begin[1:], strict=True)]

@@ -28,11 +28,7 @@ def small(limit: float = 4.0) -> LinearProgram:
 
 
 def programs(count: int = 12) -> list[LinearProgram]:
-    return [
-        program_of(cmdp).value
-        for cmdp in random_cmdps(count, entropy=5)
-        if cmdp.S > 3
-    ]
+    return [program_of(cmdp).value for cmdp in random_cmdps(count, entropy=5) if cmdp.S > 3]
 
 
 def bits(vertex: Vertex) -> tuple[bytes, ...]:

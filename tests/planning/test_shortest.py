@@ -11,8 +11,8 @@ from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.planning.compiled import shortest_path
-from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 
 
 def at(S: int, *states: int) -> Bools:

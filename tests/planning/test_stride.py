@@ -169,7 +169,21 @@ def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: f
     room = Columns(np.empty((1, 2)), np.empty((1, 3)), np.empty((1, 3), dtype=np.int64), np.zeros(1, dtype=np.int64))
     policy, none, nothing = rows.begin[:-1].copy(), np.zeros(0), np.zeros((0, 3), dtype=np.int64)
     way = stride.Factors(
-        rows, np.zeros((2, 6)), room, room.J, room.known, policy, none, own, none, none, slope, mu, nothing, none, policy
+        rows,
+        np.zeros((2, 6)),
+        room,
+        room.J,
+        room.known,
+        policy,
+        none,
+        own,
+        none,
+        none,
+        slope,
+        mu,
+        nothing,
+        none,
+        policy,
     )
     met, step, changes = stride._stride(way, mu, excess, multiplier)
     actions = (policy - rows.begin[:-1]).tolist()
@@ -228,8 +242,8 @@ def test_a_sparse_prior() -> None:
 def test_two_recurrent_classes_are_joined(join: float) -> None:
     """Two rings, a cheap one over the limit and a dear one below it: the optimum needs both, and stays in both.
 
-    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip from the likeliest state of one to that of
-    the other is two moves, or two moves and a walk round the rings: what it costs is known, not only bounded.
+    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip is two moves, or two moves and a walk
+    round the rings: what it costs is known, not only bounded.
     """
     S, A, half = 240, 2, 120
     p = np.zeros((S, A, S))

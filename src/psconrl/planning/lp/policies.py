@@ -30,7 +30,9 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         way = fastest_way(rows, inside).pairs
         policy = np.where(inside | (way < 0), policy, way)
         chain = sparse.csr_array(matrix[policy])
-        law = max((_law_of(chain, states) for states in closed_classes(chain)), key=lambda law: float(left[policy] @ law))
+        law = max(
+            (_law_of(chain, states) for states in closed_classes(chain)), key=lambda law: float(left[policy] @ law)
+        )
         # States that a class hardly ever visits may have no occupancy in floats.
         likely = law > SUPPORT
         weight = float((left[policy[likely]] / law[likely]).min())
