@@ -33,7 +33,7 @@ class Careful(PosteriorAgent):
         for limits in (self.problem.thresholds - self.caution / np.sqrt(memory.t + 1), self.problem.thresholds):
             best = plan_in(p_k, costs, limits, memory, stop)
             if best.feasible:
-                return exploit(best, stop)
+                return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)
 
 
