@@ -20,15 +20,15 @@ from typing import Any
 
 import authors_way
 import numpy as np
-from psconrl.planning.inner import best_policy
-from psconrl.planning.program import dense_program
-from psconrl.planning.rows import Rows
 from scipy.optimize import linprog
 
 import psconrl
 from psconrl import agents
 from psconrl.agents import posterior, shared
-from psconrl.planning import inner
+from psconrl.planning import for_agents
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import best_policy, plan_rows
+from psconrl.planning.lp.occupancy import occupancy_program
 from psconrl.simulation.tabular import one_thread
 
 Sample = tuple[Rows, Any, Any]
@@ -65,18 +65,18 @@ def samples_along(cmdp: psconrl.CMDP, horizon: int, seed: int, wanted: int) -> l
         seen += 1
         if (seen // 20) % every == 0:
             kept.append((rows, costs.copy(), thresholds))
-        return best_policy(rows, costs, thresholds, **options)
+        return plan_rows(rows, costs, thresholds, **options)
 
-    shared.best_policy = recording
+    shared.plan_rows = recording
     try:
         psconrl.simulate(agents.PSConRL(cmdp.problem("estimated")), cmdp, horizon, seed)
     finally:
-        shared.best_policy = best_policy
+        shared.plan_rows = plan_rows
     return kept
 
 
 def by_linprog(rows: Rows, costs: Any, thresholds: Any) -> None:
-    program = dense_program(rows.dense().reshape(-1, rows.S), costs, thresholds).value
+    program = occupancy_program(rows, costs.reshape(len(costs), -1), thresholds).value
     equal = np.isfinite(program.row_lower)
     matrix = program.matrix.tocsr()
     linprog(
@@ -105,7 +105,7 @@ def planning(count: int) -> list[str]:
         wall = []
         for rows, costs, thresholds in few[:6]:
             start = time.perf_counter()  # CBC is another process
-            authors_way.plan(rows.dense(), costs, thresholds)
+            authors_way.plan(rows.matrix().toarray().reshape(rows.S, -1, rows.S), costs, thresholds)
             wall.append(1e3 * (time.perf_counter() - start))
         ours, highs = (float(np.median(times[key])) for key in ("compiled", "highs"))
         theirs = float(np.median(wall))
@@ -133,7 +133,7 @@ def certificates(count: int) -> list[str]:
     """Gaps and failures on many samples along real runs."""
     gaps: list[float] = []
     highs = plans = seed = 0
-    original = inner._compiled
+    original = for_agents._compiled
 
     def recording(*arguments: Any) -> Any:
         nonlocal highs, plans
@@ -145,7 +145,7 @@ def certificates(count: int) -> list[str]:
             gaps.append(answer.gap)
         return answer
 
-    inner._compiled = recording
+    for_agents._compiled = recording
     try:
         while plans < count:
             for name, (cmdp, horizon) in MODELS.items():
@@ -153,7 +153,7 @@ def certificates(count: int) -> list[str]:
                 psconrl.simulate(agents.PSConRL(cmdp.problem("estimated")), cmdp, long, seed)
             seed += 1
     finally:
-        inner._compiled = original
+        for_agents._compiled = original
     return [
         "## Certificates",
         "",
@@ -232,14 +232,14 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     median over pairs of runs.
     """
     from psconrl.agents import _counts_kernels, _posterior_kernels
-    from psconrl.planning import _plan_kernels
+    from psconrl.planning import components, for_agents
     from psconrl.simulation import _kernels
 
     inside = 0.0
     kernels = [
         (_posterior_kernels, "draw_rows"),
-        (_plan_kernels, "plan"),
-        (_plan_kernels, "execute"),
+        (components, "plan"),
+        (for_agents, "execute"),
         (_kernels, "run_plan"),
         (_kernels, "take_up"),
         (_counts_kernels, "mean_costs"),
@@ -289,7 +289,7 @@ def growth_in_a_m_t() -> list[str]:
             p = rng.dirichlet(np.full(S, 0.05), (S, A))
             c = rng.random((m + 1, S, A))
             tau = np.full(m, 0.45)
-            rows = Rows.from_dense(p, 1e-9)
+            rows = Rows.from_dense(p)
             best_policy(rows, c, tau, join=0.1)
             spent.append(timed(lambda r=rows, c=c, t=tau: best_policy(r, c, t, join=0.1))[0])
         return float(np.median(spent))

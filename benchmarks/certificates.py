@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from psconrl.planning.rows import Rows
 
 import psconrl
 from psconrl import CMDP, agents
 from psconrl.agents import shared
 from psconrl.planning import BestPolicy
+from psconrl.planning.compiled.rows import Rows
 
 PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 PROVED = 1e-6
@@ -134,7 +134,7 @@ class Ledger:
         return "| " + " | ".join(map(str, said)) + " |"
 
 
-PLANNER = shared.best_policy
+PLANNER = shared.plan_rows
 HEADER = (
     "model",
     "S",
@@ -157,7 +157,7 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
     problems = cmdp.problem("estimated"), cmdp.problem("known")
     psconrl.simulate(agents.PSConRL(problems[0]), cmdp, 200, 1)  # what is compiled is compiled before
     ledger = Ledger()
-    shared.best_policy = ledger.plan
+    shared.plan_rows = ledger.plan
     try:
         for number, prior in enumerate(PRIORS, start=1):
             ledger.quota = quota * number // len(PRIORS)
@@ -171,7 +171,7 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
                     break
                 seed += 1
     finally:
-        shared.best_policy = PLANNER
+        shared.plan_rows = PLANNER
     return ledger, cmdp.S
 
 

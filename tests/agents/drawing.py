@@ -4,8 +4,9 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl.agents import _posterior_kernels, _random_kernels
 from psconrl.agents.counts import Counts
-from psconrl.agents.posterior import CUT, Prior, draw
+from psconrl.agents.posterior import CUT, Prior
 from psconrl.planning.compiled.rows import Rows
 
 
@@ -15,13 +16,18 @@ def dense(rows: Rows) -> Floats:
 
 
 def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float = CUT) -> Floats:
-    """A draw for each row of alpha + counts, all (..., S); equal parameters in all of alpha make a compact prior."""
+    """A draw for each row of alpha + counts, all (..., S); equal parameters in all of alpha make a compact prior.
+
+    As `draw` makes them, but of any number of rows, not only of those of a model.
+    """
     S = alpha.shape[-1]
     prior = Prior.by_rows(sparse.csr_array(alpha.reshape(-1, S)), 1)
     if (alpha == alpha.flat[0]).all():
         nothing = np.zeros(0, dtype=np.int64)
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))
-    rows = draw(prior, Counts.from_dense(counts), rng, cut)
-    p = np.zeros((len(rows.indptr) - 1, S))
-    p[np.repeat(np.arange(len(p)), np.diff(rows.indptr)), rows.indices] = rows.data
+    given = prior.level, prior.support, prior.allowed, prior.own
+    chains, stream = Counts.from_dense(counts).chains, _random_kernels.seeded(rng)
+    indptr, indices, data = _posterior_kernels.draw_rows(*given, *chains, S, stream, cut)
+    p = np.zeros((len(indptr) - 1, S))
+    p[np.repeat(np.arange(len(p)), np.diff(indptr)), indices] = data
     return p.reshape(alpha.shape)

@@ -74,9 +74,11 @@ def test_a_round_trip_by_hand(e: float) -> None:
     """
     found = executed(ring(4), [(0.75, [0, 1, 1, 1], 0), (0.25, [1, 1, 0, 1], 2)], None, e)
     assert (found.classes, found.connected) == (2, True)
-    np.testing.assert_allclose(found.occupancy.reshape(4, 2), [[0.75, 0], [0, 0], [0.25, 0], [0, 0]], atol=1e-15)
+    np.testing.assert_allclose(
+        found.occupancy.reshape(4, 2), [[0.75, 0.0], [0.0, 0.0], [0.25, 0.0], [0.0, 0.0]], atol=1e-15
+    )
     policy = found.policy.reshape(4, 2)
-    stay = [(1 - e) * 0.75 / ((1 - e) * 0.75 + e / 4), 0, (1 - e) * 0.25 / ((1 - e) * 0.25 + e / 4), 0]
+    stay = [(1 - e) * 0.75 / ((1 - e) * 0.75 + e / 4), 0.0, (1 - e) * 0.25 / ((1 - e) * 0.25 + e / 4), 0.0]
     np.testing.assert_allclose(policy[:, 0], stay, rtol=1e-12)
     np.testing.assert_allclose(policy.sum(axis=1), 1.0, rtol=1e-14)
     law = evaluate(CMDP(ring(4), np.zeros((1, 4, 2))), policy).stationary
@@ -87,7 +89,7 @@ def test_columns_that_meet_need_no_trip() -> None:
     """All round the ring, or stay in state 0 for ever: they meet there, and the mixture is one class."""
     found = executed(ring(3), [(0.5, [1, 1, 1], 0), (0.5, [0, 1, 1], 0)], None, 0.1)
     assert found.classes == 1
-    np.testing.assert_allclose(found.policy.reshape(3, 2), [[0.75, 0.25], [0, 1], [0, 1]], atol=1e-12)
+    np.testing.assert_allclose(found.policy.reshape(3, 2), [[0.75, 0.25], [0.0, 1.0], [0.0, 1.0]], atol=1e-12)
 
 
 def test_ways_in_and_no_way() -> None:

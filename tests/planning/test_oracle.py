@@ -1,16 +1,14 @@
 """The judge is judged: closed forms, linear programs on ordinary models, and answers spoilt on purpose."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import psconrl
-from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
-from psconrl.planning import Solution, best_policy, evaluate, solve
+from psconrl.planning import Member, Solution, best_policy, evaluate, solve
 from tests.planning import attacks
 from tests.planning.judge import judge, judge_best, literal
 from tests.planning.oracle import Oracle
@@ -153,24 +151,7 @@ def test_literals_are_the_model() -> None:
         assert eval(literal(cmdp), {"CMDP": CMDP}) == cmdp
 
 
-class Member(NamedTuple):
-    """A policy of a mixture."""
-
-    weight: float
-    policy: Ints
-    average_costs: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Ideal(Solution):
-    """An answer with what future answers have."""
-
-    attained: bool = False
-    gap: float = 0.0
-    mixture: tuple[Member, ...] = ()
-
-
-def ideal(cmdp: CMDP) -> Ideal:
+def ideal(cmdp: CMDP) -> Solution:
     """The exact optimum, rounded to floats."""
     oracle = Oracle.of(cmdp)
     margin, _, value, multipliers, weights = oracle.optimum
@@ -184,7 +165,7 @@ def ideal(cmdp: CMDP) -> Ideal:
         rest = oracle.relative_margin([j for j in conflict if j != i])
         if rest is not None and rest < 0:
             conflict.remove(i)
-    return Ideal(
+    return Solution(
         status="infeasible" if value is None else "optimal",
         value=float("nan") if value is None else float(value),
         policy=np.eye(cmdp.A)[mixture[0].policy],
@@ -195,7 +176,9 @@ def ideal(cmdp: CMDP) -> Ideal:
         conflict=tuple(conflict),
         program="multichain",
         classes=len(mixture),
-        mixture=tuple(mixture),
+        gap=0.0,
+        attained=False,
+        mixture=mixture,
     )
 
 

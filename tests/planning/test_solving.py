@@ -241,10 +241,10 @@ def test_an_optimum_that_no_stationary_policy_attains(scale: float, join: float)
     assert solution.value == pytest.approx(0.5 * scale, rel=1e-12)
     assert solution.classes == 2
     averages = evaluate(cmdp, solution.policy).average_costs
-    assert (averages[0] - solution.value <= join).all()
-    assert (averages[0] > solution.value).all()
-    assert (averages[1] <= cmdp.thresholds[0] + 1e-9 * scale).all()  # the margin is > 0: no violation at all
-    assert 0 < solution.loss <= join
+    # The round trip is all switches, at a cost of (1, 1), for a quarter of the share that is allowed.
+    np.testing.assert_allclose(averages / scale, (1 - join / 4) * 0.5 + join / 4, rtol=1e-12)
+    assert 0 < solution.loss <= join * scale
+    assert solution.attained or join > 1e-6
 
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
@@ -256,7 +256,7 @@ def test_joined_without_a_margin_the_limits_hold_within_join(scale: float) -> No
     solution = solve(tight)
     assert solution.margin == pytest.approx(0.0, abs=1e-9)
     assert solution.classes == 2
-    assert excess(tight, solution) <= JOIN
+    assert excess(tight, solution) <= JOIN * scale
 
 
 def test_large_costs_keep_the_loss_small() -> None:
@@ -266,7 +266,7 @@ def test_large_costs_keep_the_loss_small() -> None:
         solution = solve(large)
         if solution.program == "stateless":
             joined += solution.classes > 1
-            assert excess(large, solution) <= JOIN + 1e-9 * 1000
+            assert excess(large, solution) <= JOIN * 1000
             if solution.feasible:
                 assert (solution.value + 300) / 1000 == pytest.approx(solve(cmdp).value, abs=1e-7)
     assert joined > 0

@@ -242,8 +242,8 @@ def test_a_sparse_prior() -> None:
 def test_two_recurrent_classes_are_joined(join: float) -> None:
     """Two rings, a cheap one over the limit and a dear one below it: the optimum needs both, and stays in both.
 
-    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip from the likeliest state of one to that of
-    the other is two moves, or two moves and a walk round the rings: what it costs is known, not only bounded.
+    A move between them costs (1, 1), the rings (0, 1) and (1, 0). A round trip is two moves, or two moves and a walk
+    round the rings: what it costs is known, not only bounded.
     """
     S, A, half = 240, 2, 120
     p = np.zeros((S, A, S))

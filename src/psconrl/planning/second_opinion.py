@@ -90,7 +90,9 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     # What the policy misses the limits by counts at their prices.
     missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(float(averages[0]), vertex.objective) + missed - bound
-    if not np.isfinite(gap) or not (averages[1:] - thresholds <= max(join, ATTAINED)).all():
+    # Several classes have averages of their own.
+    kept = classes > 1 or bool((averages[1:] - thresholds <= max(join, ATTAINED)).all())
+    if not np.isfinite(gap) or not kept:
         raise SolverError(
             "no policy was found that is proven to keep the limits: they can hardly be met, or the numbers of the "
             "model are too uneven; widen the limits or rescale the costs"
