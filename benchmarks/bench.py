@@ -239,6 +239,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     kernels = [
         (_posterior_kernels, "draw_rows"),
         (components, "plan"),
+        (for_agents, "sound"),
         (for_agents, "execute"),
         (_kernels, "run_plan"),
         (_kernels, "take_up"),

@@ -190,7 +190,9 @@ def _tried(agent: str) -> None:
 
 
 def compile_others(agents: Sequence[str]) -> None:
-    """What the second process of `warm_up` compiles."""
+    """What the second process of `warm_up` compiles: second opinions, and the kernels of some agents."""
+    import numpy as np
+
     from psconrl.agents.catalogue import find
     from psconrl.environments import make
     from psconrl.planning import best_policy
@@ -198,6 +200,10 @@ def compile_others(agents: Sequence[str]) -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     toy = make("toy")
     best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
+    # States that are hardly ever left: only components prove what is best.
+    leave = np.array([1e-12, 1e-13])
+    p = np.stack([1.0 - leave, leave], axis=1)
+    best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
     for agent in agents:
         if find(agent).own_kernels:
             _tried(agent)
