@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from copy import deepcopy
@@ -30,6 +31,11 @@ def after_steps(n: int, horizon: int = 50) -> tuple[Learner, int]:
     return found, s
 
 
+def kind(value: object) -> str:
+    """A name that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
 WRONG_STATES = (-1, 3, 99, 2**70, 1.0, np.nan, "0", None, True, [0], np.array([0]), object())
 WRONG_COSTS: tuple[Any, ...] = (
     *([np.nan, 0.0], [0.0, np.inf], [-0.1, 0.0], [0.0, 1.1], [0.5], [0.5, 0.5, 0.5], [[0.5, 0.5]], 0.5, None),
@@ -37,7 +43,7 @@ WRONG_COSTS: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("wrong", WRONG_STATES, ids=repr)
+@pytest.mark.parametrize("wrong", WRONG_STATES, ids=kind)
 def test_states_and_actions_are_checked_before_anything_is_counted(wrong: Any) -> None:
     found, s = after_steps(7)
     a = found.act(s)
@@ -56,7 +62,7 @@ def test_states_and_actions_are_checked_before_anything_is_counted(wrong: Any) -
     assert found.t == 8
 
 
-@pytest.mark.parametrize("wrong", WRONG_COSTS, ids=repr)
+@pytest.mark.parametrize("wrong", WRONG_COSTS, ids=kind)
 def test_costs_are_checked_before_anything_is_counted(wrong: Any) -> None:
     found, s = after_steps(7)
     a = found.act(s)

@@ -194,9 +194,10 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
     policy, averages, classes, connected, way, policies, reference = made
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
-        if largest > _BROKEN:
+        if largest > _BROKEN or np.isnan(averages[0]):
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
-        gap = max(gap, float(averages[0]) - bound)
+        missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+        gap = max(gap, float(averages[0]) + missed - bound)
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
     following = {

@@ -55,7 +55,8 @@ def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) ->
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
     policy, classes, connected, averages = _execution(rows, costs, columns, join)
     value, bound = float(optimum.objective), float(optimum.bound)
-    gap = max(abs(value - bound), float(averages[0]) - bound)
+    missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+    gap = max(abs(value - bound), float(averages[0]) + missed - bound)
     shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
     return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
 

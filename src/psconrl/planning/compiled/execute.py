@@ -15,7 +15,7 @@ from psconrl.planning.tolerances import NO_WEIGHT, THIN
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of an optimum.
 
-    average_costs (m + 1,): of the policy. classes: recurrent ones of the mixture, joined by round trips if there is a
+    average_costs (m + 1,): of the policy, nan if classes stay apart. classes: recurrent ones of the mixture, joined by round trips if there is a
     way. connected: whether all states lead there (those that do not act uniformly). way (S,): the pairs of the fastest
     way, -1 on the support. policies (k, S): the columns used, the safest first; reference (1,): their likeliest state.
     """
@@ -102,6 +102,9 @@ def execute(
                     inside[s] = inside[s] or trip[pair] > 0.0
                     for i in range(len(costs)):
                         averages[i] += join * trip[pair] * costs[i, pair]
+        else:
+            for i in range(len(costs)):
+                averages[i] = np.nan
     missing = 0
     for s in range(S):
         missing += not inside[s]
