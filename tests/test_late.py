@@ -13,8 +13,8 @@ from psconrl._lazy import late
 
 ROOT = Path(psconrl.__file__).parent
 
-NOT_YET = ("experiments/", "action_arrays.py", "gymnasium_table.py")
-"""Where functions still import modules of the project."""
+NOT_YET = ("experiments/", "formats/action_arrays.py", "gymnasium_table.py", "__main__.py")
+"""Where functions still import modules of the project; __main__ must hear interrupts before it imports anything."""
 
 
 def in_functions(tree: ast.AST) -> list[int]:

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import presets, progress, runner, spec, store
-    from psconrl.formats import files
+    from psconrl.formats import files, writing
 else:
     output = late("psconrl.cli_output")
     environments = late("psconrl.environments")
     files = late("psconrl.formats.files")
+    writing = late("psconrl.formats.writing")
     gymnasium_ids = late("psconrl.gymnasium_ids")
     reproduction = late("psconrl.reproduce")
     catalogue = late("psconrl.agents.catalogue")
@@ -435,8 +436,6 @@ def init(
     Both are commented, run in seconds, and are meant to be changed.
     """
     from importlib import resources
-
-    from psconrl.formats import writing
 
     templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]

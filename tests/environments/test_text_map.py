@@ -77,5 +77,5 @@ def test_random_maps_at_the_edge() -> None:
         random_map(3, 3, risky=2)
     with pytest.raises(InvalidModelError, match="rows is 0; it must be a whole number from 1 to 5000"):
         random_map(0, 3)
-    with pytest.raises(InvalidModelError, match="seed is -1; it must be a whole number >= 0"):
+    with pytest.raises(InvalidModelError, match="seed is -1; it must be a whole number"):
         make("grid", seed=-1)

@@ -208,7 +208,8 @@ PARTS: dict[str, Damage] = {
     **{f"a bit flipped at {k}/20": flipped(k / 20) for k in range(20)},
     **{f"{name} for a part": other_kind(make) for name, make in KINDS.items()},
     **{f"no column {name}": forged(lambda t, n=name: t.drop_columns([n])) for name in SCHEMA.names},  # type: ignore[misc]
-    **{f"nothing in column {name}": column(name, None) for name in SCHEMA.names},
+    # The world is kept with the first seed alone.
+    **{f"nothing in column {name}": column(name, None) for name in SCHEMA.names if name != "world"},
     **{f"column {name} of another type": retyped(name) for name in SCHEMA.names},
     "a column too many": forged(lambda t: t.append_column("colour", pa.array(["red"]))),
     "a column twice": forged(lambda t: t.append_column("seed", pa.array([1]))),

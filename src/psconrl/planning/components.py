@@ -130,7 +130,8 @@ class Component:
             if least - bound <= CLOSE:
                 break
             bounded_advantages(self.rows, c, g, found.parts[0], advantages, noise)
-            low = float(np.min(advantages - noise))
+            with np.errstate(invalid="ignore"):  # beyond the range of floats nothing is proved
+                low = float(np.min(advantages - noise))
             if not np.isnan(low):
                 bound = max(bound, g + low - 4 * EPS * abs(g))
             name = policy.tobytes()

@@ -319,7 +319,10 @@ def _units(costs: Floats) -> Floats:
 
 def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
     """A policy that is given by actions (S,); None where it is not."""
-    given = np.asarray(policy)
+    try:
+        given = np.asarray(policy)
+    except ValueError:
+        return None  # rows of unequal length: `check_policy` says so
     if given.ndim != 1 or given.dtype.kind not in "iu":
         return None
     if given.shape != (cmdp.S,):

@@ -224,7 +224,7 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     value = float(vertex.objective - units.low[0]) / float(units.unit[0]) if feasible else np.nan
     prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
     return _Optimum(
-        margin / float(units.unit[1:].max()) if m else np.inf,
+        margin / float(units.unit[1:].max(initial=1.0)) if m else np.inf,
         value,
         value,
         prices * (units.unit[1:] / units.unit[0]),

@@ -10,6 +10,7 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_gener
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import certified, price_tags
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable
@@ -18,7 +19,7 @@ from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import ATTAINED, carrying
-from psconrl.planning.tolerances import CLOSE, PROVEN
+from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
 
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
@@ -86,8 +87,11 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     price_tags(c, costs, 1.0, multipliers)
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
-    columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
-    policy, classes, connected, averages = _execution(rows, costs, columns, join)
+    try:
+        columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
+        policy, classes, connected, averages = _execution(rows, costs, columns, join)
+    except SolverError:  # not every vertex falls into policies, where it is rounding here and there
+        policy, classes, connected, averages = _ratio(rows, costs, x)
     # What the policy misses the limits by counts at their prices.
     missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(float(averages[0]), vertex.objective) + missed - bound
@@ -102,3 +106,19 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     return BestPolicy(
         True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
     )
+
+
+def _ratio(rows: Rows, costs: Floats, x: Floats) -> tuple[Floats, int, bool, Floats]:
+    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; its classes stay apart."""
+    source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
+    mass = np.bincount(source, kept, rows.S)
+    policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
+    way = fastest_way(rows, mass > 0).pairs
+    led = np.flatnonzero((mass == 0) & (way >= 0))
+    policy[way[led]] = 1.0
+    lost = (mass == 0) & (way < 0)
+    policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+    start = np.zeros(rows.S)
+    start[int(mass.argmax())] = 1.0
+    found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), start)
+    return policy, len(found.classes), not lost.any(), np.asarray(found.average_costs @ start)

@@ -260,7 +260,7 @@ class Known:
         kept = self.limits[best.multipliers > 0]
         if not self._in_conflict(kept):
             kept = self.limits
-        for i in kept:
+        for i in kept[::-1]:
             without = kept[kept != i]
             if self._in_conflict(without):
                 kept = without

@@ -15,9 +15,10 @@ from psconrl.planning.tolerances import NO_WEIGHT, THIN
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of an optimum.
 
-    average_costs (m + 1,): of the policy, nan if classes stay apart. classes: recurrent ones of the mixture, joined by round trips if there is a
-    way. connected: whether all states lead there (those that do not act uniformly). way (S,): the pairs of the fastest
-    way, -1 on the support. policies (k, S): the columns used, the safest first; reference (1,): their likeliest state.
+    average_costs (m + 1,): of the policy, nan if classes stay apart. classes: recurrent ones of the mixture, joined by
+    round trips if there is a way. connected: whether all states lead there (those that do not act uniformly). way (S,):
+    the pairs of the fastest way, -1 on the support. policies (k, S): the columns used, the safest first; reference
+    (1,): their likeliest state.
     """
 
     policy: Floats
