@@ -56,7 +56,7 @@ def check(seed: int) -> tuple[bool, bool]:
     frame = CMDP(intervals.nearest(), costs, thresholds)
     units = Units.of(costs.reshape(len(costs), -1), thresholds)
     wanted = _by_program(intervals, frame, units)
-    found = _by_columns(intervals, frame, units, 1e-7)
+    found = _by_columns(intervals, frame, units, 1e-12)
     if found is None:
         assert (radius == 0).any()  # else every state can be left, and columns never fail
         return False, wanted.margin >= 0

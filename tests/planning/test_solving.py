@@ -241,8 +241,8 @@ def test_an_optimum_that_no_stationary_policy_attains(scale: float, join: float)
     assert solution.value == pytest.approx(0.5 * scale, rel=1e-12)
     assert solution.classes == 2
     averages = evaluate(cmdp, solution.policy).average_costs
-    # The round trip is all switches, at a cost of (1, 1), for a quarter of the share that is allowed. There is a margin, so
-    # the limit is kept all the same, and what that costs comes on top.
+    # The round trip is all switches, at a cost of (1, 1), for a quarter of the share that is allowed. There is a
+    # margin, so the limit is kept all the same, and what that costs comes on top.
     assert (averages[1] <= 0.5 * scale).all()
     np.testing.assert_allclose(averages.sum(axis=0) / scale, (1 - join / 4) * 1.0 + 2 * join / 4, rtol=1e-12)
     assert 0 < solution.loss <= join * scale

@@ -63,7 +63,7 @@ def executable(
             states = np.flatnonzero(support[part.states])
             if len(states):
                 own.append((states, weight * column.law[part.states[states]]))
-        met = _groups(own)
+        met = met_classes(own)
         classes += len(met)
         if len(met) > 1:
             trip, found = round_trip(part.rows, np.array([states[mass.argmax()] for states, mass in met]))
@@ -107,7 +107,7 @@ def recurrent(rows: Rows, column: Column) -> Bools:
     return inside
 
 
-def _groups(classes: list[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
+def met_classes(classes: list[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
     """States and masses, those that meet in likely states put together."""
     found: list[tuple[Ints, Floats]] = []
     for states, mass in classes:

@@ -25,7 +25,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
-from psconrl.planning.executable import executable
+from psconrl.planning.executable import executable, met_classes
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
@@ -188,7 +188,8 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     model is the mean of the members used on it, weighted by how often they are.
     """
     S, A = columns.laws.shape[1], len(p) // columns.laws.shape[1]
-    if len(found.weights) < 2:
+    every = np.arange(S)
+    if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.laws, strict=True)])) < 2:
         return p
     flow = np.zeros((S * A, S))
     for k, weight in enumerate(found.weights):

@@ -241,11 +241,12 @@ class Known:
             gamma, tau = 0.0, tau + _MET
             for _ in range(_NEWTON):
                 found = self.mixture(MARGIN, Limits(tau - gamma / unit, np.ones(len(unit))), self.limits)
-                v = float((found.J[1:] - tau + gamma / unit).max())
-                step = v / float(found.multipliers @ (1.0 / unit))
-                if abs(v) <= _ROOT or gamma - step == gamma:
+                prices = np.maximum(found.multipliers, 0.0)
+                # The root of the line, taken from zero: from the last gamma it would drown in its digits.
+                root = float(prices @ (tau - found.J[1:])) / float(prices @ (1.0 / unit))
+                if root == gamma or abs(float((found.J[1:] - tau + gamma / unit).max())) <= _ROOT:
                     break
-                gamma -= step
+                gamma = root
         gamma = float(np.append(gamma, self.slack[self.constant]).min())
         return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found
 

@@ -4,7 +4,6 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
-from psconrl.errors import SolverError
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -38,14 +37,12 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         likely = law > SUPPORT
         weight = float((left[policy[likely]] / law[likely]).min())
         if weight == 0.0:
+            # Rounding has left a class without one of its pairs; if nothing else was found, it is all there is.
+            found = found or [(1.0, policy, law)]
             break
         left[policy] = np.maximum(left[policy] - weight * law, 0.0)
         left[left <= SUPPORT] = 0.0
         found.append((weight, policy, law))
-    if not found:
-        raise SolverError(
-            "the occupancy measure of the linear program is none; the numbers of the model are too uneven"
-        )
     total = sum(weight for weight, _, _ in found)
     return [(weight / total, policy, law) for weight, policy, law in found]
 
