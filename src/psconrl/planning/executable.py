@@ -27,7 +27,7 @@ from psconrl.planning.compiled.execute import round_trip
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 from psconrl.planning.components import Column, Component
-from psconrl.planning.tolerances import THIN
+from psconrl.planning.tolerances import SUPPORT, THIN
 
 
 class Execution(NamedTuple):
@@ -144,3 +144,16 @@ def chain_of(rows: Rows, policy: Floats) -> sparse.csr_array:
     used = np.flatnonzero(policy)
     mixing = sparse.csr_array((policy[used], (rows.source[used], used)), shape=(rows.S, rows.K))
     return sparse.csr_array(mixing @ rows.matrix())
+
+
+def ratio_policy(rows: Rows, x: Floats) -> tuple[Floats, bool]:
+    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; whether that was possible."""
+    source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
+    mass = np.bincount(source, kept, rows.S)
+    policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
+    way = fastest_way(rows, mass > 0).pairs
+    led = np.flatnonzero((mass == 0) & (way >= 0))
+    policy[way[led]] = 1.0
+    lost = (mass == 0) & (way < 0)
+    policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+    return policy, not lost.any()

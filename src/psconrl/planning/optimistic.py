@@ -25,7 +25,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
-from psconrl.planning.executable import executable, met_classes
+from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
@@ -82,7 +82,8 @@ def solve_optimistic(
 class _Optimum(NamedTuple):
     """An optimum in scaled units: margin (inf without limits), value and bound, columns (weight, pairs, law), model p.
 
-    conflict: numbers of limits that cannot hold together.
+    conflict: numbers of limits that cannot hold together. flow (S * A,): the occupancy, round trips between columns
+    included, if there are any.
     """
 
     margin: float
@@ -92,6 +93,7 @@ class _Optimum(NamedTuple):
     columns: list[tuple[float, Ints, Floats]]
     p: Floats
     conflict: tuple[int, ...]
+    flow: Floats | None = None
 
 
 def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Solution:
@@ -102,11 +104,15 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     columns = [(w, Column(pairs, units.costs[:, pairs] @ law, law)) for w, pairs, law in found.columns]
     parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
     made = executable(rows, parts, columns, None, join / 4)
+    if found.flow is not None:
+        policy, connected = ratio_policy(rows, found.flow)
+        made = made._replace(policy=policy, connected=connected)
     averages = evaluate(model, made.policy.reshape(S, A)).average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
     support = made.occupancy.reshape(S, A).sum(axis=1) > 0
-    excess = (averages[:, support].max(axis=1) - limits) / units.unit
+    worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
+    excess = (worst - limits) / units.unit
     attained = bool((excess <= ATTAINED).all())
     reached = max(float((averages @ frame.initial)[0]), float(units.averages(target)[0]))
     return Solution(
@@ -178,19 +184,20 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
     p = frame.matrix.toarray()
     columns = believed(within, scaled, found, p)
     used = [(float(w), columns.policies[k], columns.laws[k]) for k, w in enumerate(found.weights)]
-    return _Optimum(margin, value, bound, multipliers, used, _held_together(within, found, columns, p, join), held)
+    p, flow = _held_together(within, found, columns, p, join)
+    return _Optimum(margin, value, bound, multipliers, used, p, held, flow)
 
 
-def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> Floats:
+def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> tuple[Floats, Floats | None]:
     """The model believed in, with a share e of time for round trips between columns that do not meet in it.
 
     A column's own model leads from everywhere to the first state of its order, so such a trip exists in the set: the
-    model is the mean of the members used on it, weighted by how often they are.
+    model is the mean of the members used on it, weighted by how often they are. Also the occupancy, if there is one.
     """
     S, A = columns.laws.shape[1], len(p) // columns.laws.shape[1]
     every = np.arange(S)
     if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.laws, strict=True)])) < 2:
-        return p
+        return p, None
     flow = np.zeros((S * A, S))
     for k, weight in enumerate(found.weights):
         pairs = columns.policies[k]
@@ -207,10 +214,10 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
         trip[columns.policies[k]] += visited[:, np.newaxis] * own
     total = trip.sum()
     if not 0 < total < np.inf:
-        return p
+        return p, None
     flow = (1.0 - e) * flow + e * trip / total
     mass = flow.sum(axis=1)
-    return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p)
+    return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass
 
 
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:

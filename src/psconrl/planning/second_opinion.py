@@ -10,16 +10,15 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_gener
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import certified, price_tags
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
-from psconrl.planning.executable import chain_of, executable
+from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.lp.policies import deterministic
-from psconrl.planning.solving import ATTAINED, carrying
-from psconrl.planning.tolerances import CLOSE, PROVEN, SUPPORT
+from psconrl.planning.solving import carrying
+from psconrl.planning.tolerances import CLOSE, PROVEN
 
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
@@ -95,12 +94,10 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     # What the policy misses the limits by counts at their prices.
     missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(float(averages[0]), vertex.objective) + missed - bound
-    # Several classes have averages of their own.
-    kept = classes > 1 or bool((averages[1:] - thresholds <= max(join, ATTAINED)).all())
-    if not np.isfinite(gap) or not kept:
+    gap = max(gap, float((averages[1:] - thresholds).max(initial=0.0)))
+    if not np.isfinite(gap):
         raise SolverError(
-            "no policy was found that is proven to keep the limits: they can hardly be met, or the numbers of the "
-            "model are too uneven; widen the limits or rescale the costs"
+            "no bound of the optimum was found: the numbers of the model are too uneven; rescale the costs"
         )
     shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
     return BestPolicy(
@@ -109,16 +106,9 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
 
 
 def _ratio(rows: Rows, costs: Floats, x: Floats) -> tuple[Floats, int, bool, Floats]:
-    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; its classes stay apart."""
-    source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
-    mass = np.bincount(source, kept, rows.S)
-    policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
-    way = fastest_way(rows, mass > 0).pairs
-    led = np.flatnonzero((mass == 0) & (way >= 0))
-    policy[way[led]] = 1.0
-    lost = (mass == 0) & (way < 0)
-    policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+    """The policy x(s, a) / x(s) of an occupancy (K,); its classes stay apart."""
+    policy, connected = ratio_policy(rows, x)
     start = np.zeros(rows.S)
-    start[int(mass.argmax())] = 1.0
+    start[int(np.bincount(rows.source, x, rows.S).argmax())] = 1.0
     found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), start)
-    return policy, len(found.classes), not lost.any(), np.asarray(found.average_costs @ start)
+    return policy, len(found.classes), connected, np.asarray(found.average_costs @ start)

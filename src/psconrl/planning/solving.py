@@ -179,7 +179,7 @@ class Known:
             tighter = self.mixture(VALUE, Limits(tau - 2 * excess.max(), np.ones(len(tau))), self.limits)
             if tighter.status == OPTIMAL:
                 again, others = self._executed(tighter, join)
-                if (others[1:] - units.tau <= 0).all():
+                if (others[1:] - units.tau <= 0).all() and others[0] <= averages[0] + join:
                     made, averages = again, others
         target = self._averages(chosen)
         attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
@@ -253,14 +253,12 @@ class Known:
     def _conflict(self, best: Mixture) -> tuple[int, ...]:
         """An irreducible set of limits that cannot hold together, as numbers 1..m.
 
-        A limit on a constant cost may be out of reach by itself. The weights that prove the rest infeasible name limits
-        in conflict; each is left out in turn and stays out if the others are in conflict without it.
+        A limit on a constant cost may be out of reach by itself. Of the others each is left out in turn, the last
+        first, and stays out if the rest is in conflict without it.
         """
         if best.status != INFEASIBLE:
             return (int(np.flatnonzero(self.constant & (self.slack < 0))[0]) + 1,)
-        kept = self.limits[best.multipliers > 0]
-        if not self._in_conflict(kept):
-            kept = self.limits
+        kept = self.limits
         for i in kept[::-1]:
             without = kept[kept != i]
             if self._in_conflict(without):
