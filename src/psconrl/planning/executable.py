@@ -147,7 +147,7 @@ def chain_of(rows: Rows, policy: Floats) -> sparse.csr_array:
 
 
 def ratio_policy(rows: Rows, x: Floats) -> tuple[Floats, bool]:
-    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; whether that was possible."""
+    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; whether it could be."""
     source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
     mass = np.bincount(source, kept, rows.S)
     policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
