@@ -19,7 +19,8 @@ $(STAMP): pyproject.toml
 	touch $@
 
 browser:  ## install what the tests of the report need: Debian's Chromium, and axe-core by npm
-	(command -v chromium && command -v npm) || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium npm)
+	command -v chromium || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium)
+	command -v npm || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends npm)
 	test -d node_modules/axe-core || npm install --no-save --no-package-lock --no-audit --no-fund axe-core
 
 reproduce: setup  ## run the paper's experiments at its scale: figures, claims, report and data in results/
