@@ -78,6 +78,11 @@ def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> fl
     return number
 
 
+def share(value: Any, what: str) -> float:
+    """A number between 0 and 1, neither of them."""
+    return real(value, what, "a number between 0 and 1", lambda number: 0 < number < 1)
+
+
 def one_of(value: Any, what: str, choices: Sequence[str]) -> None:
     """Refuse a word that is not among the choices."""
     if not isinstance(value, str) or value not in choices:

@@ -83,8 +83,7 @@ def best_policy(
     """
     if method not in ("compiled", "components", "highs"):
         raise InvalidArgumentError(f'method is {method!r}; it must be "compiled", "components" or "highs"')
-    if not 0 < join < 1:
-        raise InvalidArgumentError(f"join is {join!r}; it must lie between 0 and 1")
+    join = _checks.share(join, "join")
     rows = _checked_rows(transitions)
     c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
     if tau.ndim != 1 or c.ndim not in (2, 3) or c.size != (len(tau) + 1) * rows.K:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
@@ -69,8 +70,7 @@ def solve_optimistic(
     """
     if method not in ("compiled", "highs"):
         raise InvalidArgumentError(f'method is {method!r}; it must be "compiled" or "highs"')
-    if not 0 < join < 1:
-        raise InvalidArgumentError(f"join is {join!r}; it must lie between 0 and 1")
+    join = _checks.share(join, "join")
     intervals = Intervals.around(p_hat, radius)
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
     frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial)

@@ -6,9 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidArgumentError, SolverError
+from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -59,17 +60,16 @@ def solve(cmdp: CMDP, *, join: float = JOIN) -> Solution:
     (0.775, 0.5)
     """
     require_model(cmdp)
-    if not 0 < join < 1:
-        raise InvalidArgumentError(f"join is {join}; it must lie between 0 and 1")
+    join = _checks.share(join, "join")
     return Known(cmdp).solution(join)
 
 
 class Mixture:
     """The best mixture of columns that the frame found, with what was proved."""
 
-    def __init__(self, optimum: Optimum, columns: list[tuple[float, Column]], exact: bool) -> None:
+    def __init__(self, optimum: Optimum, columns: list[tuple[float, Column]]) -> None:
         self.status, self.bound, self.multipliers = optimum.status, float(optimum.bound), optimum.multipliers
-        self.columns, self.exact = columns, exact
+        self.columns = columns
         self.objective = float(optimum.objective)
 
     @property
@@ -117,7 +117,7 @@ class Known:
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
         guess = np.zeros(len(which))
         fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
-        if fast is not None and self._sound(fast, goal, limits):
+        if fast is not None and self._sound(fast):
             return fast
         way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
@@ -127,7 +127,7 @@ class Known:
             if fast is not None:
                 return fast
             raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")
-        return Mixture(optimum, [(w, way.columns[k]) for k, w in carrying(optimum)], True)
+        return Mixture(optimum, [(w, way.columns[k]) for k, w in carrying(optimum)])
 
     def _by_kernels(self, part: Component, costs: Floats, limits: Limits, goal: int, guess: Floats) -> Mixture | None:
         """The mixture in the only component by inverses or sparse factors; None where these fail."""
@@ -139,7 +139,7 @@ class Known:
         if optimum.status == FAILED:
             return None
         if optimum.status == INFEASIBLE:
-            return Mixture(optimum, [], False)
+            return Mixture(optimum, [])
         columns = []
         for name, weight in carrying(optimum):
             policy = self.rows.begin[:-1].copy()
@@ -153,9 +153,9 @@ class Known:
             law = np.zeros(self.rows.S)
             law[part.states] = exact.stationary
             columns.append((float(weight), Column(policy, exact.average_costs[:, 0], law)))
-        return Mixture(optimum, columns, False)
+        return Mixture(optimum, columns)
 
-    def _sound(self, mixture: Mixture, goal: int, limits: Limits) -> bool:
+    def _sound(self, mixture: Mixture) -> bool:
         """Whether what kernels found is proved by what it is in exact arithmetic, nearly."""
         if mixture.status == INFEASIBLE:
             return True

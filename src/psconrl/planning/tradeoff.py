@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Floats
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.solving import Known
@@ -58,8 +58,7 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     array([0.875, 0.825, 0.75 ])
     """
     require_model(cmdp)
-    if points < 2:
-        raise InvalidArgumentError(f"points is {points}; it must be at least 2")
+    points = _checks.whole(points, "points", least=2)
     if constraint not in range(1, cmdp.m + 1):
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
     known, i = Known(cmdp), constraint - 1

@@ -15,6 +15,7 @@ import numpy as np
 from psconrl._checks import Bools, Floats, Ints
 from psconrl._numba import njit, njit_inline, njit_sums
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import moves_into
 
 HUGE = 1e11
 """Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
@@ -319,38 +320,13 @@ def reroute(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
 
 
 @njit
-def moves_into(rows: Rows) -> tuple[Ints, Ints, Ints]:
-    """The moves by the state they end in: where each state's begin (S + 1,), their entries, their pairs."""
-    S = len(rows.begin) - 1
-    begin = np.zeros(S + 1, dtype=np.int64)
-    for entry in range(len(rows.indices)):
-        begin[rows.indices[entry] + 1] += 1
-    for s in range(S):
-        begin[s + 1] += begin[s]
-    filled = np.empty(S, dtype=np.int64)
-    for s in range(S):
-        filled[s] = begin[s]
-    entries, pairs = np.empty(begin[S], dtype=np.int64), np.empty(begin[S], dtype=np.int64)
-    for pair in range(len(rows.indptr) - 1):
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            x = rows.indices[entry]
-            entries[filled[x]], pairs[filled[x]] = entry, pair
-            filled[x] += 1
-    return begin, entries, pairs
-
-
-@njit
 def lead(rows: Rows, policy: Ints, led: Bools) -> bool:
     """Let a policy, in place, lead all states to those that are led already; whether that is possible.
 
     States are led along likely moves, and by the pair that they take already if that will do.
     """
     S = len(policy)
-    begin, entries, pairs = moves_into(rows)
-    state_of = np.empty(len(rows.indptr) - 1, dtype=np.int64)
-    for s in range(S):
-        for pair in range(rows.begin[s], rows.begin[s + 1]):
-            state_of[pair] = s
+    into = moves_into(rows, 0.0)
     likely, queue = np.zeros(len(rows.indptr) - 1), np.empty(S, dtype=np.int64)
     size = 0
     for s in range(S):
@@ -371,10 +347,10 @@ def lead(rows: Rows, policy: Ints, led: Bools) -> bool:
         while looked < size:
             x = queue[looked]
             looked += 1
-            for k in range(begin[x], begin[x + 1]):
-                pair = pairs[k]
-                s = state_of[pair]
-                likely[pair] += rows.data[entries[k]]
+            for k in range(into.begin[x], into.begin[x + 1]):
+                pair = into.pair_of[into.move[k]]
+                s = into.state_of[pair]
+                likely[pair] += rows.data[into.move[k]]
                 if not led[s] and likely[pair] > _LIKELY[level]:
                     policy[s] = policy[s] if likely[policy[s]] > _LIKELY[level] else pair
                     led[s] = True
