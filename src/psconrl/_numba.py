@@ -1,6 +1,8 @@
 """The one way in which psconrl compiles: typed, without the interpreter lock, cached on disk."""
 
 import gc
+import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,6 +14,9 @@ from numba.core import event
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
+
+ROOT = Path(__file__).parent
+FOR_TYPES_ONLY = ("_checks", "errors")
 
 
 class _First(event.Listener):
@@ -65,22 +70,40 @@ def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
 
 def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
     dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
-    _depend_on_all_kernels(dispatcher)
+    _stamp(dispatcher, Path(function.__code__.co_filename))
     return cast(Callable[Args, Result], dispatcher)
 
 
-def _depend_on_all_kernels(dispatcher: Any) -> None:
-    """Let a change of any kernel's file make the compiled code stale.
+def _stamp(dispatcher: Any, file: Path) -> None:
+    """Let compiled code be stale where the text of its file, or of one that this imports, has changed, and only there.
 
-    Numba looks only at the file of the function itself, and would go on using old code of those that it calls.
+    Numba looks at the time and size of the function's own file, and would go on using old code of what that calls.
     """
-    file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, _kernel_files())
+    cached: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(cached, "_source_stamp"):
+        digests = (_digest(source) for source in sorted(_sources(file)))
+        cached._source_stamp = hashlib.blake2b("".join(digests).encode()).hexdigest()
 
 
 @cache
-def _kernel_files() -> tuple[tuple[str, int, int], ...]:
-    root = Path(__file__).parent
-    files = [Path(__file__), *sorted([*root.rglob("_*kernels.py"), *root.glob("planning/compiled/*.py")])]
-    return tuple((str(f.relative_to(root)), f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+def _sources(file: Path) -> frozenset[Path]:
+    """This file, the one that compiles, and all of the package's that it imports directly or through others."""
+    found, waiting = {Path(__file__)}, [file]
+    while waiting:
+        source = waiting.pop()
+        if source not in found:
+            found.add(source)
+            waiting.extend(_imported(source))
+    return frozenset(found)
+
+
+@cache
+def _imported(source: Path) -> tuple[Path, ...]:
+    names = re.findall(r"^from psconrl\.([\w.]+) import", source.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    files = (ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in names if name not in FOR_TYPES_ONLY)
+    return tuple(file for file in files if file.is_file())
+
+
+@cache
+def _digest(source: Path) -> str:
+    return hashlib.blake2b(source.read_bytes()).hexdigest()
