@@ -122,7 +122,7 @@ class Known:
         way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
             way.parts = [self.single]
-        optimum = plain_generate(way, limits, goal, guess, CLOSE)
+        optimum = plain_generate(Components.ask, way, limits, goal, guess, CLOSE)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
