@@ -86,6 +86,7 @@ def learn(
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state={"learner": learner.state(), "totals": totals, "curves": curves},
+        problem=problem,
         truth=optimum if isinstance(optimum, Solution) else None,
     )
 

@@ -199,6 +199,7 @@ class _Simulation:
             counts=observed.sparse() if self.cmdp.is_sparse else observed.dense(),
             snapshots=tuple(learner.snapshots),
             state=state,
+            problem=learner.agent.problem,
             truth=self.truth,
         )
 
