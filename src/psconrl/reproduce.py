@@ -5,6 +5,7 @@ OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
                     same in claims.json, and one line for each in claims-short.md
+OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from psconrl.analysis import ranking
 from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
 from psconrl.analysis.table import as_markdown as table
@@ -70,6 +72,11 @@ def reproduce(
         experiment = preset.experiment(quick)
         if experiment is not None:
             outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
+        if experiment is not None and preset.second is not None:
+            tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+            second = preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
+            if second is not None:
+                outcomes[second.name] = run_experiment(second, out, workers=workers, **options)
     Store(out, create=True)
     written = write_results(out, [preset.name for preset in chosen])
     return Reproduction(written.paths, written.claims, outcomes)
@@ -95,9 +102,12 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table(groups)
+    ranked = ranking.ranking(groups)
+    if ranked:
+        texts["beyond.md"] = ranking.as_markdown(ranked)
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
-    texts["report.html"] = render(source, groups, shown, rows, made)
+    texts["report.html"] = render(source, groups, shown, rows, made, ranked)
     for name, text in texts.items():
         writing.write_text(folder / name, printable(text))
         paths.append(folder / name)
