@@ -30,6 +30,7 @@ from psconrl._checks import real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
+from psconrl.agents.shared import joining
 from psconrl.planning.optimistic import best_optimistic
 
 
@@ -66,7 +67,7 @@ class UCRLCMDP(Agent):
             radius,
             self.costs(memory),
             self.problem.thresholds,
-            join=1.0 / math.sqrt(max(stop["max_length"], 4)),
+            join=joining(memory, stop),
             columns=memory.carry.get("columns"),
             way=memory.carry.get("way"),
         )

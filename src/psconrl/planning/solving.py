@@ -11,6 +11,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
+from psconrl.planning import ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
@@ -116,7 +117,15 @@ class Known:
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
         """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
-        guess = np.zeros(len(which))
+        if goal != VALUE:
+            return self._mixture(costs, goal, limits)
+        found = self._mixture(ties.decided(costs), goal, limits)
+        found.bound -= ties.SIZE
+        found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.law)) for w, column in found.columns]
+        return found
+
+    def _mixture(self, costs: Floats, goal: int, limits: Limits) -> Mixture:
+        guess = np.zeros(len(limits.tau))
         fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
         if fast is not None and self._sound(fast):
             return fast
