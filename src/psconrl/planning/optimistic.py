@@ -26,7 +26,7 @@ from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
@@ -110,7 +110,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
-    averages = evaluate(model, made.policy.reshape(S, A)).average_costs
+    evaluation = evaluate(model, made.policy.reshape(S, A))
+    averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
     support = made.occupancy.reshape(S, A).sum(axis=1) > 0
@@ -129,6 +130,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
+        bias_spans=bias_spans(evaluation, frame.initial),
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
