@@ -24,7 +24,7 @@ from tests.simulation.walk import walk
 def memory(counts: Ints, state: int = 0, **fields: Any) -> Memory:
     S, A, _ = counts.shape
     sums = np.zeros((2, S, A))
-    given = (3, 1000, state, 3, 1, Counts.from_dense(counts), counts.sum(axis=2), sums, {})
+    given: Any = (3, 1000, state, 3, 1, Counts.from_dense(counts), counts.sum(axis=2), sums, {})
     return Memory(*given, **fields)
 
 
@@ -58,7 +58,7 @@ def test_dirichlet_imputation() -> None:
 
 @pytest.mark.parametrize("floor", [0.05, 0.5, 1.0])
 def test_floored_draws_have_the_right_moments(floor: float) -> None:
-    """Dirichlet(max(N, floor)): means and variances of 3,000 draws within 6 standard errors; false alarms below 1e-6."""
+    """Dirichlet(max(N, floor)): means of 3,000 draws within 6 standard errors; false alarms below 1e-6."""
     counts, draws = some_counts(), 3000
     counts[3, 0] = [1, 1, 1, 1]  # nothing is left for the floor
     rng = np.random.default_rng(np.random.SeedSequence(2))
@@ -109,7 +109,7 @@ def test_states_without_occupancy(elsewhere: Any) -> None:
 
 
 def test_classes_stay_apart() -> None:
-    """Two traps, joined by a third state: without joining, each keeps its own states, and the third acts by the rule."""
+    """Two traps and a third state between them: without joining, each trap keeps its states, the third acts by rule."""
     p = np.zeros((3, 2, 3))
     p[0, 0, 0] = p[0, 1, 2] = p[1, 0, 1] = p[1, 1, 2] = p[2, 0, 0] = p[2, 1, 1] = 1.0
     costs = np.array([[[0, 1.0], [1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0, 1.0], [1.0, 1.0]]])
