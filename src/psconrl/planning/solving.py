@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
+from psconrl.planning import shadow_prices
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
@@ -188,15 +190,14 @@ class Known:
             # What the mixture misses the limits by, rounding included, counts at their prices.
             missed = np.maximum(target[1:] - units.tau, 0.0)[self.limits] + _NOISE
             reached += float(best.multipliers @ missed) + _NOISE
-        multipliers = np.zeros(m)
-        multipliers[self.limits] = best.multipliers
+        multipliers = self._prices(best) if feasible else np.full(m, np.nan)
         return Solution(
             status="optimal" if feasible else "infeasible",
             value=float(units.averages(target)[0]) if feasible else np.nan,
             policy=made.policy.reshape(cmdp.S, cmdp.A),
             average_costs=units.averages(averages),
             occupancy=made.occupancy.reshape(cmdp.S, cmdp.A),
-            multipliers=units.multipliers(multipliers) if feasible else np.full(m, np.nan),
+            multipliers=units.multipliers(multipliers),
             margin=margin,
             conflict=() if feasible else self._conflict(best),
             program="stateless" if self.single is not None else "multichain",
@@ -206,6 +207,26 @@ class Known:
             attained=attained,
             mixture=[Member(weight, self._actions(k), units.averages(self._column(k))) for weight, k in chosen.columns],
         )
+
+    def _prices(self, best: Mixture) -> Floats:
+        """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""
+        multipliers = np.zeros(self.cmdp.m)
+        multipliers[self.limits] = best.multipliers
+        tau, unit = self.units.tau, self.units.unit
+        averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
+        if shadow_prices.unique(columns, averages, tau):
+            return multipliers
+        slack = max(averages[0] - best.bound, 0.0)
+        weight = unit[0] / unit[1:]
+        return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
+
+    def _best_at(self, multipliers: Floats) -> Floats:
+        """The averages (m + 1,) of a policy that is best at given prices (m,), without limits."""
+        combined = np.append(1.0, multipliers) @ self.units.costs / (1.0 + multipliers.sum())
+        priced = copy(self)
+        priced.units = self.units._replace(costs=np.ascontiguousarray(combined[np.newaxis]))
+        none = np.zeros(0)
+        return self._averages(priced.mixture(VALUE, Limits(none, none), none.astype(np.int64)))
 
     def _executed(self, mixture: Mixture, join: float) -> tuple[Execution, Floats]:
         """The stationary policy of a mixture, and its exact averages (m + 1,) from the initial law."""
