@@ -78,7 +78,7 @@ class CUCRL(Agent):
         costs[1:] = clipped(costs[1:] + b, self.clip)
         stop = fixed((at.k - 1) * self.h)
         p_hat = imputed_transitions(memory, self.impute, rng)
-        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere)
+        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere, self.impute)
         if not best.feasible:
             return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **at.done()})
         plan = exploit(best, stop, memory)

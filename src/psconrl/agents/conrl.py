@@ -76,7 +76,7 @@ class ConRL(Agent):
         stop = doubling(memory) if self.episodes == "doubling" else quadrupling(memory)
         costs = clipped(self.costs(memory) - b, self.clip)
         p_hat = imputed_transitions(memory, self.impute, rng)
-        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere)
+        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere, self.impute)
         if best.feasible:
             return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -23,7 +23,7 @@ from psconrl.agents.schedules import Stop
 from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.for_agents import BestPolicy, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Method, plan_rows
 
 if TYPE_CHECKING:
     from psconrl.agents import _floor_kernels as kernels
@@ -73,12 +73,20 @@ def clipped(costs: Floats, clip: bool) -> Floats:
 
 
 def plan_elsewhere(
-    rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, elsewhere: Elsewhere
+    rows: Rows,
+    costs: Floats,
+    thresholds: Floats,
+    memory: Memory,
+    stop: Stop,
+    elsewhere: Elsewhere,
+    impute: Impute = "seen",
 ) -> BestPolicy:
     """`plan_in`, with one of the rules for states without occupancy."""
     if elsewhere == "fastest way":
         return plan_in(rows, costs, thresholds, memory, stop)
-    best = plan_rows(rows, costs, thresholds, join=0.0, start=memory.carry)
+    # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
+    method: Method = "highs" if impute == "self-loop" else "compiled"
+    best = plan_rows(rows, costs, thresholds, join=0.0, start=memory.carry, method=method)
     if best.policy is None:
         return best
     policy = best.policy.copy()
