@@ -4,7 +4,8 @@ OUT/runs ...        the store; presets that need the same runs share them
 OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
-                    same in claims.json, and one line for each in claims-short.md
+                    same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
+                    paper's presets
 OUT/table-1.md      bounds, and what was measured
 OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
 """
@@ -90,11 +91,13 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     paths = _figures(folder / "figures", panels, names)
     rows = claims(groups)
     made = _made(source, groups)
-    texts = {
-        "claims.md": as_markdown(rows, made),
-        "claims-short.md": as_short_markdown(rows),
-        "claims.json": as_json(rows, made),
-    }
+    texts: dict[str, str] = {}
+    if rows:
+        texts |= {
+            "claims.md": as_markdown(rows, made),
+            "claims-short.md": as_short_markdown(rows),
+            "claims.json": as_json(rows, made),
+        }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table(groups)
     texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in tables.documents(groups).items()}
