@@ -170,6 +170,8 @@ def test_ucrl_cmdp_in_the_episodes_of_c_ucrl() -> None:
         ("C-UCRL", {"elsewhere": ""}, 'elsewhere is \'\'; it must be "fastest way" or "uniform" or "action 0"'),
         ("ConRL", {"episodes": "tsde"}, 'episodes is \'tsde\'; it must be "doubling" or "quadrupling"'),
         ("PSConRL", {"floor": 0.0}, r"floor is 0.0; it must be a number in \(0, 1\], or None"),
+        ("PSConRL", {"prior": "learned", "floor": 0.1}, 'prior is "learned"; floor and elsewhere'),
+        ("PSConRL", {"prior": "learned", "elsewhere": "uniform"}, 'prior is "learned"; floor and elsewhere'),
         ("UCRL-CMDP", {"h": 0}, "h is 0"),
     ],
 )

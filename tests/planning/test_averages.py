@@ -49,11 +49,12 @@ def test_states_that_are_hardly_ever_left_are_no_trouble() -> None:
 
 
 def test_large_models_are_left_to_evaluate(monkeypatch: pytest.MonkeyPatch) -> None:
-    cmdp = psconrl.make("marsrover-4x4")
-    policy = np.full((1, cmdp.S, cmdp.A), 1 / cmdp.A)
-    small = Averages(cmdp)(policy, 3)
     monkeypatch.setattr(averages, "LARGEST", 4)
-    np.testing.assert_allclose(Averages(cmdp)(policy, 3), small, rtol=1e-12)
+    rng = np.random.default_rng(9)
+    cmdp, policy = random_model(rng, 30, 2, 1), random_policy(rng, 30, 2)
+    exact = psconrl.evaluate(cmdp, policy).average_costs
+    for s in range(30):
+        np.testing.assert_allclose(Averages(cmdp)(policy[np.newaxis], s), exact[:, s], rtol=1e-12, atol=1e-12)
 
 
 def test_policies_of_several_steps_against_products_of_matrices() -> None:

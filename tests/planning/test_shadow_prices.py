@@ -85,5 +85,7 @@ def test_the_nearest_point_of_a_polyhedron() -> None:
     for _ in range(50):
         G, inside = rng.normal(size=(6, 3)), rng.normal(size=3)
         h = G @ inside - rng.random(6) * rng.integers(2, size=6)
-        np.testing.assert_allclose(nearest_to_zero(G, h), least_norm(G, h), atol=1e-6)
+        x = nearest_to_zero(G, h)
+        assert x is not None
+        np.testing.assert_allclose(x, least_norm(G, h), atol=1e-6)
     assert nearest_to_zero(np.array([[1.0], [-1.0]]), np.array([1.0, 1.0])) is None

@@ -11,7 +11,8 @@ At the start of episode k, t_k:
 and pi_k is run until TSDE's rule fires: t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pair; T_0 = 1.
 
 Parameters
-    prior         0.01 per next state, as in the experiments; (S, A), (S, A, S), or a mask of possible moves
+    prior         0.01 per next state, as in the experiments; (S, A), (S, A, S), or a mask of possible moves; "learned":
+                  the posterior of a hierarchical prior, see `psconrl.agents.hierarchy`
     infeasible    "uniform": pi_0 (this paper); "explore": for the whole episode the fastest way, under p_k, to the
                   least visited state and there the least tried action (the idea of the later version,
                   arXiv 2405.19017)
@@ -32,10 +33,12 @@ import numpy as np
 
 from psconrl._checks import one_of, real
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.part import Part
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import quadrupling, tsde
-from psconrl.agents.shared import exploit, to_least_visited
+from psconrl.agents.shared import carried, exploit, to_least_visited
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
+from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
 
 
@@ -55,8 +58,12 @@ class PSConRL(PosteriorAgent):
         if self.floor is not None:
             real(self.floor, "floor", "a number in (0, 1], or None", lambda x: 0 < x <= 1)
         super().__post_init__()
+        if self.parameters is None and (self.floor is not None or self.elsewhere != "fastest way"):
+            raise InvalidArgumentError(
+                'prior is "learned"; floor and elsewhere are of models with all states, leave them as they are'
+            )
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows:
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
         """p_k from the posterior, or with the floor in the prior's place."""
         return super().sample(memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
 
@@ -67,7 +74,7 @@ class PSConRL(PosteriorAgent):
         best = plan_elsewhere(p_k, costs, self.problem.thresholds, memory, stop, self.elsewhere)
         if best.feasible:
             return exploit(best, stop, memory)
-        carry = memory.carry
+        carry = carried(best, memory)
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         policy, connected = to_least_visited(p_k, memory.visits)

@@ -18,6 +18,7 @@ from psconrl import _checks
 from psconrl._checks import Bools, Floats
 from psconrl._lazy import late
 from psconrl.agents.contract import Memory
+from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT
 from psconrl.agents.schedules import Stop
 from psconrl.agents.shared import empirical_transitions, plan_in
@@ -73,7 +74,7 @@ def clipped(costs: Floats, clip: bool) -> Floats:
 
 
 def plan_elsewhere(
-    rows: Rows,
+    rows: Rows | Part,
     costs: Floats,
     thresholds: Floats,
     memory: Memory,
@@ -82,7 +83,7 @@ def plan_elsewhere(
     impute: Impute = "seen",
 ) -> BestPolicy:
     """`plan_in`, with one of the rules for states without occupancy."""
-    if elsewhere == "fastest way":
+    if elsewhere == "fastest way" or isinstance(rows, Part):
         return plan_in(rows, costs, thresholds, memory, stop)
     # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
     method: Method = "highs" if impute == "self-loop" else "compiled"

@@ -13,7 +13,9 @@ import numpy as np
 from psconrl._checks import Floats
 from psconrl._lazy import late
 from psconrl.cmdp import CMDP
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.executable import chain_of
 
 if TYPE_CHECKING:
     from psconrl.planning.compiled import averages as kernels
@@ -21,28 +23,30 @@ else:
     kernels = late("psconrl.planning.compiled.averages")
 
 LARGEST = 256
-"""States of the largest model for the elimination, whose matrix is dense."""
+"""States of the largest model for the elimination, whose matrix is dense; experiments evaluate every plan up to it."""
 
 
 class Averages:
     """The averages (m + 1,) of policies of a model, as a plan of L steps starts in a state."""
 
     def __init__(self, cmdp: CMDP) -> None:
-        matrix = cmdp.matrix
-        # To the compiler read-only arrays are of another kind.
-        self.rows = (
-            np.array(matrix.indptr, dtype=np.int64),
-            np.array(matrix.indices, dtype=np.int64),
-            np.array(matrix.data, dtype=np.float64),
-            np.array(cmdp.costs, dtype=np.float64).reshape(cmdp.m + 1, -1),
-        )
         self.cmdp = cmdp
+        self.rows = Rows.from_sparse(cmdp.matrix)
+        # To the compiler read-only arrays are of another kind.
+        self.costs = np.array(cmdp.costs, dtype=np.float64).reshape(cmdp.m + 1, -1)
 
     def __call__(self, policy: Floats, state: int) -> Floats:
         """Long-run averages of a stationary policy (1, S, A); those of its L steps if a policy (L, S, A) is not."""
-        policy = np.ascontiguousarray(policy)
+        by_pairs = np.ascontiguousarray(policy).reshape(len(policy), -1)
         if len(policy) > 1:
-            return kernels.of_steps(*self.rows, policy, state)
-        if self.cmdp.S > LARGEST:
-            return np.asarray(evaluate(self.cmdp, policy[0]).average_costs[:, state])
-        return kernels.long_run(*self.rows, policy[0], state)
+            return kernels.of_steps(self.rows, self.costs, by_pairs, state)
+        return long_run(self.rows, self.costs, by_pairs[0], state)
+
+
+def long_run(rows: Rows, costs: Floats, policy: Floats, state: int) -> Floats:
+    """The averages (n,) of costs (n, K) in a model by rows, from a state, under a policy by pairs (K,)."""
+    if rows.S <= LARGEST:
+        return kernels.long_run(rows, costs, policy, state)
+    mean = np.add.reduceat(costs * policy, rows.begin[:-1], axis=1)
+    exact = evaluate_chain(chain_of(rows, policy), mean, np.eye(rows.S)[state])
+    return np.asarray(exact.average_costs[:, state])

@@ -13,8 +13,10 @@ Curves have the times of the grid as their last axis, constraints before it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from psconrl._checks import Floats, Ints
 
@@ -49,7 +51,7 @@ def policy_violation(episodes: NDArray[np.void], thresholds: Floats, grid: Ints)
     return curves
 
 
-def accumulated(start: Ints, length: Ints, rate: ArrayLike, grid: Ints) -> Floats:
+def accumulated(start: Ints, length: Ints, rate: NDArray[Any], grid: Ints) -> Floats:
     """The integral at the times of the grid of a rate that is constant in each episode."""
     ends = np.concatenate([[0], start + length])
     total = np.concatenate([[0.0], np.cumsum(rate * length)])

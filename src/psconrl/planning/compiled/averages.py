@@ -11,26 +11,24 @@ recurrent class, whose averages are R / tau; the start goes last, and says with 
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats
 from psconrl._numba import njit
+from psconrl.planning.compiled.rows import Rows
 
 
 @njit
-def long_run(indptr: Ints, indices: Ints, data: Floats, costs: Floats, policy: Floats, start: int) -> Floats:
-    """The long-run averages (n,) of costs (n, S * A) under a policy (S, A), from the state `start`.
-
-    The model by rows s * A + a: indptr, indices, data.
-    """
-    S, A = policy.shape
-    n = costs.shape[0]
+def long_run(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
+    """The long-run averages (n,) of costs (n, K) under a policy, its probability of each pair (K,), from `start`."""
+    begin, indptr, indices, data = rows
+    S, n = len(begin) - 1, costs.shape[0]
     place = np.full(S, -1)
     states = np.empty(S, dtype=np.int64)
     states[0], place[start], found, k = start, 0, 1, 0
     while k < found:
         s = states[k]
-        for a in range(A):
-            if policy[s, a] > 0.0:
-                for entry in range(indptr[s * A + a], indptr[s * A + a + 1]):
+        for pair in range(begin[s], begin[s + 1]):
+            if policy[pair] > 0.0:
+                for entry in range(indptr[pair], indptr[pair + 1]):
                     x = indices[entry]
                     if data[entry] > 0.0 and place[x] < 0:
                         states[found], place[x] = x, found
@@ -39,10 +37,9 @@ def long_run(indptr: Ints, indices: Ints, data: Floats, costs: Floats, policy: F
     P, R, tau = np.zeros((found, found)), np.zeros((found, n)), np.ones(found)
     for k in range(found):
         s = states[k]
-        for a in range(A):
-            p = policy[s, a]
+        for pair in range(begin[s], begin[s + 1]):
+            p = policy[pair]
             if p > 0.0:
-                pair = s * A + a
                 for i in range(n):
                     R[k, i] += p * costs[i, pair]
                 for entry in range(indptr[pair], indptr[pair + 1]):
@@ -83,19 +80,18 @@ def long_run(indptr: Ints, indices: Ints, data: Floats, costs: Floats, policy: F
 
 
 @njit
-def of_steps(indptr: Ints, indices: Ints, data: Floats, costs: Floats, policy: Floats, start: int) -> Floats:
-    """The expected averages (n,) of the first L steps under a policy (L, S, A), from the state `start`."""
-    L, S, A = policy.shape
-    n = costs.shape[0]
+def of_steps(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
+    """The expected averages (n,) of the first L steps under a policy (L, K), from the state `start`."""
+    begin, indptr, indices, data = rows
+    L, S, n = len(policy), len(begin) - 1, costs.shape[0]
     law, after, totals = np.zeros(S), np.zeros(S), np.zeros(n)
     law[start] = 1.0
     for step in range(L):
         after[:] = 0.0
         for s in range(S):
-            for a in range(A):
-                p = law[s] * policy[step, s, a]
+            for pair in range(begin[s], begin[s + 1]):
+                p = law[s] * policy[step, pair]
                 if p > 0.0:
-                    pair = s * A + a
                     for i in range(n):
                         totals[i] += p * costs[i, pair]
                     for entry in range(indptr[pair], indptr[pair + 1]):
