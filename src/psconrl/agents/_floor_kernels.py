@@ -4,7 +4,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
-from psconrl.agents._posterior_kernels import _break_sticks, _normalise
+from psconrl.agents._posterior_kernels import _break_sticks, normalise
 from psconrl.agents._random_kernels import State, gamma, mix
 from psconrl.planning.compiled.rows import longer
 
@@ -41,6 +41,6 @@ def draw_floored(
             size = _break_sticks(indices, data, size, total, floor, others, 0, n, at, state, cut)
         for i in range(first, size):
             at[indices[i]] = -1
-        size = _normalise(indices, data, first, size, cut)
+        size = normalise(indices, data, first, size, cut)
         indptr[row + 1] = size
     return indptr, indices[:size].copy(), data[:size].copy()
