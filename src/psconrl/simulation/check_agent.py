@@ -9,6 +9,7 @@ from psconrl._checks import shown, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidTypeError, PsconrlError
+from psconrl.problem import Problem
 from psconrl.simulation.tabular import simulate
 
 
@@ -49,6 +50,9 @@ class _Checked(Agent):
     def __init__(self, agent: Agent) -> None:
         object.__setattr__(self, "problem", agent.problem)
         object.__setattr__(self, "agent", agent)
+
+    def inside(self, problem: Problem) -> "_Checked":
+        return _Checked(self.agent.inside(problem))  # type: ignore[attr-defined]
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         agent: Agent = self.agent  # type: ignore[attr-defined]

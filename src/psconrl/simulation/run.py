@@ -59,6 +59,14 @@ class Snapshot(NamedTuple):
         """A snapshot that nothing changes any more."""
         return Snapshot(self.start, self.policy.copy(), self.visits.copy())
 
+    def widened(self, S: int) -> "Snapshot":
+        """The same with more states, in which the plan was uniform."""
+        (L, _, A), new = self.policy.shape, S - len(self.visits)
+        if not new:
+            return self
+        policy = np.concatenate([self.policy, np.full((L, new, A), 1.0 / A)], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((new, A), dtype=np.int64)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Run:

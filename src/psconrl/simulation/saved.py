@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import LARGEST, Floats, Ints, shown, whole
+from psconrl._checks import LARGEST, Floats, Ints, hashables, shown, whole
 from psconrl._lazy import late
-from psconrl.agents.contract import Plan
+from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
-from psconrl.problem import Problem
+from psconrl.simulation.described import described, difference
 from psconrl.simulation.run import Snapshot, episode_columns
 
 if TYPE_CHECKING:
@@ -40,6 +40,25 @@ def mapping(state: Any, keys: Iterable[str], what: str = "the state") -> Mapping
     if missing:
         raise InvalidArgumentError(f"{what} has no {missing[0]!r}; {_REMEDY}")
     return state
+
+
+def belongs(value: Any, agent: Agent) -> None:
+    """Refuse the state of another agent, or of another problem."""
+    other = difference(described(agent), mapping(value, (), 'state["agent"]'))
+    if other is not None:
+        raise InvalidArgumentError(f"the state belongs to {other}; {_REMEDY}")
+
+
+def states(value: Any, discovered: bool) -> list[Any]:
+    """The states that were discovered, in the order of their numbers."""
+    if not discovered and value is None:
+        return []
+    if not discovered or not isinstance(value, list):
+        raise refused("states", "must be the list of states that were discovered, or None where they were declared")
+    try:
+        return list(hashables(value, "states")) if value else []
+    except PsconrlError as error:
+        raise refused("states", f"is wrong: {error}") from None
 
 
 def integer(value: Any, part: str, least: int, most: int | None = LARGEST) -> int:
@@ -121,11 +140,10 @@ def rows(value: Any, costs: int) -> list[tuple[Any, ...]]:
     return list(value)
 
 
-def snapshots(value: Any, problem: Problem) -> list[Snapshot]:
+def snapshots(value: Any, S: int, A: int) -> list[Snapshot]:
     """Snapshots of plans."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(s, (tuple, list)) and len(s) == 3 for s in value):
         raise refused("snapshots", "must be a list of (start, policy, visits)")
-    S, A = problem.S, problem.A
     return [
         Snapshot(
             integer(start, "snapshots", 0),
