@@ -129,8 +129,8 @@ def range_rule(ranges: Floats | None, i: int) -> str:
     """What must hold for cost i, and the remedy."""
     if ranges is None:
         return (
-            "learners need costs in [0, 1]; cmdp.rescaled() brings costs and thresholds there, and cost_ranges declares "
-            "other ranges"
+            "learners need costs in [0, 1]; cmdp.rescaled() brings costs and thresholds there, and cost_ranges "
+            "declares other ranges"
         )
     low, high = ranges[i].tolist()
     return f"cost {i} was declared to lie in [{low:g}, {high:g}]; declare a range that it does not leave"
@@ -183,9 +183,9 @@ def hashable(value: Any, what: str) -> Hashable:
     if not sound:
         remedy = "; tuple(array.tolist()) makes one of an array" if isinstance(value, np.ndarray) else ""
         raise InvalidArgumentError(
-            f"{what} is {shown(value)}; it must be hashable and equal to itself, such as text, a number or a tuple{remedy}"
+            f"{what} is {shown(value)}; it must be hashable and equal to itself: text, a number or a tuple{remedy}"
         )
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def distributions(p: Floats, what: str, remedy: str) -> Floats:

@@ -244,7 +244,7 @@ class CMDP:
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
             raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
         ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
-        self._check_ranges(ranges)
+        self.check_ranges(ranges)
         known = None
         if costs == "known":
             # Means of costs in a range may leave it by rounding.
@@ -261,7 +261,7 @@ class CMDP:
 
     @property
     def cost_ranges(self) -> Floats:
-        """The least and the largest of each cost, (m + 1, 2); where they are the same, the range goes up to one more."""
+        """The least and the largest of each cost, (m + 1, 2); if they are the same, the range goes up to one more."""
         flat = (self.costs if self.move_costs is None else self.move_costs).reshape(self.m + 1, -1)
         if isinstance(self.transitions, np.ndarray) and self.move_costs is not None:
             flat = flat[:, self.transitions.ravel() > 0]  # impossible moves do not count
@@ -269,8 +269,8 @@ class CMDP:
         more = np.maximum(1.0, np.abs(least) * 1e-9)  # what is added to a large number must not be lost
         return np.stack([least, np.where(most > least, most, least + more)], axis=1)
 
-    def _check_ranges(self, ranges: Floats | None) -> None:
-        """Refuse costs of possible moves outside their ranges."""
+    def check_ranges(self, ranges: Floats | None) -> None:
+        """Refuse costs of possible moves outside their ranges (m + 1, 2); [0, 1] where there are none."""
         costs = self.costs if self.move_costs is None else self.move_costs
         if isinstance(self.transitions, np.ndarray) and self.move_costs is not None and ranges is not None:
             costs = np.where(self.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])
@@ -282,7 +282,7 @@ class CMDP:
         cost_ranges: (low, high) of each cost, which become 0 and 1; those of the model if left out.
         """
         ranges = self.cost_ranges if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
-        self._check_ranges(ranges)
+        self.check_ranges(ranges)
         costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
         return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl import _checks
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 
@@ -43,7 +43,7 @@ class Units(NamedTuple):
         """The limits (m,) that belong to costs in [0, 1]."""
         return np.asarray((thresholds - self.low[1:]) / self.width[1:])
 
-    def sums(self, inside: Floats, steps: ArrayLike) -> Floats:
+    def sums(self, inside: Floats, steps: Ints | int) -> Floats:
         """Sums of costs (m + 1, ...) over so many steps in the user's units."""
         return np.asarray(self._column(self.low, inside) * steps + self._column(self.width, inside) * inside)
 
@@ -148,7 +148,7 @@ class Problem:
         return None if self.cost_ranges is None else Units.of(self.cost_ranges)
 
     def inside(self, seen: int) -> Problem:
-        """The problem that agents plan in: costs and limits in [0, 1], and as many states as were seen if it is open."""
+        """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far."""
         units = self.units
         if units is None and not self.open:
             return self

@@ -162,7 +162,7 @@ class Agent(ABC):
             return replace(self, problem=problem)
         except TypeError as error:
             raise InvalidTypeError(
-                f"{self.name} cannot be made for {problem}: {error}; make it a frozen dataclass, or give it a method inside"
+                f"{self.name} cannot be made for {problem}: {error}; make its class a frozen dataclass"
             ) from error
 
     def costs(self, memory: Memory) -> Floats:

@@ -119,12 +119,13 @@ class Learner:
         total = sums if units is None else units.sums(sums, self.t)
         return np.asarray(total / self.t if self.t else np.full(len(sums), np.nan))
 
-    def _discover(self, state: Any) -> None:
-        """Take in a state that was not seen before; nothing that the old arrays hold is changed."""
-        self.states.take_in(state)
-        S, (n, _, A) = len(self.states), self.cost_sums.shape
-        self.visits = np.concatenate([self.visits, np.zeros((1, A), dtype=np.int64)])
-        self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, 1, A))], axis=1)
+    def _discover(self, *states: Any) -> None:
+        """Take in states that were not seen before; nothing that the old arrays hold is changed."""
+        for state in states:
+            self.states.take_in(state)
+        (n, known, A), S = self.cost_sums.shape, len(self.states)
+        self.visits = np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)])
+        self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
         self.observed = self.observed.widened(S)
         if self.current is not None:
             self._extend(self.current)
@@ -155,7 +156,7 @@ class Learner:
             cost_sums=self.cost_sums,
             carry=self.carry,
         )
-        if self.problem.open and self.planner.problem.S != len(self.states):
+        if self.problem.open and len(self.states) != self.planner.problem.S:
             self.planner = self.agent.inside(self.problem.inside(len(self.states)))
         plan = self.planner.plan(memory, self.planning)
         visits = self._adopt(plan, len(self.states))
@@ -265,9 +266,7 @@ class Learner:
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
-                raise OutOfTurnError(
-                    f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first"
-                )
+                raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
             c = _costs(costs, self.problem)
             if after == len(self.states):
                 self._discover(s_next)
@@ -331,8 +330,7 @@ class Learner:
         require_agent(agent)
         saved.belongs(state["agent"], agent)
         learner = cls(agent, state["horizon"], state["seed"])
-        for name in saved.states(state["states"], agent.problem.open):
-            learner._discover(name)
+        learner._discover(*saved.states(state["states"], agent.problem.open))
         problem, S = agent.problem, len(learner.states)
         streams = state["streams"]
         if not isinstance(streams, (tuple, list)) or len(streams) != 3:
@@ -390,7 +388,7 @@ def require_agent(agent: Any) -> None:
 def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
     """The agent, or the one that is recommended for the problem."""
     if agent is None and isinstance(problem, Problem):
-        return getattr(agents, "recommended", agents.PSConRL)(problem)  # type: ignore[no-any-return]
+        return getattr(agents, "recommended", agents.PSConRL)(problem)
     if agent is None:
         raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
     require_agent(agent)

@@ -1,8 +1,8 @@
 """Numbers of states and actions, which users may call by name.
 
-    numbers       0, 1, ..., n - 1
-    names         declared beside the numbers: either is understood, unless a name is a whole number itself
-    discovered    any hashable values, numbered as they appear; values that are equal are one, as in a dictionary
+numbers       0, 1, ..., n - 1
+names         declared beside the numbers: either is understood, unless a name is a whole number itself
+discovered    any hashable values, numbered as they appear; values that are equal are one, as in a dictionary
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a run leaves behind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -83,6 +83,8 @@ class Run:
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+        state_names, action_names: what states and actions are called, None where they have numbers only. States that
+            were discovered by `learn` are numbered in the order in which they appeared.
         state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
     """
 
@@ -97,6 +99,8 @@ class Run:
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
     state: dict[str, Any] = field(repr=False)
 
     @property
