@@ -41,7 +41,8 @@ class Units(NamedTuple):
 
     def limits_inside(self, thresholds: Floats) -> Floats:
         """The limits (m,) that belong to costs in [0, 1]."""
-        return np.asarray((thresholds - self.low[1:]) / self.width[1:])
+        with np.errstate(over="ignore"):  # what is far outside of its range is refused by whoever takes it
+            return np.asarray((thresholds - self.low[1:]) / self.width[1:])
 
     def sums(self, inside: Floats, steps: Ints | int) -> Floats:
         """Sums of costs (m + 1, ...) over so many steps in the user's units."""

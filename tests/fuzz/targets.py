@@ -22,11 +22,13 @@ from typing import Any
 import numpy as np
 
 import psconrl
+from psconrl import Learner, Problem, agents
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.text_map import read_map
 from psconrl.errors import PsconrlError
 from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes
+from psconrl.simulation.files import pack, unpack
 
 TOML = b"""name = "study"
 envs = ["toy", "marsrover-4x4"]
@@ -135,6 +137,43 @@ def _map(content: bytes) -> object:
     return read_map(_file("map.txt", content))
 
 
+@cache
+def _learner() -> Learner:
+    """A learner in the middle of a run, with discovered states and costs in units of their own."""
+    problem = Problem(None, ["wait", "go"], [5.0], cost_ranges=[(-1.0, 1.0), (0.0, 10.0)])
+    learner = Learner(agents.PSConRL(problem), 60, 0)
+    names = ["a", ("b", 2), b"c", None, 1.5]
+    for k in range(25):
+        learner.observe(names[k % 5], learner.act(names[k % 5]), [0.5, k % 10], names[(k + 1) % 5])
+    learner.act(names[0])
+    return learner
+
+
+def _learner_file(content: bytes) -> object:
+    return Learner.load(_file("learner.npz", content), _learner().agent)
+
+
+def _learner_files() -> list[bytes]:
+    path = folder() / "example.npz"
+    _learner().save(path)
+    return [path.read_bytes()]
+
+
+def _learner_document(content: bytes) -> object:
+    """A document beside good data, with the right checksum."""
+    _, data = pack(_learner().state())
+    return Learner.restore(_learner().agent, unpack(content, data, ""))
+
+
+def _learner_data(content: bytes) -> object:
+    """Data of arrays beside a good document."""
+    document, data = pack(_learner().state())
+    whole = (content + data[len(content) :])[: len(data)]
+    learner = Learner.restore(_learner().agent, unpack(document, whole, ""))
+    state = learner.state()
+    return learner.act("a"), learner.observe("a", "go", [0.0, 0.0], "new"), learner.act("new"), state
+
+
 def _constructor(content: bytes) -> object:
     """A model whose arrays, of small or odd shapes, and names are read off the bytes."""
     rng = np.random.default_rng(list(content[:8]))
@@ -216,6 +255,17 @@ TARGETS = {
         lambda: [b'{"identity": "a", "seconds": 0.5, "finished": "2026-01-01T00:00:00+0000"}\n' * 3],
         (*NUMBERS, b"\xff", b'"seconds"'),
     ),
+    "learner": Target(_learner_file, _learner_files, (b"PK\x03\x04", b"PK\x01\x02")),
+    "learner document": Target(
+        _learner_document,
+        lambda: [pack(_learner().state())[0]],
+        (*NUMBERS, b'{"array": ["<f8", [1, 5, 2]]}', b'{"tuple": [', b'{"table": {', b'{"whole": "', b'"|O"', b"[9999999]"),
+    ),
+    "learner data": Target(
+        _learner_data,
+        lambda: [pack(_learner().state())[1]],
+        (b"\xff" * 8, b"\x00" * 8, b"\x01" + b"\x00" * 7, b"\x00\x00\x00\x00\x00\x00\xf8\x7f", b"\xff" * 7 + b"\x7f"),
+    ),
     "constructor": Target(_constructor, lambda: [bytes(range(40)), bytes(range(100, 160))]),
     "command": Target(_command, lambda: [bytes([2, 12]), bytes([3, 10, 12, 11, 14, 15, 17, 16])]),
 }
@@ -234,6 +284,7 @@ def fed(name: str, content: bytes) -> bool:
 
 
 SHARES = {"map": 0.1, "toml": 0.1, "part": 0.05, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
+SHARES |= {"learner": 0.05, "learner document": 0.05, "learner data": 0.05}
 """Parts of all inputs that targets get; the others share the rest. A command takes as long as twenty other inputs."""
 
 
