@@ -7,7 +7,8 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
-from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.contract import FOREVER, Carry, Memory, Plan
+from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -19,14 +20,23 @@ else:
     kernels = late("psconrl.agents._counts_kernels")
 
 
-def plan_in(rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True) -> BestPolicy:
+def plan_in(
+    model: Rows | Part, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
+) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
-    join = 1.0 / math.sqrt(max(stop["max_length"], 4))
-    return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None)
+    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    if isinstance(model, Part):
+        return model.best_policy(costs, thresholds, join=join, start=start)
+    return plan_rows(model, costs, thresholds, join=join, start=start)
+
+
+def carried(best: BestPolicy, memory: Memory) -> Carry:
+    """What the next plan may start from; what an agent carries besides stays."""
+    return {**memory.carry, **best.start}
 
 
 def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
-    """The plan that executes a best policy; what an agent carries besides stays."""
+    """The plan that executes a best policy."""
     assert best.policy is not None
     return Plan(
         best.policy[np.newaxis],
@@ -34,7 +44,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         value=best.value,
         connected=best.connected,
         solver=best.method,
-        carry={**memory.carry, **best.start},
+        carry=carried(best, memory),
     )
 
 
@@ -45,20 +55,21 @@ def empirical_transitions(memory: Memory) -> Rows:
     return Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
 
 
-def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:
+def to_least_visited(model: Rows | Part, visits: Ints) -> tuple[Floats, bool]:
     """The fastest way to the least visited state, and there the least tried action: a policy (S, A).
 
     Also says whether there is such a way from every state; where there is none, it is uniform.
     """
     S, A = visits.shape
-    target = int(np.argmin(visits.sum(axis=1)))
-    targets = np.zeros(S, dtype=np.bool_)
+    rows, states, pairs = model[:3] if isinstance(model, Part) else (model, np.arange(S), np.arange(S * A))
+    target = int(np.argmin(np.where(states >= 0, visits.sum(axis=1)[states], FOREVER)))
+    targets = np.zeros(len(states), dtype=np.bool_)
     targets[target] = True
-    pairs = fastest_way(rows, targets).pairs
-    actions = np.where(pairs >= 0, pairs - rows.begin[:-1], -1)
-    actions[target] = np.argmin(visits[target])
+    way = fastest_way(rows, targets).pairs.copy()
+    first, after = rows.begin[target : target + 2]
+    way[target] = first + np.argmin(visits.ravel()[pairs[first:after]])
     policy = np.full((S, A), 1.0 / A)
-    found = np.flatnonzero(actions >= 0)
-    policy[found] = 0.0
-    policy[found, actions[found]] = 1.0
-    return policy, len(found) == S
+    found = (way >= 0) & (states >= 0)
+    policy[states[found]] = 0.0
+    policy.ravel()[pairs[way[found]]] = 1.0
+    return policy, bool((way >= 0).all())
