@@ -173,7 +173,8 @@ class Problem:
 
 
 def _is_list(given: object) -> bool:
-    return isinstance(given, Iterable) and not isinstance(given, (str, bytes)) and np.ndim(given) > 0  # type: ignore[arg-type]
+    scalar = isinstance(given, (str, bytes)) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    return isinstance(given, Iterable) and not scalar
 
 
 def _numbered(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import io
 import json
 import logging
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,9 +26,10 @@ import psconrl
 from psconrl import Learner, Problem, agents
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.text_map import read_map
-from psconrl.errors import PsconrlError
+from psconrl.errors import LearnerFileError, PsconrlError
 from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes
+from psconrl.formats.reading import refusing
 from psconrl.simulation.files import pack, unpack
 
 TOML = b"""name = "study"
@@ -162,16 +164,82 @@ def _learner_files() -> list[bytes]:
 def _learner_document(content: bytes) -> object:
     """A document beside good data, with the right checksum."""
     _, data = pack(_learner().state())
-    return Learner.restore(_learner().agent, unpack(content, data, ""))
+    with refusing("learner.npz", LearnerFileError):
+        state = unpack(content, data, "")
+    return _go_on(Learner.restore(_learner().agent, state))
 
 
 def _learner_data(content: bytes) -> object:
     """Data of arrays beside a good document."""
     document, data = pack(_learner().state())
     whole = (content + data[len(content) :])[: len(data)]
-    learner = Learner.restore(_learner().agent, unpack(document, whole, ""))
-    state = learner.state()
-    return learner.act("a"), learner.observe("a", "go", [0.0, 0.0], "new"), learner.act("new"), state
+    return _go_on(Learner.restore(_learner().agent, unpack(document, whole, "")))
+
+
+def _learner_state(content: bytes) -> object:
+    """A state in which some values, chosen by the bytes, are replaced by odd ones or by other parts of it."""
+    rng = np.random.default_rng(list(content))
+    state = copy.deepcopy(_learner().state())
+    odd: list[Any] = [
+        *(
+            None,
+            True,
+            -1,
+            0,
+            1,
+            7,
+            2**63,
+            2**200,
+            1e308,
+            np.nan,
+            np.inf,
+            "",
+            "a",
+            b"",
+            (),
+            [],
+            {},
+            [[]],
+            object(),
+            np.zeros(3),
+        ),
+        *(
+            np.zeros((1, 5, 2)),
+            np.full((5, 2), -1),
+            np.full((5, 2), 2**62),
+            np.array("x"),
+            np.zeros((0, 5, 2)),
+            np.int64(3),
+        ),
+    ]
+    for _ in range(int(rng.integers(1, 4))):
+        places = list(_places(state))
+        holder, key = places[int(rng.integers(len(places)))]
+        other, name = places[int(rng.integers(len(places)))]
+        value = odd[int(rng.integers(len(odd)))] if rng.random() < 0.7 else copy.deepcopy(other[name])
+        if isinstance(holder[key], np.ndarray) and holder[key].size and rng.random() < 0.5:
+            array = holder[key].copy()
+            array.flat[int(rng.integers(array.size))] = rng.choice([-1, 0, 1, 5, 99, 2**40])
+            value = array
+        if isinstance(holder, (dict, list)):
+            holder[key] = value
+    return _go_on(Learner.restore(_learner().agent, state))
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All places in containers, with what holds them; tuples become lists."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        yield value, key
+        yield from _places(inner)
+
+
+def _go_on(learner: Learner) -> object:
+    """What was taken for good must be good."""
+    for s, x in (("a", "new"), ("new", ("b", 2)), (("b", 2), "a")):
+        if learner.t < learner.horizon:
+            learner.observe(s, learner.act(s), [0.0, 0.0], x)
+    return learner.state()
 
 
 def _constructor(content: bytes) -> object:
@@ -259,8 +327,17 @@ TARGETS = {
     "learner document": Target(
         _learner_document,
         lambda: [pack(_learner().state())[0]],
-        (*NUMBERS, b'{"array": ["<f8", [1, 5, 2]]}', b'{"tuple": [', b'{"table": {', b'{"whole": "', b'"|O"', b"[9999999]"),
+        (
+            *NUMBERS,
+            b'{"array": ["<f8", [1, 5, 2]]}',
+            b'{"tuple": [',
+            b'{"table": {',
+            b'{"whole": "',
+            b'"|O"',
+            b"[9999999]",
+        ),
     ),
+    "learner state": Target(_learner_state, lambda: [b"abc", b"xyz"]),
     "learner data": Target(
         _learner_data,
         lambda: [pack(_learner().state())[1]],
@@ -284,7 +361,7 @@ def fed(name: str, content: bytes) -> bool:
 
 
 SHARES = {"map": 0.1, "toml": 0.1, "part": 0.05, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
-SHARES |= {"learner": 0.05, "learner document": 0.05, "learner data": 0.05}
+SHARES |= {"learner": 0.03, "learner document": 0.03, "learner data": 0.03, "learner state": 0.02}
 """Parts of all inputs that targets get; the others share the rest. A command takes as long as twenty other inputs."""
 
 

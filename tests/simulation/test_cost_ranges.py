@@ -39,7 +39,7 @@ def test_a_run_is_that_of_the_rescaled_model(world: CMDP, costs: Any) -> None:
     run = simulate(agents.PSConRL(mine.problem(costs, cost_ranges=RANGES)), mine, 400, 1, optimum=J)
     inner = simulate(agents.PSConRL(world.problem(costs)), world, 400, 1, optimum=(J + 3.0) / 8.0)
     dense = [np.asarray(r.counts.toarray() if world.is_sparse else r.counts) for r in (run, inner)]  # type: ignore[union-attr]
-    np.testing.assert_array_equal(*dense)
+    np.testing.assert_array_equal(dense[0], dense[1])
     np.testing.assert_allclose(run.episodes["value"], -3.0 + 8.0 * inner.episodes["value"], rtol=1e-12)
     np.testing.assert_array_equal(run.thresholds, mine.thresholds)
     np.testing.assert_allclose(run.regret, 8.0 * inner.regret, atol=1e-9)
@@ -80,7 +80,7 @@ def test_every_agent_plans_inside(name: str) -> None:
     kind: Any = agents.find(name)
     some: list[Agent] = [kind(world.problem(cost_ranges=RANGES)), kind(toy.problem())]
     found = [simulate(agent, model, 120, 2).counts for agent, model in zip(some, (world, toy), strict=True)]
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_check_agent_knows_ranges() -> None:
@@ -97,7 +97,11 @@ def test_a_learner_takes_and_tells_the_users_units() -> None:
     assert learner.cost_sums.max() == 1.0
     learner.act(1)
     before = learner.state()["cost_sums"]
-    for wrong, told in (([5.1, 11.0], "costs[0] is 5.1"), ([0.0, 9.5], "costs[1] is 9.5"), ([np.nan, 11.0], "costs[0]")):
+    for wrong, told in (
+        ([5.1, 11.0], "costs[0] is 5.1"),
+        ([0.0, 9.5], "costs[1] is 9.5"),
+        ([np.nan, 11.0], "costs[0]"),
+    ):
         with pytest.raises(PsconrlError, match=re.escape(told) + r".*cost \d was declared to lie in \[-?\d+, \d+\]"):
             learner.observe(1, 0, wrong, 1)
     np.testing.assert_array_equal(learner.cost_sums, before)
@@ -121,13 +125,13 @@ def test_the_ranges_of_a_model() -> None:
     world = in_units(make("marsrover-4x4"))
     np.testing.assert_array_equal(world.cost_ranges, RANGES)
     np.testing.assert_allclose(world.rescaled().costs, make("marsrover-4x4").costs, atol=1e-15)
-    np.testing.assert_allclose(world.rescaled(RANGES + [[-8.0, 0.0], [0.0, 16.0]]).costs[0].min(), 0.5)
+    np.testing.assert_allclose(world.rescaled([(-11.0, 5.0), (10.0, 42.0)]).costs[0].min(), 0.5)
     constant = CMDP([[[1.0]]], [[[7.0]], [[1e20]]], [1e20])
     assert (np.diff(constant.cost_ranges) > 0).all()
     assert constant.problem(cost_ranges=constant.cost_ranges).inside(1).thresholds.tolist() == [0.0]
 
 
-class Walk(gymnasium.Env[int, int]):
+class Walk(gymnasium.Env[Any, Any]):
     """Three states in a row; the rewards are money."""
 
     observation_space, action_space = Discrete(3), Discrete(2)

@@ -58,7 +58,25 @@ def test_between_act_and_observe_it_can_be_saved_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, True, False, 0, -1, 2**62, 2**63, -(2**70), 10**60, 0.1, -0.0, 1e308, "", "é\x00", "\ud800", b"", b"\x00\xff"),
+        *(
+            None,
+            True,
+            False,
+            0,
+            -1,
+            2**62,
+            2**63,
+            -(2**70),
+            10**60,
+            0.1,
+            -0.0,
+            1e308,
+            "",
+            "é\x00",
+            "\ud800",
+            b"",
+            b"\x00\xff",
+        ),
         *((), (1, ("a", (None,))), [], [1, [2]], {}, {"a": {"b": (1,)}}, {"array": 1}, {"tuple": [1]}),
     ],
     ids=repr,
@@ -110,7 +128,7 @@ def test_a_name_that_is_too_deep_is_refused(tmp_path: Path) -> None:
         learner.save(tmp_path / "learner.npz")
 
 
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "settings has prior 0.01": lambda: agents.PSConRL(TOY.problem(), prior=0.02),
     "agent 'PSConRL', not TSDE": lambda: agents.TSDE(TOY.problem()),
     "problem has A 2, not 3": lambda: agents.PSConRL(Problem(2, 3, TOY.thresholds)),
@@ -118,7 +136,9 @@ OTHERS = {
     "problem has costs None": lambda: agents.PSConRL(TOY.problem("known")),
     "problem has cost_ranges None": lambda: agents.PSConRL(TOY.problem(cost_ranges=[(0, 2), (0, 2)])),
     "problem has action_names": lambda: agents.PSConRL(TOY.replace(action_names=["x", "y"]).problem()),
-    "problem has S 2, not None": lambda: agents.PSConRL(Problem(None, 2, TOY.thresholds, action_names=TOY.action_names)),
+    "problem has S 2, not None": lambda: agents.PSConRL(
+        Problem(None, 2, TOY.thresholds, action_names=TOY.action_names)
+    ),
 }
 
 

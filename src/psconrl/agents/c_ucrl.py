@@ -25,9 +25,12 @@ import numpy as np
 
 from psconrl._checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Agent, Carry, Memory, Plan
 from psconrl.agents.schedules import fixed
 from psconrl.agents.shared import empirical_transitions, exploit, plan_in
+
+LARGEST_EPISODE = 2**40
+"""No run has an episode of this number, or one that starts so late."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class CUCRL(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The baseline for h steps, then the planned policy for (k - 1) h, in turn."""
-        k, t_k, exploring = (int(i) for i in memory.carry.get("position", np.array([0, 0, 0])))
+        k, t_k, exploring = _position(memory.carry)
         if not exploring or k == 1:
             position = np.array([k + 1, memory.t + 1, 1])
             return self.uniform_plan(**fixed(self.h), carry={**memory.carry, "position": position})
@@ -68,3 +71,13 @@ class CUCRL(Agent):
             return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **done})
         plan = exploit(best, stop, memory)
         return replace(plan, carry={**plan.carry, **done})
+
+
+def _position(carry: Carry) -> tuple[int, int, int]:
+    """Number and first step of the episode, and whether its baseline was the last plan; zeros before the first."""
+    found = carry.get("position")
+    if isinstance(found, np.ndarray) and found.dtype == np.int64 and found.shape == (3,) and (found >= 0).all():
+        k, t_k, exploring = found.tolist()
+        if max(k, t_k) <= LARGEST_EPISODE and min(k, t_k) >= 1:
+            return k, t_k, exploring
+    return 0, 0, 0

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psconrl._checks import real
+from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
@@ -57,7 +58,8 @@ class UCRLCMDP(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The best policy over the confidence set."""
-        factor = self.b * math.log(memory.horizon) + math.log(self.problem.S * self.problem.A)
+        S, A = self.problem.S, self.problem.A
+        factor = self.b * math.log(memory.horizon) + math.log(S * A)
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
         stop = power(memory.horizon, self.alpha)
@@ -67,10 +69,10 @@ class UCRLCMDP(Agent):
             self.costs(memory),
             self.problem.thresholds,
             join=1.0 / math.sqrt(max(stop["max_length"], 4)),
-            columns=memory.carry.get("columns"),
-            way=memory.carry.get("way"),
+            columns=kept.columns(memory.carry, 1, S, A),
+            way=kept.way(memory.carry, S, A),
         )
-        fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
+        fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)

@@ -12,7 +12,6 @@ from psconrl.errors import InvalidTypeError, PsconrlError
 from psconrl.problem import Problem
 from psconrl.simulation.tabular import simulate
 
-
 _STATES = 4
 """States of the model in which agents that discover theirs are checked."""
 
@@ -40,7 +39,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     costs = problem.costs
     if costs is None:
         costs = rng.random((problem.m + 1, S, problem.A))
-        if problem.units is not None:
+        if problem.units is not None and problem.cost_ranges is not None:
             costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
     cmdp = CMDP(p, costs, problem.thresholds)
     checked = _Checked(agent)

@@ -36,8 +36,7 @@ from psconrl._checks import Floats, Ints, range_rule, shown, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError
-from psconrl.formats import reading
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
 from psconrl.problem import Problem
 from psconrl.simulation import files, saved
 from psconrl.simulation.described import described
@@ -143,7 +142,6 @@ class Learner:
 
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
-        self._keep_newest()
         t = self.t
         memory = Memory(
             t=t,
@@ -161,6 +159,7 @@ class Learner:
         plan = self.planner.plan(memory, self.planning)
         visits = self._adopt(plan, len(self.states))
         self.clock[1], self.origin = 0, s
+        self._keep_newest()
         self.newest = Snapshot(t, plan.policy, visits)
         return plan
 
@@ -294,8 +293,10 @@ class Learner:
         """A learner that goes on, bit for bit, from a file that `save` wrote; agent: the one that it was saved with."""
         require_agent(agent)
         state = files.load(path)
-        with reading.refusing(path, LearnerFileError):
+        try:
             return cls.restore(agent, state)
+        except PsconrlError as error:
+            raise LearnerFileError(f"{path}: {error}") from error
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
@@ -356,8 +357,8 @@ class Learner:
             learner.newest = learner.kept.pop()
         plan = saved.plan(state["plan"])
         if plan is not None:
-            known = plan.policy.shape[1] if problem.open and np.ndim(plan.policy) == 3 else S
-            learner._adopt(plan, min(known, S))
+            shape = getattr(plan.policy, "shape", ())
+            learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
             learner._extend(plan)
         if state["asked"] is not None:
             learner.asked = learner._asked(state["asked"])

@@ -154,6 +154,16 @@ def snapshots(value: Any, S: int, A: int) -> list[Snapshot]:
     ]
 
 
+_PLAIN: dict[str, Any] = {
+    "phase": str,
+    "feasible": (bool, np.bool_),
+    "value": (int, float, np.number),
+    "connected": (bool, np.bool_),
+    "solver": str,
+}
+"""The plain values of a plan."""
+
+
 def plan(value: Any) -> Plan | None:
     """The plan that was under way; its policy is checked when it is taken up."""
     if value is None:
@@ -162,12 +172,28 @@ def plan(value: Any) -> Plan | None:
     unknown = set(fields) - set(Plan.__dataclass_fields__)
     if unknown:
         raise refused("plan", f"has no field {min(map(str, unknown))!r}")
+    for name, kind in _PLAIN.items():
+        if not isinstance(fields[name], kind):
+            raise refused("plan", f"has {shown(fields[name])} for its {name}")
     return Plan(**(dict(fields) | {"carry": carry(fields["carry"], "plan")}))
 
 
 def generator(target: np.random.Generator, value: Any) -> None:
     """Bring a generator into a state."""
     try:
-        target.bit_generator.state = value
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):
-        raise refused("streams", "does not hold the states of numpy's generators") from None
+        sound = _like(target.bit_generator.state, value)
+        if sound:
+            target.bit_generator.state = value
+    except (ValueError, TypeError, OverflowError):
+        sound = False
+    if not sound:
+        raise refused("streams", "does not hold the states of numpy's generators")
+
+
+def _like(mine: Any, value: Any) -> bool:
+    """Whether a value has the form of this one: tables with the same keys, whole numbers, the same text."""
+    if isinstance(mine, dict):
+        return isinstance(value, dict) and mine.keys() == value.keys() and all(_like(mine[k], value[k]) for k in mine)
+    if isinstance(mine, int):
+        return type(value) is int and 0 <= value < 2**128
+    return bool(mine == value) if isinstance(value, str) else False
