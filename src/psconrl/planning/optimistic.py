@@ -31,7 +31,8 @@ from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
-from psconrl.planning.solution import Member, Solution
+from psconrl.planning.mixtures import executed, members_of, switching_times
+from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
@@ -107,6 +108,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     if found.flow is not None:
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
+    members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     averages = evaluate(model, made.policy.reshape(S, A)).average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
@@ -129,7 +131,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
-        mixture=[Member(w, np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J)) for w, k in columns],
+        mixture=members_of([w for w, _ in columns], members, rows, units),
+        switching_times=switching_times(members),
         transitions=model.to_dense().transitions,
     )
 
