@@ -155,9 +155,14 @@ def cost_ranges(given: Any, n: int) -> Floats:
 
 def hashables(given: Any, what: str, count: int | None = None) -> tuple[Hashable, ...]:
     """Distinct names of states or actions, any hashable values; numbers of numpy become Python's."""
-    if isinstance(given, (str, bytes, Mapping, Set)) or not isinstance(given, Iterable):
+    try:
+        ordered = not isinstance(given, (str, bytes, Mapping, Set)) and not sparse.issparse(given)
+        items = list(given) if ordered else None
+    except Exception:  # not iterable, or what a user's class does
+        items = None
+    if items is None:
         raise InvalidTypeError(f"{what} is {shown(given)}; it must be a list of names")
-    found = tuple(hashable(name, f"{what}[{i}]") for i, name in enumerate(given))
+    found = tuple(hashable(name, f"{what}[{i}]") for i, name in enumerate(items))
     if not found:
         raise InvalidArgumentError(f"{what} is empty; there must be at least one")
     if count is not None and len(found) != count:

@@ -244,7 +244,7 @@ class CMDP:
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
             raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
         ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
-        self.check_ranges(ranges)
+        require_ranges(self, ranges)
         known = None
         if costs == "known":
             # Means of costs in a range may leave it by rounding.
@@ -269,20 +269,13 @@ class CMDP:
         more = np.maximum(1.0, np.abs(least) * 1e-9)  # what is added to a large number must not be lost
         return np.stack([least, np.where(most > least, most, least + more)], axis=1)
 
-    def check_ranges(self, ranges: Floats | None) -> None:
-        """Refuse costs of possible moves outside their ranges (m + 1, 2); [0, 1] where there are none."""
-        costs = self.costs if self.move_costs is None else self.move_costs
-        if isinstance(self.transitions, np.ndarray) and self.move_costs is not None and ranges is not None:
-            costs = np.where(self.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])
-        _checks.within_ranges(costs, "costs", ranges)
-
     def rescaled(self, cost_ranges: ArrayLike | None = None) -> CMDP:
         """The same model with each cost, and its threshold, brought to [0, 1] by shift and scale.
 
         cost_ranges: (low, high) of each cost, which become 0 and 1; those of the model if left out.
         """
         ranges = self.cost_ranges if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
-        self.check_ranges(ranges)
+        require_ranges(self, ranges)
         costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
         return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
 
@@ -421,6 +414,14 @@ def require_model(value: object) -> None:
         raise InvalidTypeError(
             f"{_checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
         )
+
+
+def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
+    """Refuse a model whose moves cost what is outside of the ranges (m + 1, 2); of [0, 1] where there are none."""
+    costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
+    if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
+        costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves
+    _checks.within_ranges(costs, "costs", ranges)
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

@@ -357,7 +357,7 @@ class Learner:
             learner.newest = learner.kept.pop()
         plan = saved.plan(state["plan"])
         if plan is not None:
-            shape = getattr(plan.policy, "shape", ())
+            shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
             learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
             learner._extend(plan)
         if state["asked"] is not None:

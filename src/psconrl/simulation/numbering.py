@@ -62,9 +62,10 @@ class Numbering:
         numbers = f"one of 0, ..., {self._count - 1}"
         if self.names is None:
             return numbers
-        near = did_you_mean(value, [name for name in self.names if isinstance(name, str)])
+        texts = [name for name in self.names if isinstance(name, str)]
+        near = did_you_mean(value, texts) if isinstance(value, str) else ""
         listed = ", ".join(shown(name) for name in self.names[:3]) + (", ..." if self._count > 3 else "")
-        return f"{numbers + ', or ' if self._by_number else ''}a name: {listed}{near if isinstance(value, str) else ''}"
+        return f"{numbers + ', or ' if self._by_number else ''}a name: {listed}{near}"
 
     def take_in(self, value: Any) -> None:
         """Give a new value the next number."""

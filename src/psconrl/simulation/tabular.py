@@ -15,7 +15,7 @@ from scipy import sparse
 from psconrl._checks import Floats, Ints, flag, real, shown, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
-from psconrl.cmdp import CMDP, require_model
+from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.evaluation import evaluate
 from psconrl.simulation import saved
@@ -87,7 +87,7 @@ class _Simulation:
         self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
         if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
-        cmdp.check_ranges(problem.cost_ranges)
+        require_ranges(cmdp, problem.cost_ranges)
         self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
         self.run_plan = _kernel(flag(compiled, "compiled"))
         self.world = World(cmdp, self.units)
