@@ -129,14 +129,14 @@ def test_a_name_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 
 
 OTHERS: dict[str, Any] = {
-    "settings has prior 0.01": lambda: agents.PSConRL(TOY.problem(), prior=0.02),
+    "PSConRL with prior = 0.01, not 0.02": lambda: agents.PSConRL(TOY.problem(), prior=0.02),
     "agent 'PSConRL', not TSDE": lambda: agents.TSDE(TOY.problem()),
-    "problem has A 2, not 3": lambda: agents.PSConRL(Problem(2, 3, TOY.thresholds)),
-    "problem has thresholds": lambda: agents.PSConRL(TOY.replace(thresholds=[0.7]).problem()),
-    "problem has costs None": lambda: agents.PSConRL(TOY.problem("known")),
-    "problem has cost_ranges None": lambda: agents.PSConRL(TOY.problem(cost_ranges=[(0, 2), (0, 2)])),
-    "problem has action_names": lambda: agents.PSConRL(TOY.replace(action_names=["x", "y"]).problem()),
-    "problem has S 2, not None": lambda: agents.PSConRL(
+    "a problem with A = 2, not 3": lambda: agents.PSConRL(Problem(2, 3, TOY.thresholds)),
+    "a problem with thresholds = ": lambda: agents.PSConRL(TOY.replace(thresholds=[0.7]).problem()),
+    "a problem with costs = None": lambda: agents.PSConRL(TOY.problem("known")),
+    "a problem with cost_ranges = None": lambda: agents.PSConRL(TOY.problem(cost_ranges=[(0, 2), (0, 2)])),
+    "a problem with action_names = ": lambda: agents.PSConRL(TOY.replace(action_names=["x", "y"]).problem()),
+    "a problem with S = 2, not None": lambda: agents.PSConRL(
         Problem(None, 2, TOY.thresholds, action_names=TOY.action_names)
     ),
 }
@@ -161,7 +161,7 @@ def test_equal_arrays_are_equal_settings_and_others_are_not(tmp_path: Path) -> N
     learner.save(tmp_path / "learner.npz")
     Learner.load(tmp_path / "learner.npz", agents.PSConRL(TOY.problem(), prior=mask.copy()))
     mask[1, 1, 1] = False
-    with pytest.raises(LearnerFileError, match="settings has prior"):
+    with pytest.raises(LearnerFileError, match="PSConRL with prior = "):
         Learner.load(tmp_path / "learner.npz", agents.PSConRL(TOY.problem(), prior=mask))
 
 

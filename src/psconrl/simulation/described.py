@@ -30,12 +30,13 @@ def difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
         return f"agent {shown(other.get('agent'))}, not {mine['agent']}"
     for part in ("problem", "settings"):
         theirs = other.get(part)
+        whose = "a problem" if part == "problem" else str(mine["agent"])
         if not isinstance(theirs, Mapping):
             return f"an agent without {part}"
         for name in sorted({*mine[part], *map(str, theirs)}):
             some, others = (_text(table.get(name, "nothing")) for table in (mine[part], theirs))
             if some != others:
-                return f"an agent whose {part} has {name} {shown(theirs.get(name))}, not {shown(mine[part].get(name))}"
+                return f"{whose} with {name} = {shown(theirs.get(name))}, not {shown(mine[part].get(name))}"
     return None
 
 

@@ -46,7 +46,7 @@ def belongs(value: Any, agent: Agent) -> None:
     """Refuse the state of another agent, or of another problem."""
     other = difference(described(agent), mapping(value, (), 'state["agent"]'))
     if other is not None:
-        raise InvalidArgumentError(f"the state belongs to {other}; {_REMEDY}")
+        raise InvalidArgumentError(f"the state belongs to {other}; go on with the agent that it belongs to")
 
 
 def states(value: Any, discovered: bool) -> list[Any]:
