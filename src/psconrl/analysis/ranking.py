@@ -144,7 +144,7 @@ def as_markdown(ranked: Sequence[Ranked]) -> str:
     lines = [
         "# All agents in all worlds",
         "",
-        f"Each agent with the one of at most five settings whose mean of L + [V]+ was least over {beyond.TUNING} seeds; "
+        f"Each agent with the one of at most five settings whose mean of L + [V]+ was least on {beyond.TUNING} seeds; "
         "reported are further seeds. Violations are summed over limits. Means with 95% bootstrap intervals; the worst "
         "tenth is the mean of the worst tenth of the seeds. Uniform and Optimal do not learn, and have no rank.",
         "",
