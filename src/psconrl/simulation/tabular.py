@@ -15,7 +15,8 @@ from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.averages import Averages
+from psconrl.planning.solution import Solution
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
@@ -38,7 +39,7 @@ def simulate(
     seed: int,
     *,
     checkpoints: int | None = None,
-    optimum: float | None = None,
+    optimum: float | Solution | None = None,
     evaluate_policies: bool = False,
     stop: int | None = None,
     state: Mapping[str, Any] | None = None,
@@ -51,8 +52,9 @@ def simulate(
         cmdp: the true model; its costs must lie in [0, 1].
         horizon: T. seed: chooses all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
-        optimum: J*, for regret and excess; `psconrl.solve(cmdp).value` gives it.
-        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in.
+        optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
+        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in; they
+            are what `Run.policy_violation` sums.
         stop: end after this many steps, to continue later from `run.state`; state: such a state.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
@@ -73,7 +75,7 @@ class _Simulation:
         horizon: int,
         seed: int,
         checkpoints: int | None,
-        optimum: float | None,
+        optimum: float | Solution | None,
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
@@ -84,6 +86,7 @@ class _Simulation:
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
         cmdp.problem()  # asks for costs in [0, 1]
         self.cmdp, self.evaluate_policies = cmdp, flag(evaluate_policies, "evaluate_policies")
+        self.averages = Averages(cmdp) if self.evaluate_policies else None
         self.run_plan = _kernel(flag(compiled, "compiled"))
         matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
         self.indptr, self.indices = (
@@ -93,7 +96,8 @@ class _Simulation:
         self.costs: Floats = np.ascontiguousarray(
             cmdp.costs.reshape(cmdp.m + 1, -1) if matrix.move_costs is None else matrix.move_costs
         )
-        self.optimum = optimum_level(optimum)
+        self.optimum = optimum_level(optimum, cmdp.m)
+        self.truth = optimum if isinstance(optimum, Solution) else cmdp
         self.levels = np.append(self.optimum, cmdp.thresholds)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((2, cmdp.m + 1))
@@ -163,7 +167,7 @@ class _Simulation:
         )
 
     def _averages(self, plan: Plan) -> Floats | None:
-        return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
+        return None if self.averages is None else self.averages(plan.policy, self.learner.origin)
 
     def result(self) -> Run:
         learner = self.learner
@@ -195,6 +199,8 @@ class _Simulation:
             counts=observed.sparse() if self.cmdp.is_sparse else observed.dense(),
             snapshots=tuple(learner.snapshots),
             state=state,
+            problem=learner.agent.problem,
+            truth=self.truth,
         )
 
 
@@ -211,11 +217,18 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def optimum_level(optimum: float | None) -> float:
-    """J* as a number; nan if there is none, or it is not known."""
+def optimum_level(optimum: float | Solution | None, m: int) -> float:
+    """J* as a number; nan if there is none, or it is not known. A solution must be one with m limits."""
+    if isinstance(optimum, Solution):
+        if optimum.multipliers.shape != (m,):
+            raise InvalidArgumentError(
+                f"optimum is a solution with {len(optimum.multipliers)} limits, but there are {m} of them here; solve "
+                "the model that the agent is run in"
+            )
+        return float(optimum.value)
     if optimum is None or (isinstance(optimum, float) and math.isnan(optimum)):
         return math.nan
-    return real(optimum, "optimum", "a number, or None", lambda x: True)
+    return real(optimum, "optimum", "a number, a Solution, or None", lambda x: True)
 
 
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
@@ -236,14 +249,3 @@ def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
     cumulative = data.copy()
     kernels.cumulate(cumulative, indptr)
     return cumulative
-
-
-def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
-    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary."""
-    if len(plan.policy) == 1:
-        return np.asarray(evaluate(cmdp, plan.policy[0]).average_costs[:, state])
-    law, totals = np.eye(cmdp.S)[state], np.zeros(cmdp.m + 1)
-    for pi in plan.policy:
-        totals += np.einsum("s,sa,isa->i", law, pi, cmdp.costs)
-        law = law @ cmdp.policy_matrix(pi)
-    return totals / len(plan.policy)
