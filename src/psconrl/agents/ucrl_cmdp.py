@@ -31,6 +31,7 @@ from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import power
+from psconrl.agents.shared import joining
 from psconrl.planning.optimistic import best_optimistic
 
 
@@ -68,7 +69,7 @@ class UCRLCMDP(Agent):
             radius,
             self.costs(memory),
             self.problem.thresholds,
-            join=1.0 / math.sqrt(max(stop["max_length"], 4)),
+            join=joining(memory, stop),
             columns=kept.columns(memory.carry, 1, S, A),
             way=kept.way(memory.carry, S, A),
         )

@@ -190,7 +190,16 @@ def _agent(label: str, group: Group, seed: int, snapshots: int) -> dict[str, Any
         "snapshots": snapshots,
         "last": max(snapshots - 1, 0),
         "regret": _interval(ends[:, 0]),
-        "violations": [_interval(column) for column in ends[:, 1:].T],
+        "lagrangian": _interval(curves.lagrangian(group)[:, -1]),
+        "violations": [
+            {
+                "signed": _interval(ends[:, i + 1]),
+                "positive": _interval(curves.positive_violation(group)[:, i, -1]),
+                "largest": _interval(curves.largest_violation(group)[:, i, -1]),
+                "policies": _interval(curves.policy_violation(group)[:, i, -1]),
+            }
+            for i in range(group.m)
+        ],
         "episodes": f"{np.mean([len(table) for table in group.episodes]):,.0f}",
         "infeasible": f"{100 * infeasible.mean():.3g}%",
         "seconds": _seconds(float(seconds.mean())) if len(seconds) else "n/a",

@@ -13,6 +13,7 @@ from psconrl._checks import hashable, real, shown
 from psconrl.agents.contract import Agent
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
+from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run, episode_columns
@@ -28,7 +29,7 @@ def learn(
     costs: CostFunction | None = None,
     reward_range: tuple[float, float] | None = None,
     checkpoints: int | None = None,
-    optimum: float | None = None,
+    optimum: float | Solution | None = None,
     problem: Problem | None = None,
 ) -> Run:
     """Run an agent in an environment for `horizon` steps.
@@ -47,13 +48,14 @@ def learn(
             declares; s_next is the terminal state, not the start. Without it: c_0 = (high - reward) / (high - low), or
             -reward if the problem declares the ranges of costs, and the others from info["cost"].
         reward_range: (low, high) of the rewards.
+        checkpoints, optimum: as in `simulate`.
     """
     world = _World(env)
     learner = Learner(agent, horizon, seed, problem=world.problem() if agent is None and problem is None else problem)
     problem = learner.problem
     world.fit(problem)
     charge = move_costs(costs, reward_range, problem.m, problem.cost_ranges)
-    J = optimum_level(optimum)
+    J = optimum_level(optimum, problem.m)
     levels = np.append(J, problem.thresholds)
     grid = time_grid(horizon, checkpoints)
     curves, totals = np.full((2, problem.m + 1, len(grid)), np.nan), np.zeros((2, problem.m + 1))
@@ -94,6 +96,8 @@ def learn(
         state_names=learner.state_names,
         action_names=problem.action_names,
         state={"learner": learner.state(), "totals": totals, "curves": curves},
+        problem=problem,
+        truth=optimum if isinstance(optimum, Solution) else None,
     )
 
 

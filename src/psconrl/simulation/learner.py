@@ -47,8 +47,11 @@ from psconrl.simulation.streams import streams
 if TYPE_CHECKING:
     from psconrl import agents
     from psconrl.simulation import _kernels as kernels
+    from psconrl.simulation import estimate as estimation
+    from psconrl.simulation.estimate import Estimate
 else:
     agents = late("psconrl.agents")
+    estimation = late("psconrl.simulation.estimate")
     kernels = late("psconrl.simulation._kernels")
 
 HORIZON = 10**6
@@ -275,6 +278,7 @@ class Learner:
             self.cost_sums[:, state, action] += c
             self.clock[0] += 1
             self.clock[1] += 1
+            self.clock[2] = after
             if self.clock[1] >= self.current.max_length:
                 self._end(0)
             elif self.visits[state, action] > self.count_limit[state, action]:
@@ -297,6 +301,10 @@ class Learner:
             return cls.restore(agent, state)
         except PsconrlError as error:
             raise LearnerFileError(f"{path}: {error}") from error
+
+    def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
+        """What was learned so far, as a model to be solved; as `Run.estimate`."""
+        return estimation.estimate(self.agent.problem, self.state(), confidence, draws, seed)
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""

@@ -17,7 +17,8 @@ from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.averages import Averages
+from psconrl.planning.solution import Solution
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
@@ -41,7 +42,7 @@ def simulate(
     seed: int,
     *,
     checkpoints: int | None = None,
-    optimum: float | None = None,
+    optimum: float | Solution | None = None,
     evaluate_policies: bool = False,
     stop: int | None = None,
     state: Mapping[str, Any] | None = None,
@@ -55,8 +56,9 @@ def simulate(
             whose problem does not know its states discovers them; the run has them in the model's order.
         horizon: T. seed: chooses all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
-        optimum: J*, for regret and excess; `psconrl.solve(cmdp).value` gives it.
-        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in.
+        optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
+        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in; they
+            are what `Run.policy_violation` sums.
         stop: end after this many steps, to continue later from `run.state`; state: such a state.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
@@ -77,7 +79,7 @@ class _Simulation:
         horizon: int,
         seed: int,
         checkpoints: int | None,
-        optimum: float | None,
+        optimum: float | Solution | None,
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
@@ -89,9 +91,11 @@ class _Simulation:
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
         require_ranges(cmdp, problem.cost_ranges)
         self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
+        self.averages = Averages(cmdp) if self.evaluate_policies else None
         self.run_plan = _kernel(flag(compiled, "compiled"))
         self.world = World(cmdp, self.units)
-        self.optimum = optimum_level(optimum)
+        self.optimum = optimum_level(optimum, cmdp.m)
+        self.truth = optimum if isinstance(optimum, Solution) else cmdp
         levels = np.append(self.optimum, cmdp.thresholds)
         self.levels = levels if self.units is None else self.units.inside(levels)
         self.grid = time_grid(horizon, checkpoints)
@@ -187,11 +191,10 @@ class _Simulation:
         )
 
     def _averages(self, plan: Plan) -> Floats | None:
-        if not self.evaluate_policies:
+        if self.averages is None:
             return None
-        if self.open:
-            plan = replace(plan, policy=self.world.policy(plan))
-        return exact_averages(self.cmdp, plan, int(self.world.order[self.learner.origin]))
+        policy = self.world.policy(plan) if self.open else plan.policy
+        return self.averages(policy, int(self.world.order[self.learner.origin]))
 
     def result(self) -> Run:
         learner = self.learner
@@ -226,6 +229,8 @@ class _Simulation:
             state_names=self.cmdp.state_names,
             action_names=self.cmdp.action_names,
             state=state,
+            problem=learner.agent.problem,
+            truth=self.truth,
         )
 
     def _counts(self) -> Ints | sparse.csr_array:
@@ -250,11 +255,18 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def optimum_level(optimum: float | None) -> float:
-    """J* as a number; nan if there is none, or it is not known."""
+def optimum_level(optimum: float | Solution | None, m: int) -> float:
+    """J* as a number; nan if there is none, or it is not known. A solution must be one with m limits."""
+    if isinstance(optimum, Solution):
+        if optimum.multipliers.shape != (m,):
+            raise InvalidArgumentError(
+                f"optimum is a solution with {len(optimum.multipliers)} limits, but there are {m} of them here; solve "
+                "the model that the agent is run in"
+            )
+        return float(optimum.value)
     if optimum is None or (isinstance(optimum, float) and math.isnan(optimum)):
         return math.nan
-    return real(optimum, "optimum", "a number, or None", lambda x: True)
+    return real(optimum, "optimum", "a number, a Solution, or None", lambda x: True)
 
 
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
@@ -270,12 +282,3 @@ def _kernel(compiled: bool) -> Callable[..., int]:
     return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
 
 
-def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
-    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary."""
-    if len(plan.policy) == 1:
-        return np.asarray(evaluate(cmdp, plan.policy[0]).average_costs[:, state])
-    law, totals = np.eye(cmdp.S)[state], np.zeros(cmdp.m + 1)
-    for pi in plan.policy:
-        totals += np.einsum("s,sa,isa->i", law, pi, cmdp.costs)
-        law = law @ cmdp.policy_matrix(pi)
-    return totals / len(plan.policy)
