@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.analysis import curves
-from psconrl.analysis.claims import VERDICTS, Claim, counts
+from psconrl.analysis.claims import Claim, by_group
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import mean_interval, number
 from psconrl.environments.text_map import LETTERS
@@ -82,9 +82,8 @@ def render(
         agents=sorted({group.agent for group in groups.values()}),
         figures=[_figure(name, content) for name, content in drawn.items()],
         worlds=[_world(k, world) for k, world in enumerate(worlds)],
-        claims=[_claim(claim) for claim in claims if claim.verdict != "not exercised"],
-        undecided=[_claim(claim) for claim in claims if claim.verdict == "not exercised"],
-        verdicts=[(verdict, _MARKS[verdict], counts(claims)[verdict]) for verdict in VERDICTS],
+        claims=_by_group([claim for claim in claims if claim.verdict != "not exercised"]),
+        undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
         experiments=[_experiment(*item) for item in experiments],
     )
 
@@ -115,6 +114,10 @@ def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
     declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
     heading, text = declared.get(name, OVERVIEW)
     return {"name": name, "heading": heading, "text": text, "strips": content["strips"], "legend": content["legend"]}
+
+
+def _by_group(claims: Sequence[Claim]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [_claim(claim) for claim in found] for name, found in by_group(claims).items()}
 
 
 def _claim(claim: Claim) -> dict[str, Any]:

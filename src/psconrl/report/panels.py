@@ -252,6 +252,26 @@ def _growth(found: Selected) -> list[Panel]:
     ]
 
 
+def planes(groups: Groups) -> list[list[Panel]]:
+    """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
+    found = select("sweeps", groups)
+    slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
+    return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
+
+
+def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
+    here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
+    lines = []
+    for agent in dict.fromkeys(f.cell.agent for f in here):
+        mine = [f for f in here if f.cell.agent == agent]
+        points = [(float(curves.positive_violation(f.group)[:, 0, -1].mean()), f) for f in mine]
+        lines.append(_ends(agent, sorted(points, key=lambda point: point[0]), 0, "o"))
+    name = title(env) + (f", slip {slip:g}" if slip else "")
+    return Panel(
+        runs_title(name, [f.group for f in here]), "Signed regret", lines, (Level("", 0.0, "zero"),), x_label="[V]+"
+    )
+
+
 def bonus(groups: Groups) -> list[list[Panel]]:
     """Signed regret and violation at the horizon of the rivals against the scale of their bonus."""
     found = select("bonus", groups)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -280,5 +279,3 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
 
 def _kernel(compiled: bool) -> Callable[..., int]:
     return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
-
-
