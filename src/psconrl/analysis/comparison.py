@@ -160,5 +160,22 @@ def readme(found: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
+def headline(found: Document) -> str:
+    """Three sentences for the README: what was met, and who has the least L where."""
+    met = sum(all(row["met"].values()) for row in found["rows"])
+    best = []
+    for env in dict.fromkeys(row["env"] for row in found["rows"]):
+        here = [row for row in found["rows"] if row["env"] == env]
+        first = min(here, key=lambda row: row["ours"]["lagrangian"]["mean"])
+        best.append(f"{first['agent']} on {where(env, first['ours'])}")
+    states = [row[column]["states"] for row in found["rows"] if row["env"] == "box" for column in ("ours", "authors")]
+    boxes = f" Box has {min(states)} states here and had {max(states)} in the authors' code." if states else ""
+    return (
+        f"With the authors' own settings {met} of the {len(found['rows'])} published curves are met within the noise of "
+        f"their runs. With the algorithms as their papers define them, at the paper's settings, the least L (regret plus "
+        f"the price of the limit times the violation) has {', '.join(best)}.{boxes}\n"
+    )
+
+
 def _mean(numbers: Numbers, name: str) -> float | None:
     return numbers[name]["mean"] if name in numbers else None

@@ -22,10 +22,10 @@ def summary(values: Floats) -> Numbers:
     found = mean_interval(values).as_json()
     worst = np.sort(values)[-max(1, round(WORST * len(values))) :].mean()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {name: _rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
+    return {name: rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
 
 
-def _rounded(x: float | None) -> float | None:
+def rounded(x: float | None) -> float | None:
     """Six significant digits: enough for every table, and the same on every machine that has the same runs."""
     return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
 

@@ -44,6 +44,18 @@ def heading(env: str, slip: float) -> str:
     return f"{NAMES.get(env, env)}{states}" + (f", slip {slip:g}" if slip else "")
 
 
+def headline(found: Document) -> str:
+    """Who wins where, in one sentence: the least mean L at the best of an agent's settings."""
+    winners: dict[str, list[str]] = {}
+    for env, slip in worlds(found):
+        here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
+        first = min(here, key=lambda row: row["lagrangian"]["mean"])
+        winners.setdefault(first["agent"], []).append(heading(env, slip))
+    budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
+    told = "; ".join(f"{agent} on {', '.join(places)}" for agent, places in winners.items())
+    return f"Each tuned with {budget} settings, the least mean L has {told}.\n"
+
+
 def best(found: Document) -> str:
     """The best setting of each agent in each world, by mean L; the winner of each world first. Markdown."""
     lines = ["| | agent | setting | regret | [V]+ | L | L of the worst tenth |", "|---|---|---|---|---|---|---|"]
