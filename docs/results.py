@@ -3,8 +3,8 @@
     python docs/results.py results      take the numbers and figures of a folder of `psconrl reproduce`
     python docs/results.py              write the pages again from the numbers kept here
 
-The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs. Pages have places
-for them,
+The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs. Pages have
+places for them,
 
     <!-- results: NAME -->
     <!-- end of results -->
@@ -25,7 +25,7 @@ from psconrl.analysis.tables import TABLES, as_json, parts
 DOCS = Path(__file__).parent
 KEPT = DOCS / "results"
 PLACE = re.compile(
-    r"(?P<first><!-- results: (?P<name>[a-z0-9-]+) -->\n)(?P<text>.*?)(?P<last><!-- end of results -->)", re.S
+    r"(?P<first><!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(?P<last><!-- end of results -->)", re.DOTALL
 )
 FIGURES = {
     "figure-1-as-plotted": "figure-1",

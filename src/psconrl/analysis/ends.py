@@ -31,16 +31,22 @@ def rounded(x: float | None) -> float | None:
 
 
 def ends(group: Group, window: int | None = None) -> Numbers:
-    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots."""
+    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
+
+    charged: regret plus the price of the limit times [V]+. It is L, but what a limit allows and was not used earns
+    nothing: whoever stays on a safe policy pays for it.
+    """
     signed = curves.signed(group)[..., -1]
+    positive = np.maximum(signed[:, 1], 0.0)
     found: Numbers = {
         "runs": group.runs,
         "horizon": group.horizon,
         "states": group.S,
         "regret": summary(signed[:, 0]),
         "violation": summary(signed[:, 1]),
-        "positive_violation": summary(np.maximum(signed[:, 1], 0.0)),
+        "positive_violation": summary(positive),
         "lagrangian": summary(curves.lagrangian(group)[:, -1]),
+        "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:
         plotted = curves.as_plotted(group, window)[1][..., -1]

@@ -40,7 +40,8 @@ TABLES: Mapping[str, Table] = {
     ),
     "one-factor": Table(one_factor.document, {"one-factor": one_factor.markdown}),
     "tuning": Table(
-        tuning.document, {"tuning-headline": tuning.headline, "tuning-best": tuning.best, "tuning": tuning.markdown}
+        tuning.document,
+        {"tuning-headline": tuning.headline, "tuning-best": tuning.best, "tuning": tuning.markdown},
     ),
     "theory": Table(
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
