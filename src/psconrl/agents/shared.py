@@ -24,10 +24,18 @@ def plan_in(
     model: Rows | Part, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
 ) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
-    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
         return model.best_policy(costs, thresholds, join=join, start=start)
     return plan_rows(model, costs, thresholds, join=join, start=start)
+
+
+def joining(memory: Memory, stop: Stop) -> float:
+    """The share of time for joining classes: one over the root of the steps that a plan may last, or has lasted.
+
+    Plans that end by a count alone rarely last longer than all that was before. No plan depends on the run's horizon.
+    """
+    return 1.0 / math.sqrt(max(min(stop["max_length"], memory.t), 4))
 
 
 def carried(best: BestPolicy, memory: Memory) -> Carry:

@@ -1,21 +1,29 @@
 """What a run leaves behind."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.agents.contract import Plan
 from psconrl.cmdp import CMDP
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
+from psconrl.problem import Problem
 from psconrl.simulation import measures
+
+if TYPE_CHECKING:
+    from psconrl.simulation import estimate as estimation
+    from psconrl.simulation.estimate import Estimate
+else:
+    estimation = late("psconrl.simulation.estimate")
 
 
 class Episode(NamedTuple):
@@ -65,6 +73,14 @@ class Snapshot(NamedTuple):
         """A snapshot that nothing changes any more."""
         return Snapshot(self.start, self.policy.copy(), self.visits.copy())
 
+    def widened(self, S: int) -> "Snapshot":
+        """The same with more states, in which the plan was uniform."""
+        (L, _, A), new = self.policy.shape, S - len(self.visits)
+        if not new:
+            return self
+        policy = np.concatenate([self.policy, np.full((L, new, A), 1.0 / A)], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((new, A), dtype=np.int64)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -81,7 +97,10 @@ class Run:
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+        state_names, action_names: what states and actions are called, None where they have numbers only. States that
+            were discovered by `learn` are numbered in the order in which they appeared.
         state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
+        problem: what the agent knew before.
         truth: where `multipliers` come from: the solution of the true model, or the model, solved when they are first
             asked for; None if neither is known.
     """
@@ -97,7 +116,10 @@ class Run:
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
     state: dict[str, Any] = field(repr=False)
+    problem: Problem = field(repr=False)
     truth: Solution | CMDP | None = field(default=None, repr=False)
 
     @property
@@ -143,6 +165,14 @@ class Run:
         if math.isnan(self.optimum):
             return np.full(len(self.grid), np.nan)
         return measures.lagrangian(self.regret, self.violation, self.multipliers)
+
+    def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
+        """What was learned, as a model to be solved: the plan in it, not the last sample, is what to deploy.
+
+        confidence: with 0.95, limits are tightened until the plan keeps the true ones in that share of `draws` models
+        from the posterior; `seed` chooses these. See `psconrl.simulation.estimate`.
+        """
+        return estimation.estimate(self.problem, self.state["learner"], confidence, draws, seed)
 
     def __repr__(self) -> str:
         violation = ", ".join(f"{v:.4g}" for v in self.violation[:, -1])
