@@ -305,7 +305,7 @@ class Learner:
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""
-        return estimation.estimate(self.agent.problem, self.state(), confidence, draws, seed)
+        return estimation.estimate(self.problem, self.state(), confidence, draws, seed)
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
