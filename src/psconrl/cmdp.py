@@ -196,6 +196,11 @@ class CMDP:
         return self.pairs.available
 
     @property
+    def uniform(self) -> Floats:
+        """The policy (S, A) that takes all actions that are available equally often."""
+        return self.pairs.uniform
+
+    @property
     def is_sparse(self) -> bool:
         """Whether the transitions are kept as a sparse matrix."""
         return not isinstance(self.transitions, np.ndarray)

@@ -81,7 +81,13 @@ class FHA(Agent):
         intervals = Intervals.around(p_hat, self.radius(memory, p_hat))
         budgets = H * self.problem.thresholds + self.span
         found = solve_finite(
-            intervals, self.costs(memory), budgets, H, memory.state, columns=memory.carry.get("columns")
+            intervals,
+            self.costs(memory),
+            budgets,
+            H,
+            memory.state,
+            columns=memory.carry.get("columns"),
+            pairs=memory.pairs,
         )
         carry = {} if found.columns is None else {"columns": found.columns}
         if not found.feasible:

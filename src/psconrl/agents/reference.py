@@ -40,6 +40,8 @@ class Optimal(Agent):
             raise InvalidTypeError(f"model is {shown(self.model)}; it must be a CMDP")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
             raise InvalidArgumentError(f"{self.model} does not fit {self.problem}; give the problem of this model")
+        if (self.model.available & ~self.problem.available).any():
+            raise InvalidArgumentError("the model has actions that the problem has not; give the problem of this model")
 
     @cached_property
     def solution(self) -> Solution:

@@ -69,6 +69,7 @@ class UCRLCMDP(Agent):
             join=1.0 / math.sqrt(max(stop["max_length"], 4)),
             columns=memory.carry.get("columns"),
             way=memory.carry.get("way"),
+            pairs=memory.pairs,
         )
         fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}

@@ -23,7 +23,7 @@ from psconrl.planning.compiled.confidence_sets import between
 from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.intervals import Intervals, in_slots
+from psconrl.planning.intervals import Intervals, fitting_columns, in_slots
 from psconrl.planning.tolerances import PROVEN
 
 
@@ -63,7 +63,7 @@ def solve_finite(
     within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
     # Kernels are compiled for arrays that can be written to.
     costs = np.array(pairs.in_slots(pairs.taken(costs))).reshape(n, S, -1)
-    columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
+    columns = fitting_columns(columns, H, pairs)
     limits = Limits(budgets / H, np.ones(m))
     found = optimise_steps(within, costs, limits, columns, VALUE, H, start)
     feasible = found.optimum.status != INFEASIBLE

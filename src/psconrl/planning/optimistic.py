@@ -28,7 +28,7 @@ from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
-from psconrl.planning.intervals import Intervals, in_rows, in_slots
+from psconrl.planning.intervals import Intervals, fitting_columns, fitting_way, in_rows, in_slots
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
@@ -291,10 +291,10 @@ def best_optimistic(
     answer only where several are optimal.
     """
     (S, A, _), m = p_hat.shape, len(thresholds)
-    columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
-    way = np.full(S, -1, dtype=np.int64) if way is None else way
+    pairs = Pairs.all(S, A) if pairs is None else pairs
+    columns, way = fitting_columns(columns, 1, pairs), fitting_way(way, pairs)
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
-    thresholds, pairs = np.array(thresholds), Pairs.all(S, A) if pairs is None else pairs
+    thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs))
     slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
     center = in_slots(p_hat, pairs)

@@ -11,12 +11,13 @@ import numpy as np
 
 from psconrl._checks import real, shown
 from psconrl.agents.contract import Agent
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.problem import Problem
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run, episode_columns
-from psconrl.simulation.tabular import one_thread, optimum_level, time_grid
+from psconrl.simulation.tabular import check_available, one_thread, optimum_level, time_grid
 
 
 def learn(
@@ -104,6 +105,9 @@ class _World:
                     f"the {what} space has {space.n} elements, but the agent's problem has {size}; make the agent for "
                     f"Problem({env.observation_space.n}, {env.action_space.n}, thresholds)"
                 )
+        model = getattr(getattr(env, "unwrapped", env), "cmdp", None)
+        if isinstance(model, CMDP):
+            check_available(problem, model)
         self.env, self.S = env, problem.S
         self.first_state, self.first_action = int(env.observation_space.start), int(env.action_space.start)
 

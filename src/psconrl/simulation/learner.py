@@ -8,7 +8,8 @@ A learner's rules. What breaks one is refused, and leaves the learner as it was.
     in turn        act(s), observe(s, ...), act(s'), ...: a step is observed once, in the state in which its action was
                    asked for. Asked again in the same state, act gives the same action; asked in another state, it
                    forgets the step that was not observed.
-    overruled      the action observed may be another than the one asked for: it is the one that is counted.
+    overruled      the action observed may be another than the one asked for: it is the one that is counted. It must be
+                   one that the problem has in that state.
     costs          m + 1 numbers in [0, 1]; NaN is none.
     the horizon    after it there is no action and nothing to observe.
     threads        calls from several threads take place one after the other; the rules above hold for all together.
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, shown, whole
+from psconrl._checks import Floats, Ints, shown, unavailable, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
@@ -102,6 +103,7 @@ class Learner:
             visits=self.visits,
             cost_sums=self.cost_sums,
             carry=self.carry,
+            pairs=self.agent.problem.pairs,
         )
         plan = self.agent.plan(memory, self.planning)
         visits = self._adopt(plan)
@@ -146,6 +148,11 @@ class Learner:
         sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits)
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
+        pairs = self.agent.problem.pairs
+        if not pairs.every:
+            wrong = np.argwhere((policy > 0) & ~pairs.available)
+            if len(wrong):
+                raise InvalidArgumentError(f"Plan.policy is wrong: {unavailable(*wrong[0, 1:].tolist())}")
         self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
         return visits
 
@@ -194,6 +201,7 @@ class Learner:
             after = self._number(s_next, "s_next", problem.S)
             if state != self.asked[0]:
                 raise OutOfTurnError(f"s is {state}, but act was asked in {self.asked[0]}; call act({state}) first")
+            self._check_available(state, action)
             c = _costs(costs, len(self.cost_sums))
             self.asked = None
             self.observed.add(state, action, after)
@@ -206,6 +214,12 @@ class Learner:
             elif self.visits[state, action] > self.count_limit[state, action]:
                 self._end(1)
             return self.current is None
+
+    def _check_available(self, s: int, a: int) -> None:
+        """Refuse an action that the problem has not in a state."""
+        pairs = self.agent.problem.pairs
+        if not (pairs.every or pairs.available[s, a]):
+            raise InvalidArgumentError(f"a is wrong: {unavailable(s, a)}; observe one of the actions that are")
 
     @staticmethod
     def _number(value: Any, what: str, n: int) -> int:
@@ -257,6 +271,8 @@ class Learner:
         learner.actions.restore(streams[1])
         saved.generator(learner.planning, streams[2])
         learner.visits = saved.array(state["visits"], "visits", np.int64, (problem.S, problem.A))
+        if learner.visits[~problem.available].any():
+            raise saved.refused("visits", "has steps with actions that are not available")
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
         learner.clock = saved.array(state["clock"], "clock", np.int64, (4,))
@@ -283,7 +299,9 @@ class Learner:
         if self.current is None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise saved.refused("asked", "must be a state and an action of a plan that is under way")
         problem = self.agent.problem
-        return self._number(pair[0], "asked", problem.S), self._number(pair[1], "asked", problem.A)
+        s, a = self._number(pair[0], "asked", problem.S), self._number(pair[1], "asked", problem.A)
+        self._check_available(s, a)
+        return s, a
 
 
 _PARTS = (

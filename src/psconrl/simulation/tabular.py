@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints, flag, real, shown, whole
+from psconrl._checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.evaluation import evaluate
+from psconrl.problem import Problem
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
@@ -82,6 +83,7 @@ class _Simulation:
         problem = agent.problem
         if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
+        check_available(problem, cmdp)
         cmdp.problem()  # asks for costs in [0, 1]
         self.cmdp, self.evaluate_policies = cmdp, flag(evaluate_policies, "evaluate_policies")
         self.run_plan = _kernel(flag(compiled, "compiled"))
@@ -198,6 +200,17 @@ class _Simulation:
         )
 
 
+def check_available(problem: Problem, cmdp: CMDP) -> None:
+    """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others."""
+    wrong = np.argwhere(problem.available & ~cmdp.available)
+    if len(wrong):
+        s, a = wrong[0]
+        raise InvalidArgumentError(
+            f"the agent's problem does not fit {cmdp}: "
+            f"{unavailable(cmdp.state_names[s], cmdp.action_names[a])}; make the agent with cmdp.problem()"
+        )
+
+
 def one_thread() -> AbstractContextManager[object]:
     """Linear algebra on one thread: two change the order of sums, and so the bits of the results."""
     return _controller().limit(limits=1)
@@ -234,7 +247,7 @@ def _kernel(compiled: bool) -> Callable[..., int]:
 def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
     """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
     cumulative = data.copy()
-    kernels.cumulate(cumulative, indptr)
+    kernels.cumulate(cumulative, np.unique(indptr))  # actions that are not available have empty rows
     return cumulative
 
 
