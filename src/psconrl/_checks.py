@@ -183,9 +183,9 @@ def available(given: Any, S: int, A: int) -> Bools | None:
     except ValueError:
         mask = np.array(None)
     if mask.shape != (S, A):
-        told = f"has shape {mask.shape}" if mask.dtype != object else f"is {shown(given)}"
+        told = f"has shape {mask.shape}" if mask.dtype.kind in "biuf" else f"is {shown(given)}"
         raise InvalidModelError(f"available {told}; it must be a mask (S, A) = {(S, A)} of True and False")
-    if mask.dtype.kind not in "biu" or not ((mask == 0) | (mask == 1)).all():
+    if mask.dtype.kind not in "biuf" or not ((mask == 0) | (mask == 1)).all():
         raise InvalidModelError("available must hold True and False only: whether the action is available in the state")
     mask = mask.astype(np.bool_)
     stuck = np.flatnonzero(~mask.any(axis=1))

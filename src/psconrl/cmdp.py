@@ -289,18 +289,12 @@ class CMDP:
         """
         pi = _checks.policy(policy, self.S, self.A)
         if not self.pairs.every:
-            self.check_taken(pi > 0)
+            wrong = np.argwhere((pi > 0) & ~self.available)
+            if len(wrong):
+                s, a = wrong[0]
+                said = _checks.unavailable(self.state_names[s], self.action_names[a])
+                raise InvalidModelError(f"policy[{s}, {a}] is {pi[s, a]:.6g}, but {said}; it must be 0")
         return pi
-
-    def check_taken(self, taken: Bools) -> None:
-        """Refuse pairs (S, A) that are taken although the action is not available."""
-        wrong = np.argwhere(taken & ~self.available)
-        if len(wrong):
-            s, a = wrong[0]
-            raise InvalidModelError(
-                f"the policy is wrong: {_checks.unavailable(self.state_names[s], self.action_names[a])}; give it "
-                "probability 0 there"
-            )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that hold the whole model: what the .npz file stores."""
@@ -396,7 +390,7 @@ class CMDP:
         env: Any,
         *,
         costs: Any = None,
-        thresholds: ArrayLike = (),
+        thresholds: ArrayLike | Mapping[str, float] = (),
         reward_range: tuple[float, float] | None = None,
     ) -> CMDP:
         """The model of a Gymnasium environment with a table `env.unwrapped.P`.
@@ -404,7 +398,8 @@ class CMDP:
         A step into a terminal state leads to the start law instead. costs(s, a, s_next, reward, info) gives the costs
         of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by reward_range (by
         the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
-        environment. The environments of psconrl give back their own model.
+        environment. The environments of psconrl give back their own model. Actions that the table does not have in a
+        state are not available there. Limits by name give the costs these names.
         """
         return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 

@@ -102,18 +102,19 @@ def _checked(costs: Floats, m: int | None, what: str) -> Floats:
 def from_table(
     env: Any,
     costs: CostFunction | None = None,
-    thresholds: ArrayLike = (),
+    thresholds: ArrayLike | Mapping[str, float] = (),
     reward_range: tuple[float, float] | None = None,
 ) -> CMDP:
     """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
     from psconrl.cmdp import CMDP
 
     inner = getattr(env, "unwrapped", env)
-    tau = _checks.thresholds(thresholds)
+    names = ["c0", *thresholds] if isinstance(thresholds, Mapping) and thresholds else None
+    tau = _checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
     if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
-        return model if len(tau) == 0 else model.replace(thresholds=tau)
+        return model if len(tau) == 0 else model.replace(thresholds=thresholds)
     table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
     if costs is None and reward_range is None:
@@ -141,7 +142,7 @@ def from_table(
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
     if len(tau) == 0 and added is not None:
         tau = env.get_wrapper_attr("thresholds")
-    return CMDP(p, per_move, tau, initial=law, available=available)
+    return CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:

@@ -59,12 +59,12 @@ class PosteriorAgent(Agent):
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows:
         """p_k from the posterior."""
-        return draw(self.parameters, memory.observed, rng, pairs=self.problem.pairs)
+        return draw(self.parameters, memory.observed, rng)
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The parameters of a Dirichlet prior, compact; its rows are the pairs that are available.
+    """The parameters of a Dirichlet prior, compact; its rows are `pairs`, those that are available, None if all are.
 
     level (rows,): the parameter of every possible next state of a row, nan if they differ. Where some next states are
     impossible or parameters differ, allowed[support[row] : support[row + 1]] are the possible ones of each row, and
@@ -75,6 +75,7 @@ class Prior:
     support: Ints
     allowed: Ints
     own: Floats
+    pairs: Pairs | None = None
 
     @staticmethod
     def of(prior: ArrayLike | sparse.csr_array, problem: Problem) -> Prior:
@@ -96,7 +97,7 @@ class Prior:
         level = problem.pairs.taken(np.broadcast_to(alpha, (S, A)))
         _check(level, level == 0, problem.pairs)
         nothing = np.zeros(0, dtype=np.int64)
-        return Prior(level.astype(np.float64), nothing, nothing, np.zeros(0))
+        return Prior(level.astype(np.float64), nothing, nothing, np.zeros(0), _fewer(problem.pairs))
 
     @staticmethod
     def by_rows(given: sparse.csr_array, pairs: Pairs) -> Prior:
@@ -110,7 +111,11 @@ class Prior:
         support, allowed = (np.asarray(array, dtype=np.int64) for array in (alpha.indptr, alpha.indices))
         first = support[:-1]
         least, largest = (np.asarray(end.reduceat(alpha.data, first)) for end in (np.minimum, np.maximum))
-        return Prior(np.where(least == largest, largest, np.nan), support, allowed, alpha.data)
+        return Prior(np.where(least == largest, largest, np.nan), support, allowed, alpha.data, _fewer(pairs))
+
+
+def _fewer(pairs: Pairs) -> Pairs | None:
+    return None if pairs.every else pairs
 
 
 def _check(parameters: Floats, empty: Bools, pairs: Pairs) -> None:
@@ -122,17 +127,14 @@ def _check(parameters: Floats, empty: Bools, pairs: Pairs) -> None:
         raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
 
 
-def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT, pairs: Pairs | None = None) -> Rows:
-    """One model from the posterior Dirichlet(prior + counts), without entries below `cut`.
-
-    pairs: those that are available, for which the prior is; all if left out.
-    """
+def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
+    """One model from the posterior Dirichlet(prior + counts), without entries below `cut`, by the rows of the prior."""
     given = prior.level, prior.support, prior.allowed, prior.own
     head, link, target, number = counts.chains
-    if pairs is None or pairs.every:
+    if prior.pairs is None:
         begin = np.arange(0, len(head) + 1, counts.A)
     else:
-        head, begin = head[pairs.numbers], pairs.begin
+        head, begin = head[prior.pairs.numbers], prior.pairs.begin
     seeded = random_kernels.seeded(rng)
     indptr, indices, data = kernels.draw_rows(*given, head, link, target, number, counts.S, seeded, cut)
     return Rows(begin, indptr, indices, data)

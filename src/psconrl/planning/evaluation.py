@@ -331,5 +331,5 @@ def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
     if len(bad):
         raise InvalidModelError(f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}")
     if not cmdp.pairs.every:
-        cmdp.check_taken(given[:, np.newaxis] == np.arange(cmdp.A))
+        cmdp.check_policy(np.eye(cmdp.A)[given])
     return given.astype(np.int64)
