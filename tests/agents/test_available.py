@@ -46,9 +46,19 @@ def test_one_action_everywhere_is_no_choice(name: str) -> None:
     np.testing.assert_array_equal(run.policy[0], only)
 
 
-def test_exploring_takes_what_is_available() -> None:
+@pytest.mark.parametrize("name", ["PSConRL", "CMDP-PSRL", "TSDE"])
+def test_learned_priors_are_of_what_is_available(name: str) -> None:
+    agent = made(name, MODEL.problem(), prior="learned")
+    run = simulate(agent, MODEL, 600, 0)
+    assert not np.asarray(run.counts)[~MASK].any()
+    assert not any(snapshot.policy[:, ~MASK].any() for snapshot in run.snapshots)
+    check_agent(agent, steps=60)
+
+
+@pytest.mark.parametrize("prior", [0.01, "learned"])
+def test_exploring_takes_what_is_available(prior: Any) -> None:
     model = MODEL.replace(thresholds=[0.01])
-    agent = agents.PSConRL(model.problem(), infeasible="explore")
+    agent = agents.PSConRL(model.problem(), prior=prior, infeasible="explore")
     run = simulate(agent, model, 600, 0)
     assert not run.episodes["feasible"].all()
     assert not np.asarray(run.counts)[~MASK].any()

@@ -70,9 +70,10 @@ def test_solve(seed: int) -> None:
     mine = solve(cmdp.to_sparse() if seed % 2 else cmdp)
     same(mine, solve(copied), drawn.mask)
     np.testing.assert_allclose(evaluate(cmdp, mine.policy).average_costs @ cmdp.initial, mine.average_costs, atol=1e-9)
-    for weight, policy, averages in mine.mixture:
-        assert weight > 0
-        np.testing.assert_allclose(evaluate(cmdp, policy).average_costs @ cmdp.initial, averages, atol=1e-7)
+    for member in mine.mixture:
+        assert member.weight > 0
+        averages = evaluate(cmdp, member.policy).average_costs @ cmdp.initial
+        np.testing.assert_allclose(averages, member.average_costs, atol=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(10))

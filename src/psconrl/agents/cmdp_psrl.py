@@ -8,7 +8,7 @@ drawn from Dirichlet(prior + N) and the policy of the occupancy program under it
 program is infeasible under the sample, the violated constraint is ignored for that epoch.
 
 Parameters
-    prior    1 per next state, as published
+    prior    1 per next state, as published; or "learned", see `psconrl.agents.hierarchy`
 
 Deviations. With several constraints the paper does not say which ones are dropped; here all are. In states without
 occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import exploit, plan_in
+from psconrl.agents.shared import carried, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,4 +46,4 @@ class CMDPPSRL(PosteriorAgent):
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)
-        return replace(free, feasible=False, carry=memory.carry)
+        return replace(free, feasible=False, carry=carried(best, memory))

@@ -7,7 +7,8 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
-from psconrl.agents.contract import FOREVER, Memory, Plan
+from psconrl.agents.contract import FOREVER, Carry, Memory, Plan
+from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
 from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
@@ -21,21 +22,30 @@ else:
     kernels = late("psconrl.agents._counts_kernels")
 
 
-def plan_in(rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True) -> BestPolicy:
+def plan_in(
+    model: Rows | Part, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
+) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left.
 
-    rows: of the pairs that are available, or of all. costs (m + 1, S, A).
+    model: rows of the pairs that are available, or of all, or a part of them. costs (m + 1, S, A).
     """
-    pairs, start = memory.pairs, memory.carry if warm else None
-    join = 1.0 / math.sqrt(max(stop["max_length"], 4))
+    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    if isinstance(model, Part):
+        return model.best_policy(costs, thresholds, join=join, start=start)
+    pairs = memory.pairs
     if pairs.every:
-        return plan_rows(rows, costs, thresholds, join=join, start=start)
-    best = plan_rows(with_pairs(rows, pairs), pairs.taken(costs), thresholds, join=join, start=start)
+        return plan_rows(model, costs, thresholds, join=join, start=start)
+    best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start)
     return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
 
 
+def carried(best: BestPolicy, memory: Memory) -> Carry:
+    """What the next plan may start from; what an agent carries besides stays."""
+    return {**memory.carry, **best.start}
+
+
 def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
-    """The plan that executes a best policy; what an agent carries besides stays."""
+    """The plan that executes a best policy."""
     assert best.policy is not None
     return Plan(
         best.policy[np.newaxis],
@@ -43,7 +53,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         value=best.value,
         connected=best.connected,
         solver=best.method,
-        carry={**memory.carry, **best.start},
+        carry=carried(best, memory),
     )
 
 
@@ -55,7 +65,7 @@ def empirical_transitions(memory: Memory) -> Rows:
     return with_pairs(rows, memory.pairs)
 
 
-def to_least_visited(rows: Rows, visits: Ints, pairs: Pairs | None = None) -> tuple[Floats, bool]:
+def to_least_visited(model: Rows | Part, visits: Ints, pairs: Pairs | None = None) -> tuple[Floats, bool]:
     """The fastest way to the least visited state, and there the least tried action: a policy (S, A).
 
     Also says whether there is such a way from every state; where there is none, it is uniform. pairs: those that are
@@ -63,14 +73,18 @@ def to_least_visited(rows: Rows, visits: Ints, pairs: Pairs | None = None) -> tu
     """
     S, A = visits.shape
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    target = int(np.argmin(visits.sum(axis=1)))
-    targets = np.zeros(S, dtype=np.bool_)
+    if isinstance(model, Part):
+        rows, states, numbers = model[:3]
+    else:
+        rows, states, numbers = with_pairs(model, pairs), np.arange(S), pairs.numbers
+    target = int(np.argmin(np.where(states >= 0, visits.sum(axis=1)[states], FOREVER)))
+    targets = np.zeros(len(states), dtype=np.bool_)
     targets[target] = True
-    way = fastest_way(with_pairs(rows, pairs), targets).pairs
-    actions = np.where(way >= 0, pairs.actions(way), -1)
-    actions[target] = np.argmin(np.where(pairs.available[target], visits[target], FOREVER))
+    way = fastest_way(rows, targets).pairs.copy()
+    first, after = rows.begin[target : target + 2]
+    way[target] = first + np.argmin(visits.ravel()[numbers[first:after]])
     policy = pairs.uniform
-    found = np.flatnonzero(actions >= 0)
-    policy[found] = 0.0
-    policy[found, actions[found]] = 1.0
-    return policy, len(found) == S
+    found = (way >= 0) & (states >= 0)
+    policy[states[found]] = 0.0
+    policy.ravel()[numbers[way[found]]] = 1.0
+    return policy, bool((way >= 0).all())

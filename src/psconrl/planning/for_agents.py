@@ -218,7 +218,7 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
     if status != OPTIMAL or not gap <= PROVEN:
         return None
     made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
-    policy, averages, classes, connected, way, policies, reference = made
+    policy, averages, classes, connected, way, policies, reference, _ = made
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
         if largest > _BROKEN or np.isnan(averages[0]):

@@ -32,8 +32,9 @@ from psconrl.planning.intervals import Intervals, fitting_columns, fitting_way, 
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
+from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
-from psconrl.planning.solution import Member, Solution
+from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
@@ -112,6 +113,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     if found.flow is not None:
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
+    members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     averages = evaluate(model, pairs.table(made.policy)).average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
@@ -134,7 +136,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
-        mixture=[Member(w, pairs.actions(k.policy), units.averages(k.J)) for w, k in columns],
+        mixture=members_of([w for w, _ in columns], members, pairs, units),
+        switching_times=switching_times(members),
         transitions=model.to_dense().transitions,
     )
 
