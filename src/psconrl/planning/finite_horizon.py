@@ -62,7 +62,7 @@ def solve_finite(
     pairs = Pairs.all(S, A) if pairs is None else pairs
     within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
     # Kernels are compiled for arrays that can be written to.
-    costs = np.array(pairs.in_slots(pairs.taken(costs))).reshape(n, S, -1)
+    costs = np.array(pairs.in_slots(pairs.taken(costs)), order="C").reshape(n, S, -1)
     columns = fitting_columns(columns, H, pairs)
     limits = Limits(budgets / H, np.ones(m))
     found = optimise_steps(within, costs, limits, columns, VALUE, H, start)

@@ -298,7 +298,7 @@ def best_optimistic(
     columns, way = fitting_columns(columns, 1, pairs), fitting_way(way, pairs)
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
     thresholds = np.array(thresholds)
-    flat = np.array(pairs.taken(costs))
+    flat = np.array(pairs.taken(costs), order="C")
     slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
     center = in_slots(p_hat, pairs)
     within = around(center, pairs.in_slots(pairs.taken(radius)))
