@@ -4,8 +4,11 @@ OUT/runs ...        the store; presets that need the same runs share them
 OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
-                    same in claims.json, and one line for each in claims-short.md
+                    same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
+                    paper's presets
+OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from psconrl.analysis import ranking, tables
 from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
 from psconrl.analysis.table import as_markdown as table
@@ -60,16 +64,21 @@ def reproduce(
     """Run presets and write their figures, the claims and the table.
 
     Args:
-        names: presets; all of them if there are none. out: the folder of runs and results.
+        names: presets; those that are run by default if there are none. out: the folder of runs and results.
         quick: a fraction of the paper's scale. workers: processes.
         run_experiment: what runs an experiment; options: further arguments of it, such as progress.
     """
-    chosen = [find(name) for name in names] or list(presets().values())
+    chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
     outcomes: dict[str, Outcome] = {}
     for preset in chosen:
         experiment = preset.experiment(quick)
         if experiment is not None:
             outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
+        if experiment is not None and preset.second is not None:
+            tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+            second = preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
+            if second is not None:
+                outcomes[second.name] = run_experiment(second, out, workers=workers, **options)
     Store(out, create=True)
     written = write_results(out, [preset.name for preset in chosen])
     return Reproduction(written.paths, written.claims, outcomes)
@@ -88,17 +97,24 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     paths = _figures(folder / "figures", panels, names)
     rows = claims(groups)
     made = _made(source, groups)
-    texts = {
-        "claims.md": as_markdown(rows, made),
-        "claims-short.md": as_short_markdown(rows),
-        "claims.json": as_json(rows, made),
-    }
+    texts: dict[str, str] = {}
+    if rows:
+        texts |= {
+            "claims.md": as_markdown(rows, made),
+            "claims-short.md": as_short_markdown(rows),
+            "claims.json": as_json(rows, made),
+        }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table(groups)
+    ranked = ranking.ranking(groups)
+    if ranked:
+        texts["beyond.md"] = ranking.as_markdown(ranked)
+    texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in tables.documents(groups).items()}
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
-    texts["report.html"] = render(source, groups, shown, rows, made)
+    texts["report.html"] = render(source, groups, shown, rows, made, ranked)
     for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         writing.write_text(folder / name, printable(text))
         paths.append(folder / name)
     return Reproduction(tuple(paths), tuple(rows))

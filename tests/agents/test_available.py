@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, InvalidModelError, Problem, agents, simulate
-from psconrl.agents import catalogue, check_agent
+from psconrl.agents import catalogue, check_agent, kept
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
 from psconrl.agents.shared import empirical_transitions, to_least_visited
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.simulation.check_agent import AgentError
 
@@ -119,3 +120,14 @@ def test_a_plan_with_another_action_is_refused() -> None:
     s, a = np.argwhere(~MASK)[0]
     with pytest.raises(ValueError, match=f"Plan.policy is wrong: action {a} is not available in state {s}"):
         simulate(Careless(MODEL.problem()), MODEL, 10, 0)
+
+
+def test_what_an_earlier_plan_left_must_fit() -> None:
+    """Kernels read it without looking: what belongs to other actions, or is damaged, is left out."""
+    pairs = Pairs(np.array([[True, False, True], [False, True, False]]))
+    fine = np.array([[[[1, 0]], [[1, 0]]]])
+    np.testing.assert_array_equal(kept.columns({"columns": fine}, 1, pairs), fine)
+    for wrong in ([[[[2, 0]], [[1, 0]]]], [[[[1, 1]], [[1, 0]]]], [[[[1, 0]], [[1, 1]]]], [[[[-1, 0]], [[0, 1]]]]):
+        assert kept.columns({"columns": np.array(wrong)}, 1, pairs) is None
+    for way, sound in (([1, 2], True), ([-1, 2], True), ([2, 2], False), ([0, 1], False), ([-2, 2], False)):
+        assert (kept.way({"way": np.array(way)}, pairs) is not None) == sound

@@ -23,7 +23,7 @@ def test_all_names() -> None:
         "bonus",
         "table-1",
     }
-    assert asked | {"feasibility", "tractable"} == set(presets())
+    assert asked | {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps"} == set(presets())
     for name, preset in presets().items():
         assert preset.name == name
         assert preset.description

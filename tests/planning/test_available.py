@@ -18,7 +18,7 @@ from psconrl.pairs import Pairs
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic, threshold_sweep
 from psconrl.planning.finite_horizon import solve_finite
 from psconrl.planning.for_agents import shaped_policy
-from psconrl.planning.intervals import Intervals, fitting_columns, fitting_way
+from psconrl.planning.intervals import Intervals
 from psconrl.planning.model_rows import rows_of, with_pairs
 from psconrl.planning.optimistic import best_optimistic
 
@@ -175,18 +175,3 @@ def test_only_the_sets_of_available_actions_must_not_be_empty() -> None:
     assert solve_optimistic(p, radius, np.zeros((1, 2, 2)), available=mask).feasible
     with pytest.raises(InvalidModelError, match=r"p_hat\[0, 1\]"):
         solve_optimistic(p, radius, np.zeros((1, 2, 2)))
-
-
-def test_what_an_earlier_plan_left_must_fit() -> None:
-    """Kernels read it without looking: what belongs to other actions, or is damaged, is left out."""
-    pairs = Pairs(np.array([[True, False, True], [False, True, False]]))
-    fine = np.array([[[[1, 0]], [[1, 0]]]])
-    np.testing.assert_array_equal(fitting_columns(fine, 1, pairs), fine)
-    for wrong in ([[[[2, 0]], [[1, 0]]]], [[[[1, 1]], [[1, 0]]]], [[[[1, 0]], [[1, 1]]]], [[[[-1, 0]], [[0, 1]]]]):
-        assert len(fitting_columns(np.array(wrong), 1, pairs)) == 0
-    for odd in (None, fine.astype(float), fine[:, :1], "columns", fine[0]):
-        assert fitting_columns(odd, 1, pairs).shape == (0, 2, 1, 2)  # type: ignore[arg-type]
-    assert fitting_way(np.array([1, 2]), pairs).tolist() == [1, 2]
-    assert fitting_way(np.array([-1, 2]), pairs).tolist() == [-1, 2]
-    for odd in (np.array([2, 2]), np.array([0, 1]), np.array([-2, 2]), np.zeros(3, dtype=np.int64), None):
-        assert fitting_way(odd, pairs).tolist() == [-1, -1]

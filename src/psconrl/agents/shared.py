@@ -29,7 +29,7 @@ def plan_in(
 
     model: rows of the pairs that are available, or of all, or a part of them. costs (m + 1, S, A).
     """
-    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
         return model.best_policy(costs, thresholds, join=join, start=start)
     pairs = memory.pairs
@@ -37,6 +37,14 @@ def plan_in(
         return plan_rows(model, costs, thresholds, join=join, start=start)
     best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start)
     return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
+
+
+def joining(memory: Memory, stop: Stop) -> float:
+    """The share of time for joining classes: one over the root of the steps that a plan may last, or has lasted.
+
+    Plans that end by a count alone rarely last longer than all that was before. No plan depends on the run's horizon.
+    """
+    return 1.0 / math.sqrt(max(min(stop["max_length"], memory.t), 4))
 
 
 def carried(best: BestPolicy, memory: Memory) -> Carry:

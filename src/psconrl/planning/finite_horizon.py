@@ -19,11 +19,12 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
 from psconrl.pairs import Pairs
+from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import between
 from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.intervals import Intervals, fitting_columns, in_slots
+from psconrl.planning.intervals import Intervals, in_slots
 from psconrl.planning.tolerances import PROVEN
 
 
@@ -61,16 +62,15 @@ def solve_finite(
     (n, S, A), m = costs.shape, len(budgets)
     pairs = Pairs.all(S, A) if pairs is None else pairs
     within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
-    # Kernels are compiled for arrays that can be written to.
-    costs = np.array(pairs.in_slots(pairs.taken(costs)), order="C").reshape(n, S, -1)
-    columns = fitting_columns(columns, H, pairs)
+    costs = pairs.in_slots(ties.decided(pairs.taken(costs))).reshape(n, S, -1)
+    columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     limits = Limits(budgets / H, np.ones(m))
     found = optimise_steps(within, costs, limits, columns, VALUE, H, start)
     feasible = found.optimum.status != INFEASIBLE
     if not feasible:
         found = optimise_steps(within, costs, limits, columns, MARGIN, H, start)
     optimum = found.optimum
-    gap = float(optimum.objective - optimum.bound)
+    gap = float(optimum.objective - optimum.bound) + ties.SIZE
     if optimum.status != OPTIMAL or not gap <= PROVEN * max(1.0, float(np.ptp(costs))):
         raise SolverError(f"the plan for {H} steps is proven to {gap:.2g} only; rescale the costs")
     actions, orders = np.ascontiguousarray(found.columns.swapaxes(0, 1))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Bools, Floats
 from psconrl.errors import InvalidModelError
 from psconrl.pairs import Pairs
 from psconrl.planning.compiled.confidence_sets import nearest_members
@@ -88,27 +88,3 @@ def in_slots(array: Floats, pairs: Pairs) -> Floats:
     """The rows (S * A', S) of an array (S, A, S), as kernels take them."""
     rows = in_rows(array, pairs)
     return rows if pairs.every else rows[pairs.slots]
-
-
-def fitting_columns(columns: Ints | None, L: int, pairs: Pairs) -> Ints:
-    """Columns (n, 2, L, S) that kernels may begin with: actions by their slots, orders of all states; else none.
-
-    What an earlier plan left may come from a file, and from another problem.
-    """
-    S = len(pairs.available)
-    if isinstance(columns, np.ndarray) and columns.dtype == np.int64 and columns.shape[1:] == (2, L, S):
-        actions, orders = columns[:, 0], columns[:, 1]
-        exist = (actions >= 0) & (actions < np.diff(pairs.begin))
-        if exist.all() and (np.sort(orders, axis=2) == np.arange(S)).all():
-            return np.require(columns, requirements=["C", "W"])
-    return np.zeros((0, 2, L, S), dtype=np.int64)
-
-
-def fitting_way(way: Ints | None, pairs: Pairs) -> Ints:
-    """A way (S,) that kernels may look from: a pair of each state, or -1; else none."""
-    begin, end = pairs.begin[:-1], pairs.begin[1:]
-    if isinstance(way, np.ndarray) and way.dtype == np.int64 and way.shape == begin.shape:
-        fits = (way == -1) | ((way >= begin) & (way < end))
-        if fits.all():
-            return np.require(way, requirements=["C", "W"])
-    return np.full(len(begin), -1, dtype=np.int64)

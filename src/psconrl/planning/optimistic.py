@@ -17,6 +17,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 from psconrl.pairs import Pairs
+from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -26,9 +27,9 @@ from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
-from psconrl.planning.intervals import Intervals, fitting_columns, fitting_way, in_rows, in_slots
+from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
@@ -114,7 +115,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
-    averages = evaluate(model, pairs.table(made.policy)).average_costs
+    evaluation = evaluate(model, pairs.table(made.policy))
+    averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
     support = pairs.table(made.occupancy).sum(axis=1) > 0
@@ -133,6 +135,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
+        bias_spans=bias_spans(evaluation, frame.initial),
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
@@ -157,8 +160,9 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
     def best(goal: int, which: Ints, start: Ints, measured: bool) -> Believed | None:
         tau, d = _limits(units, which)
         limits = Limits(tau if measured else np.minimum(tau, 4.0), d if measured else np.ones(len(which)))
-        costs = np.ascontiguousarray(scaled[np.append(0, which + 1)])
-        found = optimise(within, costs, limits, start, goal)
+        costs = np.ascontiguousarray(units.costs[np.append(0, which + 1)])
+        slotted = pairs.in_slots(ties.decided(costs) if goal == VALUE else costs).reshape(len(costs), S, -1)
+        found = optimise(within, slotted, limits, start, goal)
         proven = found.optimum.status == OPTIMAL and found.optimum.objective - found.optimum.bound <= PROVEN
         return found if proven or found.optimum.status == INFEASIBLE else None
 
@@ -186,12 +190,14 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
         found = best(VALUE, every, start, False)
         if found is None or found.optimum.status == INFEASIBLE:
             return None
-        value, bound = float(found.optimum.objective), float(found.optimum.bound)
+        value, bound = np.nan, float(found.optimum.bound) - ties.SIZE
         multipliers = found.optimum.multipliers
     assert found is not None
     p = in_slots(frame.to_dense().transitions, pairs).copy()
     columns = believed(within, scaled, found, p)
     used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
+    if not held:
+        value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
     p, flow = _held_together(within, found, columns, p, join)
     places = pairs.places
     return _Optimum(margin, value, bound, multipliers, used, p[places], held, None if flow is None else flow[places])
@@ -295,14 +301,16 @@ def best_optimistic(
     """
     (S, A, _), m = p_hat.shape, len(thresholds)
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    columns, way = fitting_columns(columns, 1, pairs), fitting_way(way, pairs)
+    columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
+    way = np.full(S, -1, dtype=np.int64) if way is None else way
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
     thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs), order="C")
     slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
+    decided = pairs.in_slots(ties.decided(flat)).reshape(slotted.shape)
     center = in_slots(p_hat, pairs)
     within = around(center, pairs.in_slots(pairs.taken(radius)))
-    found = optimise(within, slotted, Limits(thresholds, np.ones(m)), columns, VALUE)
+    found = optimise(within, decided, Limits(thresholds, np.ones(m)), columns, VALUE)
     optimum = found.optimum
     gap = float(optimum.objective - optimum.bound)
     if optimum.status == INFEASIBLE:
@@ -320,9 +328,8 @@ def best_optimistic(
         if made.classes == 1:
             policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)
-            return OptimisticPolicy(
-                True, policy, optimum.objective, optimum.multipliers, made.connected, 1, gap, columns, way
-            )
+            gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
+            return OptimisticPolicy(True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way)
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)
     return OptimisticPolicy(
