@@ -317,6 +317,7 @@ for _preset in (
             ),
         ),
     ),
+    Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
     Preset(
         "tractable",

@@ -86,8 +86,7 @@ def best_policy(
             without subtractions, slowly; "highs" is the linear program.
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
-    if method not in ("compiled", "components", "highs"):
-        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled", "components" or "highs"')
+    _checks.one_of(method, "method", ("compiled", "components", "highs"))
     join = _checks.share(join, "join")
     if available is not None:
         return _best_available(transitions, costs, thresholds, join, start, method, available)
@@ -143,7 +142,7 @@ def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
 
 def _scaled_start(start: Start | None, units: Units) -> Start | None:
     """A start in the scaled units; one that has no numbers there is none."""
-    if not start:
+    if not isinstance(start, Mapping):
         return None
     try:
         multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])

@@ -261,6 +261,7 @@ class Learner:
             raise
         row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
         A = self.problem.A
+        self.clock[2] = state
         self.asked = state, int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
