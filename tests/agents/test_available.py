@@ -134,7 +134,7 @@ def test_a_plan_with_another_action_is_refused() -> None:
     with pytest.raises(AgentError, match="takes an action where it is not available"):
         check_agent(Careless(MODEL.problem()))
     s, a = np.argwhere(~MASK)[0]
-    with pytest.raises(ValueError, match=f"Plan.policy is wrong: action {a} is not available in state {s}"):
+    with pytest.raises(ValueError, match=f"Plan.policy is wrong: action '{a}' is not available in state '{s}'"):
         simulate(Careless(MODEL.problem()), MODEL, 10, 0)
 
 
