@@ -81,8 +81,9 @@ class UCRLCMDP(Agent):
             self.costs(memory),
             self.problem.thresholds,
             join=joining(memory, stop),
-            columns=kept.columns(memory.carry, 1, S, A),
-            way=kept.way(memory.carry, S, A),
+            columns=kept.columns(memory.carry, 1, memory.pairs),
+            way=kept.way(memory.carry, memory.pairs),
+            pairs=memory.pairs,
         )
         fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}

@@ -25,6 +25,7 @@ import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes, reachable
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import Way, fastest_way
 from psconrl.planning.components import Column
@@ -89,10 +90,10 @@ def switching_times(members: list[Executed]) -> Floats:
     return times
 
 
-def members_of(weights: list[float], members: list[Executed], rows: Rows, units: Units) -> list[Member]:
+def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:
     """Members of a solution: actions in place of pairs, averages in the units of the model."""
     return [
-        Member(float(weight), np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J), k.core)
+        Member(float(weight), pairs.actions(k.policy), units.averages(k.J), k.core)
         for weight, k in zip(weights, members, strict=True)
     ]
 
