@@ -23,7 +23,7 @@ def test_all_names() -> None:
         "bonus",
         "table-1",
     }
-    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory"}
+    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
     assert asked | more == set(presets())
     for name, preset in presets().items():
         assert preset.name == name
