@@ -6,6 +6,7 @@ OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
                     same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
                     paper's presets
+OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
 OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psconrl.analysis import proof, tables
+from psconrl.analysis import proof, ranking, tables
 from psconrl.analysis.bounds import as_markdown as table_of_bounds
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
@@ -75,6 +76,11 @@ def reproduce(
         experiment = preset.experiment(quick)
         if experiment is not None:
             outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
+        if experiment is not None and preset.second is not None:
+            tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+            second = preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
+            if second is not None:
+                outcomes[second.name] = run_experiment(second, out, workers=workers, **options)
     store = Store(out, create=True)
     if "theory" in [preset.name for preset in chosen]:
         _measure_proof(store.path, quick)
@@ -104,11 +110,14 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
         }
     if names is None or "table-1" in names:
         texts["table-1.md"] = table_of_bounds(groups)
+    ranked = ranking.ranking(groups)
+    if ranked:
+        texts["beyond.md"] = ranking.as_markdown(ranked)
     documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
     texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in documents.items()}
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
-    texts["report.html"] = render(source, groups, shown, rows, made)
+    texts["report.html"] = render(source, groups, shown, rows, made, ranked)
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True)
         writing.write_text(folder / name, printable(text))

@@ -254,6 +254,7 @@ class Learner:
             raise
         row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
         A = self.problem.A
+        self.clock[2] = state
         self.asked = state, int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
@@ -304,7 +305,7 @@ class Learner:
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""
-        return estimation.estimate(self.agent.problem, self.state(), confidence, draws, seed)
+        return estimation.estimate(self.problem, self.state(), confidence, draws, seed)
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
