@@ -25,8 +25,6 @@ from psconrl.analysis.tables import TABLES, as_json, parts
 DOCS = Path(__file__).parent
 KEPT = DOCS / "results"
 PLACE = re.compile(r"(<!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
-    r"(?P<first><!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(?P<last><!-- end of results -->)", re.DOTALL
-)
 FIGURES = {
     "figure-1-as-plotted": "figure-1",
     "figure-1-signed": "figure-1-signed",
