@@ -290,17 +290,28 @@ def print_results(results: dict[str, Any], limits: Sequence[Sequence[str]], out:
         print(
             f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
         )
-        header = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
-        print_table(header, [_result(cell) for cell in cells], numbers=[name for name in header[1:] if name != "limit"])
-        print()
+        for header, row in ((_SUMS, _sums), (_MEASURES, _measures)):
+            print_table(header, [row(cell) for cell in cells], numbers=[n for n in header[1:] if n != "limit"])
+            print()
     print(
         "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
         "run; mean over seeds [95% bootstrap interval]. Infeasible: plans made where the limits\n"
-        f"seemed out of reach. All runs are in {out}; psconrl report {out} draws them."
+        "seemed out of reach. L: regret plus violation at the limits' shadow prices. [V]+: violation,\n"
+        "or 0 where it is negative; by policies: by the exact averages of the plans, each for itself.\n"
+        f"All runs are in {out}; psconrl report {out} draws them."
     )
 
 
-def _result(cell: dict[str, Any]) -> tuple[str, ...]:
+_SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
+_MEASURES = ("agent", "L", "limit", "[V]+", "by policies")
+
+
+def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
+    of_limits = ("\n".join(map(_interval, cell[name])) or "-" for name in ("positive_violation", "policy_violation"))
+    return (cell["agent"], _interval(cell["lagrangian"]), "\n".join(cell["limits"]) or "-", *of_limits)
+
+
+def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
     there = cell["seeds"] > 0
     return (
         cell["agent"],
@@ -321,6 +332,8 @@ def _interval(values: dict[str, float | None]) -> str:
 def _short(value: float | None) -> str:
     if value is None:
         return "-"
+    if abs(value) < 1e-9:  # what rounding leaves of zero
+        return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

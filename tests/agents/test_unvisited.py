@@ -56,14 +56,14 @@ def test_at_the_start_only_the_current_state_is_seen() -> None:
 def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimated costs are 0 where nothing was seen; the main cost is lowered, clipped to [0, 1]."""
     given: list[tuple[Rows, Floats]] = []
-    module = __import__(f"psconrl.agents.{name}", fromlist=["plan_in"])
-    plan_in = module.plan_in
+    module = __import__(f"psconrl.agents.{name}", fromlist=["plan_elsewhere"])
+    plan_elsewhere = module.plan_elsewhere
 
     def recording(transitions: Rows, costs: Floats, *rest: Any) -> Any:
         given.append((transitions, costs.copy()))
-        return plan_in(transitions, costs, *rest)
+        return plan_elsewhere(transitions, costs, *rest)
 
-    monkeypatch.setattr(module, "plan_in", recording)
+    monkeypatch.setattr(module, "plan_elsewhere", recording)
     problem = Problem(S, A, [0.9])
     agent: agents.Agent
     if name == "conrl":

@@ -41,7 +41,8 @@ class Solution:
             conflict and mixture are about the long run in any case.
         loss: average_costs[0] - value.
         occupancy: (S, A), the optimal occupancy measure.
-        multipliers: (m,), >= 0, the shadow prices -d value / d tau; nan if infeasible.
+        multipliers: (m,), >= 0, the shadow prices -d value / d tau; where these are not unique, those of least
+            Euclidean norm; nan if infeasible.
         margin: the largest gamma with J_i <= tau_i - gamma for all i; +inf without constraints, negative if
             and only if the model is infeasible.
         conflict: numbers i of the constraints (costs[i] <= thresholds[i - 1]) that cannot hold together, an

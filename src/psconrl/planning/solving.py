@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,7 @@ from psconrl._lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
-from psconrl.planning import ties
+from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
@@ -249,8 +250,7 @@ class Known:
             reached += float(best.multipliers @ missed) + _NOISE
         with np.errstate(over="ignore"):
             spans = units.unit * spans
-        multipliers = np.zeros(m)
-        multipliers[self.limits] = best.multipliers
+        multipliers = self._prices(best) if feasible else np.full(m, np.nan)
         members = [executed(self.rows, units.costs, column, cmdp.initial, horizon) for _, column in chosen.columns]
         weights = [weight for weight, _ in chosen.columns]
         if horizon is not None:
@@ -261,7 +261,7 @@ class Known:
             policy=made.policy.reshape(cmdp.S, cmdp.A),
             average_costs=units.averages(averages),
             occupancy=made.occupancy.reshape(cmdp.S, cmdp.A),
-            multipliers=units.multipliers(multipliers) if feasible else np.full(m, np.nan),
+            multipliers=units.multipliers(multipliers),
             margin=margin,
             conflict=() if feasible else self._conflict(best),
             program="stateless" if self.single is not None else "multichain",
@@ -274,6 +274,26 @@ class Known:
             mixture=members_of(weights, members, self.rows, units),
             switching_times=switching_times(members),
         )
+
+    def _prices(self, best: Mixture) -> Floats:
+        """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""
+        multipliers = np.zeros(self.cmdp.m)
+        multipliers[self.limits] = best.multipliers
+        tau, unit = self.units.tau, self.units.unit
+        averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
+        if shadow_prices.unique(columns, averages, tau):
+            return multipliers
+        slack = max(averages[0] - best.bound, 0.0)
+        weight = unit[0] / unit[1:]
+        return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
+
+    def _best_at(self, multipliers: Floats) -> Floats:
+        """The averages (m + 1,) of a policy that is best at given prices (m,), without limits."""
+        combined = np.append(1.0, multipliers) @ self.units.costs / (1.0 + multipliers.sum())
+        priced = copy(self)
+        priced.units = self.units._replace(costs=np.ascontiguousarray(combined[np.newaxis]))
+        none = np.zeros(0)
+        return self._averages(priced.mixture(VALUE, Limits(none, none), none.astype(np.int64)))
 
     def _executed(self, mixture: Mixture, join: float) -> _Executed:
         """The stationary policy of a mixture, evaluated exactly."""

@@ -98,10 +98,10 @@ def _execute(
                 policy[actions[s]] += weights[k] * law[s]
                 mass[s] += weights[k] * law[s]
         for i in range(len(costs)):
-            total = 0.0
+            average = 0.0
             for s in range(S):
-                total += law[s] * costs[i, actions[s]]
-            averages[i] += weights[k] * total
+                average += law[s] * costs[i, actions[s]]
+            averages[i] += weights[k] * average
     classes = 0
     for k in range(count):
         if group[k] == k:
