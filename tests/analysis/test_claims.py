@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import references, theory_bounds
+from psconrl.analysis.bounds import BOUNDS
+from psconrl.analysis.bounds import as_markdown as table_markdown
+from psconrl.analysis.bounds import rows as table_rows
 from psconrl.analysis.claims import (
     FEWEST,
     GROUPS,
@@ -23,9 +26,6 @@ from psconrl.analysis.claims import (
 )
 from psconrl.analysis.claims_experiments import stuck_share
 from psconrl.analysis.groups import Group, group
-from psconrl.analysis.table import BOUNDS
-from psconrl.analysis.table import as_markdown as table_markdown
-from psconrl.analysis.table import rows as table_rows
 from psconrl.experiments.presets import find
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
@@ -334,5 +334,5 @@ def test_table_1() -> None:
     by_name = {row[0].split(" ")[0]: row for row in rows}
     horizon = cells["marsrover-4x4", "PSConRL"].horizon
     assert by_name["PSConRL"][5].startswith(f"{0.025 * horizon:g} [")
-    assert by_name["FHA"][5:] == ("-", "-", "-", "-")
+    assert by_name["FHA"][5:] == ("-", "-", "-", "-", "-")
     assert "Õ(H S sqrt(A T))" in table_markdown(found)

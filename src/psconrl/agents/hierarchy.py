@@ -68,7 +68,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         seen,
         memory.state,
         _available(problem),
-        bool(getattr(problem, "open", False)),
+        problem.open,
         random_kernels.seeded(rng),
         cut,
     )

@@ -48,6 +48,10 @@ def power(horizon: int, alpha: float) -> Stop:
     return fixed(max(1, math.ceil(horizon**alpha - 1e-9)))
 
 
+_LAST = 2**40
+"""No run has an episode of this number, or one that starts so late."""
+
+
 class Position(NamedTuple):
     """Where the alternating schedule is: in episode k, begun at step t_k, after its baseline phase or not."""
 
@@ -58,8 +62,12 @@ class Position(NamedTuple):
     @staticmethod
     def of(memory: Memory) -> "Position":
         """The position that the plan before left; none at the start of a run."""
-        k, t_k, explored = (int(i) for i in memory.carry.get("position", np.array([0, 0, 0])))
-        return Position(k, t_k, bool(explored))
+        found = memory.carry.get("position")
+        if isinstance(found, np.ndarray) and found.dtype == np.int64 and found.shape == (3,):
+            k, t_k, explored = found.tolist()
+            if min(k, t_k) >= 1 and max(k, t_k) <= _LAST:
+                return Position(k, t_k, bool(explored))
+        return Position(0, 0, False)
 
     @property
     def baseline_next(self) -> bool:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psconrl._checks import real, whole
+from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Carry, Memory, Plan
 from psconrl.agents.schedules import Position, fixed, power
@@ -63,6 +64,7 @@ class UCRLCMDP(Agent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The best policy over the confidence set, with `h` after a uniform phase."""
+        S, A = self.problem.S, self.problem.A
         position: Carry = {}
         stop = power(memory.horizon, self.alpha)
         if self.h is not None:
@@ -70,7 +72,7 @@ class UCRLCMDP(Agent):
             if at.baseline_next:
                 return self.uniform_plan(**fixed(self.h), carry={**memory.carry, **at.exploring(memory)})
             stop, position = fixed((at.k - 1) * self.h), at.done()
-        factor = self.b * math.log(memory.horizon) + math.log(self.problem.S * self.problem.A)
+        factor = self.b * math.log(memory.horizon) + math.log(S * A)
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
         best = best_optimistic(
@@ -79,10 +81,10 @@ class UCRLCMDP(Agent):
             self.costs(memory),
             self.problem.thresholds,
             join=joining(memory, stop),
-            columns=memory.carry.get("columns"),
-            way=memory.carry.get("way"),
+            columns=kept.columns(memory.carry, 1, S, A),
+            way=kept.way(memory.carry, S, A),
         )
-        fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
+        fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)

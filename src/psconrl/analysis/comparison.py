@@ -160,5 +160,23 @@ def readme(found: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
+def headline(found: Document) -> str:
+    """A few sentences for the README: what was met, and who is best where."""
+    met = sum(all(row["met"].values()) for row in found["rows"])
+    best = []
+    for env in dict.fromkeys(row["env"] for row in found["rows"]):
+        here = [row for row in found["rows"] if row["env"] == env]
+        first = min(here, key=lambda row: row["ours"]["charged"]["mean"])
+        best.append(f"{first['agent']} on {where(env, first['ours'])}")
+    states = [row[column]["states"] for row in found["rows"] if row["env"] == "box" for column in ("ours", "authors")]
+    boxes = f" Box has {min(states)} states here and had {max(states)} in the authors' code." if states else ""
+    return (
+        f"With the authors' own settings {met} of the {len(found['rows'])} published curves are met within the noise "
+        "of their runs. With the algorithms as their papers define them, the least regret plus price of [V]+ has "
+        f"{', '.join(best)}.{boxes} L also pays back what a limit allows and was not used, so it calls a safe policy "
+        "as good as the best: read it beside the regret.\n"
+    )
+
+
 def _mean(numbers: Numbers, name: str) -> float | None:
     return numbers[name]["mean"] if name in numbers else None

@@ -22,25 +22,31 @@ def summary(values: Floats) -> Numbers:
     found = mean_interval(values).as_json()
     worst = np.sort(values)[-max(1, round(WORST * len(values))) :].mean()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {name: _rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
+    return {name: rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
 
 
-def _rounded(x: float | None) -> float | None:
+def rounded(x: float | None) -> float | None:
     """Six significant digits: enough for every table, and the same on every machine that has the same runs."""
     return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
 
 
 def ends(group: Group, window: int | None = None) -> Numbers:
-    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots."""
+    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
+
+    charged: regret plus the price of the limit times [V]+. It is L, but what a limit allows and was not used earns
+    nothing: whoever stays on a safe policy pays for it.
+    """
     signed = curves.signed(group)[..., -1]
+    positive = np.maximum(signed[:, 1], 0.0)
     found: Numbers = {
         "runs": group.runs,
         "horizon": group.horizon,
         "states": group.S,
         "regret": summary(signed[:, 0]),
         "violation": summary(signed[:, 1]),
-        "positive_violation": summary(np.maximum(signed[:, 1], 0.0)),
+        "positive_violation": summary(positive),
         "lagrangian": summary(curves.lagrangian(group)[:, -1]),
+        "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:
         plotted = curves.as_plotted(group, window)[1][..., -1]

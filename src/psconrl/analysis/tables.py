@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psconrl.analysis import comparison, one_factor, tuning
+from psconrl.analysis import bounds, claims, comparison, one_factor, proof, tuning
 from psconrl.analysis.groups import Groups
 
 Document = dict[str, Any]
@@ -18,9 +18,12 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """document: the numbers, None where runs are missing. parts: how they read, by the name of a place in a page."""
+    """document: the numbers, None where runs are missing; parts: how they read, by the name of a place in a page.
 
-    document: Callable[[Groups], Document | None]
+    A table without such a function has its numbers from elsewhere.
+    """
+
+    document: Callable[[Groups], Document | None] | None
     parts: Mapping[str, Callable[[Document], str]]
 
 
@@ -29,19 +32,28 @@ TABLES: Mapping[str, Table] = {
         comparison.document,
         {
             "readme": comparison.readme,
+            "headline": comparison.headline,
             "figure-1": comparison.figure_1,
             "appendix": comparison.appendix,
             "unmet": comparison.unmet,
         },
     ),
     "one-factor": Table(one_factor.document, {"one-factor": one_factor.markdown}),
-    "tuning": Table(tuning.document, {"tuning-best": tuning.best, "tuning": tuning.markdown}),
+    "tuning": Table(
+        tuning.document,
+        {"tuning-headline": tuning.headline, "tuning-best": tuning.best, "tuning": tuning.markdown},
+    ),
+    "theory": Table(
+        None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
+    ),
+    "claims": Table(None, {"claims": claims.as_cards}),
+    "bounds": Table(bounds.document, {"bounds": bounds.cards}),
 }
 
 
 def documents(groups: Groups) -> dict[str, Document]:
     """The numbers of all tables whose runs are there."""
-    found = {name: table.document(groups) for name, table in TABLES.items()}
+    found = {name: table.document(groups) for name, table in TABLES.items() if table.document is not None}
     return {name: document for name, document in found.items() if document is not None}
 
 

@@ -1,4 +1,8 @@
-"""Fair sweeps: every agent with as many settings in every gridworld, with and without slip, judged by L."""
+"""Fair sweeps: every agent with as many settings in every gridworld, with and without slip.
+
+Settings are ranked by regret plus the price of the limit times [V]+ (`ends.ends`): by L alone staying on a safe policy
+would be as good as the best.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from psconrl.analysis.selection import Selected, select
 from psconrl.experiments.comparisons import SWEPT
 
 Document = dict[str, Any]
+_COLUMNS = {"regret": "regret", "positive_violation": "[V]+", "lagrangian": "L", "charged": "regret + price of [V]+"}
 
 
 def document(groups: Groups) -> Document | None:
@@ -44,19 +49,34 @@ def heading(env: str, slip: float) -> str:
     return f"{NAMES.get(env, env)}{states}" + (f", slip {slip:g}" if slip else "")
 
 
+def headline(found: Document) -> str:
+    """Who wins where, in one sentence: the least regret plus price of [V]+, at the best of an agent's settings."""
+    winners: dict[str, list[str]] = {}
+    for env, slip in worlds(found):
+        here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
+        first = min(here, key=lambda row: row["charged"]["mean"])
+        winners.setdefault(first["agent"], []).append(heading(env, slip))
+    budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
+    told = "; ".join(f"{agent} on {', '.join(places)}" for agent, places in winners.items())
+    return f"Each tuned with {budget} settings, the least regret plus price of [V]+ has {told}.\n"
+
+
 def best(found: Document) -> str:
-    """The best setting of each agent in each world, by mean L; the winner of each world first. Markdown."""
-    lines = ["| | agent | setting | regret | [V]+ | L | L of the worst tenth |", "|---|---|---|---|---|---|---|"]
+    """The best setting of each agent in each world, the winner first. Markdown."""
+    lines = [
+        f"| | agent | setting | {' | '.join(_COLUMNS.values())} | worst tenth |",
+        "|---" * (4 + len(_COLUMNS)) + "|",
+    ]
     for env, slip in worlds(found):
         here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
         chosen = [
-            min((row for row in here if row["agent"] == agent), key=lambda row: row["lagrangian"]["mean"])
+            min((row for row in here if row["agent"] == agent), key=lambda row: row["charged"]["mean"])
             for agent in dict.fromkeys(row["agent"] for row in here)
         ]
         name = heading(env, slip)
-        for row in sorted(chosen, key=lambda row: row["lagrangian"]["mean"]):
-            numbers = [told(row[key]) for key in ("regret", "positive_violation", "lagrangian")]
-            worst = short(row["lagrangian"]["worst"])
+        for row in sorted(chosen, key=lambda row: row["charged"]["mean"]):
+            numbers = [told(row[key]) for key in _COLUMNS]
+            worst = short(row["charged"]["worst"])
             setting = f"{row['parameter']} {row['value']:g}"
             lines.append(f"| {name} | {row['agent']} | {setting} | {' | '.join(numbers)} | {worst} |")
             name = ""
@@ -71,13 +91,13 @@ def markdown(found: Document) -> str:
         lines += [
             f"### {heading(env, slip)}, T = {here[0]['horizon']:,}, {here[0]['runs']} runs",
             "",
-            "| agent | setting | regret | violation | [V]+ | L | L of the worst tenth |",
-            "|---|---|---|---|---|---|---|",
+            f"| agent | setting | {' | '.join(_COLUMNS.values())} | worst tenth |",
+            "|---" * (3 + len(_COLUMNS)) + "|",
         ]
         for row in here:
-            numbers = [told(row[key]) for key in ("regret", "violation", "positive_violation", "lagrangian")]
+            numbers = [told(row[key]) for key in _COLUMNS]
             setting = f"{row['parameter']} {row['value']:g}"
-            worst = short(row["lagrangian"]["worst"])
+            worst = short(row["charged"]["worst"])
             lines.append(f"| {row['agent']} | {setting} | {' | '.join(numbers)} | {worst} |")
         lines.append("")
     return "\n".join(lines)

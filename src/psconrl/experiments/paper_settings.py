@@ -13,6 +13,8 @@ from psconrl.errors import UnknownNameError
 
 # The settings of the authors' experiments: bonus scales and h from their released code, the prior from the paper.
 _SCALE = {"marsrover-4x4": 0.1, "marsrover-8x8": 0.1, "box": 0.5}
+_SPAN = {"marsrover-4x4": 1.8, "marsrover-8x8": 3.9, "box": 6.0}
+"""Of the optimal policy's cost bias, which FHA is to know."""
 _H = {"marsrover-4x4": 50, "marsrover-8x8": 120, "box": 1000}
 
 
@@ -26,7 +28,7 @@ def preset(agent_name: str, env_name: str) -> dict[str, Any]:
             "ConRL": simple,
             "C-UCRL": {"h": _H[env], **simple},
             "UCRL-CMDP": simple,
-            "FHA": {"H": 50, **simple},
+            "FHA": {"H": 50, "span": _SPAN[env], **simple},
         }
     if env == "toy":
         # Only theta is unknown: Beta(1, 1) on it, every other move is known.

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl.errors import UnknownNameError
+from psconrl.experiments import beyond
 from psconrl.experiments.comparisons import authors, factors, sweeps
 from psconrl.experiments.gridworlds import (
     OPTIMISTIC,
@@ -68,6 +69,8 @@ class Figure:
 class Preset:
     """An experiment with a name: what to run, quick or not, and what to draw of it.
 
+    second: what to run after that, settings that were chosen, given the score of each cell by its id, the less the
+    better.
     by_default: whether it belongs to what is run if no preset is named.
     """
 
@@ -75,6 +78,7 @@ class Preset:
     description: str
     build: Callable[[bool], list[tuple[Cell, int]]] | None = None
     figures: tuple[Figure, ...] = ()
+    second: Callable[[bool, Mapping[str, float]], list[tuple[Cell, int]]] | None = None
     by_default: bool = True
 
     @cache  # noqa: B019  presets live as long as the process
@@ -84,6 +88,11 @@ class Preset:
             return None
         cells, seeds = zip(*self.build(quick), strict=True)
         return Experiment(self.name, cells, seeds)
+
+    def second_stage(self, quick: bool, scores: Mapping[str, float]) -> Experiment | None:
+        """What to run after that; None if there is no second stage."""
+        found = self.second(quick, scores) if self.second is not None else []
+        return Experiment(f"{self.name}-chosen", *zip(*found, strict=True)) if found else None
 
 
 def presets() -> Mapping[str, Preset]:
@@ -326,6 +335,7 @@ for _preset in (
             ),
         ),
     ),
+    Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
     Preset(
         "tractable",
@@ -339,6 +349,22 @@ for _preset in (
                 "tractable",
             ),
         ),
+    ),
+    Preset(
+        "beyond",
+        "all agents in all worlds, with equal budgets for tuning",
+        beyond.tuning,
+        (
+            Figure(
+                "beyond",
+                "All agents in all worlds",
+                "Agents as tuned in each world with equal budgets, ranked by L, by the positive part of their "
+                "violation and by the violation of the policies they executed; the mean of their ranks.",
+                "beyond",
+            ),
+        ),
+        beyond.chosen,
+        by_default=False,
     ),
     Preset("factors", "from the authors' settings to ours, one change at a time", factors, by_default=False),
     Preset(

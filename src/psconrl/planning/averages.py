@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     kernels = late("psconrl.planning.compiled.averages")
 
-LARGEST = 256
+LARGEST = 512
 """States of the largest model for the elimination, whose matrix is dense; experiments evaluate every plan up to it."""
 
 

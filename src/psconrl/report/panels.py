@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl.analysis import curves, references
+from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
@@ -250,6 +250,21 @@ def _growth(found: Selected) -> list[Panel]:
             (Level("", 0.0, "zero"),),
         ),
     ]
+
+
+def beyond(groups: Groups) -> list[list[Panel]]:
+    """The mean rank of every agent over all worlds of the preset, by each measure."""
+    ranked = ranking.ranking(groups)
+    if not ranked:
+        return []
+    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
+    lines = [
+        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
+        for agent, ranks, _ in ranking.mean_ranks(ranked)
+    ]
+    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
+    name = f"Mean rank in {len(ranked)} worlds"
+    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
 
 
 def planes(groups: Groups) -> list[list[Panel]]:

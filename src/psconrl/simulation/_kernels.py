@@ -12,7 +12,7 @@ from psconrl.agents._counts_kernels import count
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
-numbers or room for counts ran out."""
+numbers or room for counts ran out, or in a state that the learner has not seen before."""
 
 T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
 """What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
@@ -109,7 +109,7 @@ def run_plan(
     i_env, i_act = positions[0][0], positions[1][0]
     reason = HORIZON
     while t < until:
-        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions):
+        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions) or s >= visits.shape[0]:
             reason = SUPPLY
             break
         row = policy[length % policy.shape[0]]

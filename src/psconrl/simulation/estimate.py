@@ -14,7 +14,7 @@ theta, how much it is worth, is drawn from its own posterior: small where all pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from scipy import sparse
 from psconrl import _checks
 from psconrl._checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
-from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, OutOfTurnError
 from psconrl.planning.averages import long_run
@@ -37,26 +36,40 @@ MOST_DRAWS = 10**6
 _ROUNDS = 20
 """How often limits are tightened anew before it is said that this does not help."""
 _SHARP = 1e-6
-"""Averages whose standard deviation is below this count as if it were this."""
+"""Averages whose standard deviation is below this share of the range of their cost count as if it were this."""
 
 
 class Evidence(NamedTuple):
-    """All that a learner saw: the problem, what counts and costs say, and where the learner is now."""
+    """All that a learner saw: its problem, what counts say and costs in [0, 1], where it is now, the states' names."""
 
     problem: Problem
     belief: Belief
     costs: CostBelief
     state: int
+    names: tuple[Hashable, ...] | None
 
     @staticmethod
-    def of(problem: Problem, counts: Counts, cost_sums: Floats, state: int) -> Evidence:
-        """The evidence of counts; OutOfTurnError if there are none."""
-        if not counts.used[0]:
+    def of(problem: Problem, learner: Mapping[str, Any]) -> Evidence:
+        """The evidence in the state of a learner; OutOfTurnError if there is none."""
+        visits = saved.array(learner["visits"], "visits", np.int64, (problem.S, problem.A))
+        if not visits.any():
             raise OutOfTurnError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
-        endless = bool(getattr(problem, "open", False))
-        belief = Belief(counts, np.array(problem.available), state, endless)
-        N = belief.N.reshape(belief.available.shape)
-        return Evidence(problem, belief, CostBelief(cost_sums, N, problem.costs), state)
+        inside = problem.inside(len(visits))
+        state = saved.integer(learner["clock"][2], "clock", 0, len(visits) - 1)
+        counts, sums = saved.counts(learner["counts"], visits), saved.cost_sums(learner["cost_sums"], visits, problem.m)
+        discovered = saved.states(learner["states"], problem.open)
+        return Evidence(
+            problem,
+            Belief(counts, np.array(inside.available), state, problem.open),
+            CostBelief(sums, visits.astype(np.float64), inside.costs),
+            state,
+            tuple(discovered) if problem.open else problem.state_names,
+        )
+
+    def in_units(self, averages: Floats) -> Floats:
+        """Averages (m + 1, ...) of costs in [0, 1] in the units of the problem."""
+        units = self.problem.units
+        return averages if units is None else units.sums(averages, 1)
 
 
 class Estimate(CMDP):
@@ -75,18 +88,20 @@ class Estimate(CMDP):
     evidence: Evidence
 
     def __init__(self, evidence: Evidence, thresholds: Floats | None = None, confidence: float | None = None) -> None:
-        problem, belief, costs, state = evidence
-        S, A = problem.S, problem.A
+        problem, belief, costs, state, names = evidence
+        S, A = belief.available.shape
         N = belief.N.reshape(S, A).astype(np.int64)
         unknown = belief.available & ~belief.left[:, np.newaxis]
         pairs = np.flatnonzero(unknown)
         back = sparse.csr_array((np.ones(len(pairs)), (pairs, np.full(len(pairs), state))), shape=(S * A, S))
         super().__init__(
             sparse.csr_array(belief.mean() + back),
-            np.where(unknown, 1.0, costs.mean()),
+            evidence.in_units(np.where(unknown, 1.0, costs.mean())),
             problem.thresholds if thresholds is None else thresholds,
             initial=state,
             available=belief.tried | unknown,
+            state_names=_texts(names),
+            action_names=_texts(problem.action_names),
             cost_names=problem.cost_names,
         )
         N.setflags(write=False)
@@ -117,7 +132,7 @@ class Estimate(CMDP):
         seen = pairs >= 0
         costs = np.where(seen, self.evidence.costs.draw(rng).reshape(self.m + 1, -1)[:, pairs], 1.0)
         start = int(np.flatnonzero(states == self.evidence.state)[0])
-        return long_run(rows, costs, np.where(seen, policy.ravel()[pairs], 1.0), start)
+        return self.evidence.in_units(long_run(rows, costs, np.where(seen, policy.ravel()[pairs], 1.0), start))
 
     def _policy(self, policy: ArrayLike) -> Floats:
         """The policy (S, A), if the problem has its actions."""
@@ -151,13 +166,26 @@ class Estimate(CMDP):
             if kept >= confidence:
                 return tighter
             surest = max(surest, kept)
-            spread = spread if spread.any() else np.maximum(excess.std(axis=0), _SHARP)
+            spread = spread if spread.any() else np.maximum(excess.std(axis=0), _SHARP * self._ranges())
             missing = np.quantile((excess / spread).max(axis=1), confidence, method="higher")
             lowered.further(max(float(missing), 0.01))
         raise InvalidArgumentError(
             f"confidence is {confidence:g}, but the surest plan found keeps the limits in {surest:.0%} of the draws "
             "only; learn longer, ask for less, or raise the limits"
         )
+
+    def _ranges(self) -> Floats:
+        """How far apart limited costs can be, (m,)."""
+        units = self.evidence.problem.units
+        return np.ones(self.m) if units is None else units.width[1:]
+
+
+def _texts(names: tuple[Hashable, ...] | None) -> list[str] | None:
+    """Names as models have them: texts, told apart as their values are."""
+    if names is None:
+        return None
+    texts = [str(name) for name in names]
+    return texts if len(set(texts)) == len(texts) else [repr(name) for name in names]
 
 
 class _Lowered:
@@ -180,9 +208,7 @@ class _Lowered:
 
 def estimate(problem: Problem, state: Mapping[str, Any], confidence: float | None, draws: int, seed: int) -> Estimate:
     """The estimate of a learner's state; with a confidence its limits are tightened."""
-    visits = saved.array(state["visits"], "visits", np.int64, (problem.S, problem.A))
-    cost_sums = saved.cost_sums(state["cost_sums"], visits, problem.m)
-    found = Estimate(Evidence.of(problem, saved.counts(state["counts"], visits), cost_sums, int(state["clock"][2])))
+    found = Estimate(Evidence.of(problem, state))
     if confidence is None:
         return found
     confidence = real(confidence, "confidence", "a number between 0 and 1, or None", lambda x: 0 < x < 1)

@@ -1,7 +1,7 @@
 """What a run leaves behind."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +73,14 @@ class Snapshot(NamedTuple):
         """A snapshot that nothing changes any more."""
         return Snapshot(self.start, self.policy.copy(), self.visits.copy())
 
+    def widened(self, S: int) -> "Snapshot":
+        """The same with more states, in which the plan was uniform."""
+        (L, _, A), new = self.policy.shape, S - len(self.visits)
+        if not new:
+            return self
+        policy = np.concatenate([self.policy, np.full((L, new, A), 1.0 / A)], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((new, A), dtype=np.int64)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -89,6 +97,8 @@ class Run:
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+        state_names, action_names: what states and actions are called, None where they have numbers only. States that
+            were discovered by `learn` are numbered in the order in which they appeared.
         state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
         problem: what the agent knew before.
         truth: where `multipliers` come from: the solution of the true model, or the model, solved when they are first
@@ -106,6 +116,8 @@ class Run:
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
     state: dict[str, Any] = field(repr=False)
     problem: Problem = field(repr=False)
     truth: Solution | CMDP | None = field(default=None, repr=False)

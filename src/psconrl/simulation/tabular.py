@@ -9,17 +9,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Floats, Ints, flag, real, shown, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
-from psconrl.cmdp import CMDP, require_model
+from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.averages import Averages
 from psconrl.planning.solution import Solution
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.run import Run, episode_columns
+from psconrl.simulation.world import World
 
 if TYPE_CHECKING:
     from psconrl.simulation import _kernels as kernels
@@ -49,7 +51,8 @@ def simulate(
 
     Args:
         agent: what learns; it sees only its problem and what it experiences.
-        cmdp: the true model; its costs must lie in [0, 1].
+        cmdp: the true model; its costs must lie in [0, 1], or in the ranges that the agent's problem declares. An agent
+            whose problem does not know its states discovers them; the run has them in the model's order.
         horizon: T. seed: chooses all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
         optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
@@ -82,28 +85,23 @@ class _Simulation:
         require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
-        if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
+        self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
+        if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
-        cmdp.problem()  # asks for costs in [0, 1]
-        self.cmdp, self.evaluate_policies = cmdp, flag(evaluate_policies, "evaluate_policies")
+        require_ranges(cmdp, problem.cost_ranges)
+        self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
         self.averages = Averages(cmdp) if self.evaluate_policies else None
         self.run_plan = _kernel(flag(compiled, "compiled"))
-        matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
-        self.indptr, self.indices = (
-            np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
-        )
-        self.cumulative = _cumulative_rows(cmdp.matrix.data, self.indptr)
-        self.costs: Floats = np.ascontiguousarray(
-            cmdp.costs.reshape(cmdp.m + 1, -1) if matrix.move_costs is None else matrix.move_costs
-        )
+        self.world = World(cmdp, self.units)
         self.optimum = optimum_level(optimum, cmdp.m)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp
-        self.levels = np.append(self.optimum, cmdp.thresholds)
+        levels = np.append(self.optimum, cmdp.thresholds)
+        self.levels = levels if self.units is None else self.units.inside(levels)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((2, cmdp.m + 1))
         self.curves = np.full((2, cmdp.m + 1, len(self.grid)), np.nan)
-        start = int(np.searchsorted(np.cumsum(cmdp.initial), self.learner.environment.random(), side="right"))
-        self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
+        self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
+        self._look_around()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
@@ -113,7 +111,7 @@ class _Simulation:
             "horizon": (mine.horizon, before["horizon"]),
             "seed": (mine.seed, before["seed"]),
             "number of checkpoints": (len(self.grid), (0, *getattr(state["curves"], "shape", ()))[-1]),
-            "size": (mine.cost_sums.shape, getattr(before["cost_sums"], "shape", ())),
+            "size": (mine.cost_sums.shape[::2], getattr(before["cost_sums"], "shape", ())[::2]),
             "agent": (mine.agent.name, state["agent"]),
             "optimum": (str(self.optimum), state["optimum"]),
             "choice of evaluate_policies": (self.evaluate_policies, state["evaluate_policies"]),
@@ -126,6 +124,8 @@ class _Simulation:
         self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
         self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
         self.learner = Learner.restore(self.learner.agent, state["learner"])
+        if self.open:
+            self._number_as_seen()
         done = int(np.searchsorted(self.grid, self.learner.t, side="right"))
         if self.learner.clock[3] != done:
             raise saved.refused("clock", f"must have passed {done} checkpoints")
@@ -136,21 +136,44 @@ class _Simulation:
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
             reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
+            found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
+            if found or reason > HORIZON:
                 arrays = self._arrays(until)
 
+    def _look_around(self) -> bool:
+        """Let the learner discover the state that it is in; whether it is a new one."""
+        learner, at = self.learner, self.learner.clock.item(2)
+        new = len(learner.states)
+        if not self.open or at < new:
+            return False
+        learner._discover(int(self.world.order[at]))
+        # The move into it, if there was one, was counted under the number that it had so far.
+        target = learner.observed.chains[2][: learner.observed.used[0]]
+        target[target == at] = new
+        learner.clock[2] = new
+        self._number_as_seen()
+        return True
+
+    def _number_as_seen(self) -> None:
+        seen = self.learner.states.names
+        assert seen is not None
+        if not all(type(s) is int and 0 <= s < self.cmdp.S for s in seen):
+            raise saved.refused("states", f"must be states of {self.cmdp}")
+        self.world.renumber(seen)  # type: ignore[arg-type]
+
     def _arrays(self, until: int) -> tuple[Any, ...]:
-        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts."""
-        learner = self.learner
+        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts or states."""
+        learner, world = self.learner, self.world
         return (
-            self.indptr,
-            self.indices,
-            self.cumulative,
-            self.costs,
-            self.cmdp.move_costs is not None,
+            world.indptr,
+            world.indices,
+            world.cumulative,
+            world.costs,
+            world.per_move,
             learner.environment.buffer,
             learner.actions.buffer,
             (learner.environment.position, learner.actions.position),
@@ -167,15 +190,19 @@ class _Simulation:
         )
 
     def _averages(self, plan: Plan) -> Floats | None:
-        return None if self.averages is None else self.averages(plan.policy, self.learner.origin)
+        if self.averages is None:
+            return None
+        policy = self.world.policy(plan) if self.open else plan.policy
+        return self.averages(policy, int(self.world.order[self.learner.origin]))
 
     def result(self) -> Run:
         learner = self.learner
         rows: Rows = list(learner.rows)
         if learner.current is not None:
             rows.append(learner._row(HORIZON, self._averages(learner.current)))
-        observed = learner.observed
         curves = self.curves.copy()
+        if self.units is not None:
+            curves = np.stack([self.units.sums(curves[0], self.grid), self.units.excesses(curves[1])])
         if np.isnan(self.optimum):
             curves[1, 0] = np.nan
         state = {
@@ -196,12 +223,22 @@ class _Simulation:
             cumulative=curves[0],
             cumulative_excess=curves[1],
             episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
-            counts=observed.sparse() if self.cmdp.is_sparse else observed.dense(),
-            snapshots=tuple(learner.snapshots),
+            counts=self._counts(),
+            snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
+            state_names=self.cmdp.state_names,
+            action_names=self.cmdp.action_names,
             state=state,
             problem=learner.agent.problem,
             truth=self.truth,
         )
+
+    def _counts(self) -> Ints | sparse.csr_array:
+        observed = self.learner.observed
+        if not self.open:
+            return observed.sparse() if self.cmdp.is_sparse else observed.dense()
+        counts = self.world.counts(observed)
+        shape = self.cmdp.S, self.cmdp.A, self.cmdp.S
+        return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -242,10 +279,3 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
 
 def _kernel(compiled: bool) -> Callable[..., int]:
     return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
-
-
-def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
-    """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
-    cumulative = data.copy()
-    kernels.cumulate(cumulative, indptr)
-    return cumulative
