@@ -149,8 +149,8 @@ def measured(models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: 
 
 VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
     "0.01": (agents.PSConRL, 0.01),
-    "learned": (agents.PSConRL, hierarchy.WORD),
-    "cut and reach": (CutAndReach, hierarchy.WORD),
+    "learned": (agents.PSConRL, hierarchy.LEARNED),
+    "cut and reach": (CutAndReach, hierarchy.LEARNED),
 }
 
 
@@ -169,9 +169,11 @@ def false_assumption(seeds: int) -> None:
     """Worlds in which what the other actions of a state do tells nothing; eps fixed at 1 ignores it from the start."""
     print("| prior | L | regret | violation |\n|---|---|---|---|")
     print(f"| 0.01 | {measured(leaps, agents.PSConRL, 0.01, 20_000, seeds)} |", flush=True)
-    print(f"| learned | {measured(leaps, agents.PSConRL, hierarchy.WORD, 20_000, seeds)} |", flush=True)
+    print(f"| learned | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True)
     hierarchy.EPS = np.ones(1)
-    print(f"| learned, nothing shared | {measured(leaps, agents.PSConRL, hierarchy.WORD, 20_000, seeds)} |", flush=True)
+    print(
+        f"| learned, nothing shared | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True
+    )
 
 
 def coverage(seeds: int) -> None:
@@ -181,7 +183,7 @@ def coverage(seeds: int) -> None:
         rng = np.random.default_rng(np.random.SeedSequence([78, seed]))
         p, g, e = psconrl.environments.random.hierarchical(rng, 10, 3)
         cmdp = CMDP(p, rng.random((1, 10, 3)))
-        run = psconrl.simulate(agents.PSConRL(cmdp.problem(), prior=hierarchy.WORD), cmdp, 2_000, seed)
+        run = psconrl.simulate(agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED), cmdp, 2_000, seed)
         weights = special.softmax(run.state["learner"]["carry"]["evidence"])
         for i, (truth, law) in enumerate(((g, weights.sum(axis=1)), (e, weights.sum(axis=0)))):
             rank = law[:truth].sum() + rng.random() * law[truth]
@@ -200,7 +202,7 @@ def speed() -> None:
     }
     print("| world | S | prior | plans | ms per plan | of it the sample |\n|---|---|---|---|---|---|")
     for name, (cmdp, T) in worlds.items():
-        for prior in (0.01, hierarchy.WORD):
+        for prior in (0.01, hierarchy.LEARNED):
             agent = Timed(cmdp.problem(), prior=prior)
             psconrl.simulate(agent, cmdp, 50, 1)
             Timed.spent.clear()

@@ -276,3 +276,15 @@ def test_what_is_random_and_what_is_shared_is_found_out() -> None:
         found.append((THETA @ weights.sum(axis=1), EPS @ weights.sum(axis=0)))
     assert found[0][0] < 0.1 < found[1][0]
     assert found[1][1] < 0.5 < found[0][1]
+
+
+@pytest.mark.parametrize("agent", POSTERIOR)
+def test_states_that_are_discovered(agent: type[PosteriorAgent]) -> None:
+    """The number of states is not known: a run that is cut and continued is the same, and the goal is found."""
+    cmdp = psconrl.make("marsrover-4x4")
+    learner = agent(Problem(None, cmdp.A, cmdp.thresholds), prior="learned")
+    whole = simulate(learner, cmdp, 1_000, 2)
+    half = simulate(learner, cmdp, 1_000, 2, stop=437)
+    again = simulate(learner, cmdp, 1_000, 2, state=half.state)
+    np.testing.assert_array_equal(whole.cumulative, again.cumulative)
+    assert whole.cumulative[0, -1] < 0.9 * 1_000  # the uniform policy has 0.975 per step

@@ -40,7 +40,7 @@ else:
     kernels = late("psconrl.agents._hierarchy_kernels")
     random_kernels = late("psconrl.agents._random_kernels")
 
-WORD = "learned"
+LEARNED = "learned"
 """What a prior is called that is learned."""
 
 THETA: Floats = 10.0 ** np.arange(-4.0, 3.1, 0.5)

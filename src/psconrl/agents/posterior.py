@@ -58,7 +58,7 @@ class PosteriorAgent(Agent):
     @cached_property
     def parameters(self) -> Prior | None:
         """The prior, checked; None if it is learned."""
-        if isinstance(self.prior, str) and self.prior == hierarchy.WORD:
+        if isinstance(self.prior, str) and self.prior == hierarchy.LEARNED:
             return None
         problem = self.problem
         if problem.open:

@@ -118,9 +118,9 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
     m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
-    if isinstance(prior, str) and prior != hierarchy.WORD:
+    if isinstance(prior, str) and prior != hierarchy.LEARNED:
         raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
-    if prior != hierarchy.WORD:
+    if prior != hierarchy.LEARNED:
         prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
     root = _options.seed_sequence(seed)
@@ -143,9 +143,9 @@ def _accepted(
     """The first draw that is communicating and has margin >= gamma; how many draws it took."""
     _, S, A = costs.shape
     for tries in range(1, MAX_DISCARDED + 1):
-        p = hierarchical(rng, S, A)[0] if prior == hierarchy.WORD else rng.dirichlet(np.full(S, prior), size=(S, A))
+        p = hierarchical(rng, S, A)[0] if prior == hierarchy.LEARNED else rng.dirichlet(np.full(S, prior), size=(S, A))
         cmdp = CMDP(p, costs, thresholds)
-        moves = cmdp.matrix >= LIKELY if prior == hierarchy.WORD else cmdp.matrix
+        moves = cmdp.matrix >= LIKELY if prior == hierarchy.LEARNED else cmdp.matrix
         if graph.is_communicating(moves) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
             return cmdp, tries
     raise InvalidModelError(
