@@ -1,6 +1,6 @@
 """The learned prior beside fixed ones: what it learns, what it costs, and what its assumption costs where it is false.
 
-python benchmarks/learned_prior.py learning [--seeds 10] [--only NAME ...]     regret, violation and L
+python benchmarks/learned_prior.py learning [--seeds 10] [--only NAME ...] [--variants NAME ...]     regret, violation and L
 python benchmarks/learned_prior.py false [--seeds 20]     worlds in which the actions of a state share nothing
 python benchmarks/learned_prior.py coverage [--seeds 200]     hyperparameters and draws of the hierarchical prior
 python benchmarks/learned_prior.py speed     processor time per plan at 16, 64, 121 and 1,024 states
@@ -154,13 +154,14 @@ VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
 }
 
 
-def learning(seeds: int, only: list[str]) -> None:
+def learning(seeds: int, only: list[str], variants: list[str]) -> None:
     print("| world | T | prior | L | regret | violation |\n|---|---|---|---|---|---|")
     for name, (make, T) in WORLDS.items():
-        if only and name not in only:
+        if name not in only:
             continue
         cmdp = make()
-        for variant, (agent, prior) in VARIANTS.items():
+        for variant in variants:
+            agent, prior = VARIANTS[variant]
             line = measured(lambda _, cmdp=cmdp: cmdp, agent, prior, T, seeds)
             print(f"| {name} | {T:,} | {variant} | {line} |", flush=True)
 
@@ -237,10 +238,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["learning", "false", "coverage", "speed"])
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--only", nargs="*", default=[], choices=list(WORLDS))
+    parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     args = parser.parse_args()
     if args.what == "learning":
-        learning(args.seeds or 10, args.only)
+        learning(args.seeds or 10, args.only, args.variants)
     elif args.what == "false":
         false_assumption(args.seeds or 20)
     elif args.what == "coverage":

@@ -232,6 +232,25 @@ def test_how_many_states_never_occur_does_not_matter(agent: type[PosteriorAgent]
     np.testing.assert_array_equal(ten.policy[0, 17:], 1 / cmdp.A)
 
 
+def test_states_that_never_occur_do_not_matter() -> None:
+    """Ten of them, or none: the 95% intervals of L = regret + lambda* violation overlap.
+
+    Were both means the same, and normal, the intervals would be apart in 0.6% of all choices of the seeds.
+    """
+    cmdp = psconrl.make("marsrover-4x4")
+    solution = psconrl.solve(cmdp)
+    ends = []
+    for model in (cmdp, with_spare_states(cmdp, 10)):
+        agent = agents.PSConRL(model.problem(), prior="learned")
+        runs = [simulate(agent, model, 1_500, seed, optimum=solution.value) for seed in range(12)]
+        L = np.array([run.regret[-1] + solution.multipliers @ run.violation[:, -1] for run in runs])
+        reach = stats.t(len(L) - 1).ppf(0.975) * L.std(ddof=1) / math.sqrt(len(L))
+        ends.append((L.mean() - reach, L.mean() + reach))
+    (low, high), (other_low, other_high) = ends
+    assert low < other_high
+    assert other_low < high
+
+
 HOSTILE: dict[str, Any] = {
     "evidence": np.full((len(THETA), len(EPS)), np.nan),
     "counted": np.array([99, 99]),
