@@ -1,9 +1,9 @@
 """The learned prior beside fixed ones: what it learns, what it costs, and what its assumption costs where it is false.
 
-python benchmarks/learned_prior.py learning [--seeds 10] [--only NAME ...] [--variants NAME ...]     regret, violation and L
-python benchmarks/learned_prior.py false [--seeds 20]     worlds in which the actions of a state share nothing
-python benchmarks/learned_prior.py coverage [--seeds 200]     hyperparameters and draws of the hierarchical prior
-python benchmarks/learned_prior.py speed     processor time per plan at 16, 64, 121 and 1,024 states
+python benchmarks/learned_prior.py learning    regret, violation and L [--seeds 10] [--only NAME ...] [--variants NAME ...]
+python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
+python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from the hierarchical prior [--seeds 200]
+python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
 L = regret + lambda* violation, lambda* the shadow prices of the optimum: what counts where the two are traded.
 Numbers are means and standard errors over seeds 0, 1, ...
