@@ -4,18 +4,76 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
 from psconrl.agents._counts_kernels import count
+from psconrl.planning.compiled.steering_rule import chosen, settle
+from psconrl.planning.steered import Steered
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
 numbers or room for counts ran out."""
 
-T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
-"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
+T, LENGTH_SO_FAR, STATE, CHECKPOINT, FORCED = 0, 1, 2, 3, 4
+"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint, way of steering."""
+
+
+class Orders(NamedTuple):
+    """A plan as the loop reads it: policy (L, S * A), cumulative over the actions of each state, count_limit (S, A)."""
+
+    policy: Floats
+    max_length: int
+    count_limit: Ints
+    steered: Steered
+
+
+class World(NamedTuple):
+    """A model by rows s * A + a, probabilities cumulative; costs (m + 1, rows) or, per move, (m + 1, entries)."""
+
+    indptr: Ints
+    indices: Ints
+    cumulative: Floats
+    costs: Floats
+    per_move: bool
+
+
+class Supply(NamedTuple):
+    """Random numbers of the environment and the actions, and where to read on in each (1,), which moves."""
+
+    environment: Floats
+    actions: Floats
+    environment_at: Ints
+    actions_at: Ints
+
+
+class Seen(NamedTuple):
+    """What a learner has seen, updated in place: counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A).
+
+    excess (m,): sums of costs less limits, for steering.
+    """
+
+    head: Ints
+    link: Ints
+    target: Ints
+    number: Ints
+    used: Ints
+    visits: Ints
+    cost_sums: Floats
+    excess: Floats
+
+
+class Curves(NamedTuple):
+    """Totals (2, m + 1): costs and their excesses over levels (m + 1,); curves (2, m + 1, G): the same at the times of
+    the grid (G,)."""
+
+    totals: Floats
+    levels: Floats
+    grid: Ints
+    curves: Floats
 
 
 @njit_inline
@@ -70,79 +128,63 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
 
 @njit
 def run_plan(
-    policy: Floats,
-    max_length: int,
-    count_limit: Ints,
-    indptr: Ints,
-    indices: Ints,
-    cumulative: Floats,
-    costs: Floats,
-    per_move: bool,
-    environment: Floats,
-    actions: Floats,
-    positions: tuple[Ints, Ints],
-    until: int,
-    clock: Ints,
-    head: Ints,
-    link: Ints,
-    target: Ints,
-    number: Ints,
-    used: Ints,
-    visits: Ints,
-    cost_sums: Floats,
-    totals: Floats,
-    levels: Floats,
-    grid: Ints,
-    curves: Floats,
+    orders: Orders, world: World, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int
 ) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    policy (L, S * A): cumulative over the actions of each state. count_limit (S, A). The model by rows s * A + a:
-    indptr, indices, cumulative; costs (m + 1, rows) or, per move, (m + 1, entries). Random numbers: buffers
-    of the environment and the actions, and where to read on in each (1,). Updated in place: those positions, clock, the
-    counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A), totals (2, m + 1): costs and their excesses
-    over levels (m + 1,), curves (2, m + 1, G): the totals at the times of the grid (G,).
+    Updated in place: clock, the positions in the supply, what is seen, and the curves.
     """
-    A = visits.shape[1]
-    n = costs.shape[0]
+    policy, count_limit, steered = orders.policy, orders.count_limit, orders.steered
+    visits, cost_sums, excess, totals, levels = seen.visits, seen.cost_sums, seen.excess, record.totals, record.levels
+    costs, limits = world.costs, steered.limits
+    A, n = visits.shape[1], costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
-    i_env, i_act = positions[0][0], positions[1][0]
+    i_env, i_act = supply.environment_at[0], supply.actions_at[0]
+    steering, forced = len(steered.actions) > 0, clock[FORCED]
     reason = HORIZON
     while t < until:
-        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions):
+        if seen.used[0] == len(seen.link) or i_env == len(supply.environment) or i_act == len(supply.actions):
             reason = SUPPLY
             break
-        row = policy[length % policy.shape[0]]
-        a = draw(row, s * A, s * A + A, actions[i_act]) - s * A
+        a = -1
+        if steering:
+            a = chosen(steered, excess, forced, s)
+        if a < 0:
+            a = draw(policy[length % policy.shape[0]], s * A, s * A + A, supply.actions[i_act]) - s * A
         pair = s * A + a
-        entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment[i_env])
+        entry = draw(world.cumulative, world.indptr[pair], world.indptr[pair + 1], supply.environment[i_env])
         i_env += 1
         i_act += 1
-        x = indices[entry]
-        where = entry if per_move else pair
+        x = world.indices[entry]
+        where = entry if world.per_move else pair
         for i in range(n):
             c = costs[i, where]
             cost_sums[i, s, a] += c
             totals[0, i] += c
             if c > levels[i]:
                 totals[1, i] += c - levels[i]
-        count(pair, x, head, link, target, number, used)
+            if i > 0:
+                excess[i - 1] += c - limits[i - 1]
+        count(pair, x, seen.head, seen.link, seen.target, seen.number, seen.used)
         visits[s, a] += 1
         t += 1
         length += 1
-        if checkpoint < len(grid) and t == grid[checkpoint]:
+        if steering:
+            forced = settle(steered, excess, forced, t)
+        if checkpoint < len(record.grid) and t == record.grid[checkpoint]:
             for i in range(n):
-                curves[0, i, checkpoint] = totals[0, i]
-                curves[1, i, checkpoint] = totals[1, i]
+                record.curves[0, i, checkpoint] = totals[0, i]
+                record.curves[1, i, checkpoint] = totals[1, i]
             checkpoint += 1
         over = visits[s, a] > count_limit[s, a]
         s = x
-        if length >= max_length:
+        if length >= orders.max_length:
             reason = LENGTH
             break
         if over:
             reason = COUNT
             break
     clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT] = t, length, s, checkpoint
-    positions[0][0], positions[1][0] = i_env, i_act
+    clock[FORCED] = forced
+    supply.environment_at[0], supply.actions_at[0] = i_env, i_act
     return reason

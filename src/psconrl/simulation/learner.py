@@ -29,13 +29,16 @@ from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.planning.steered import FREE, Steered, unsteered
 from psconrl.simulation import saved
 from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
+    from psconrl.planning.compiled import steering_rule as rule
     from psconrl.simulation import _kernels as kernels
 else:
+    rule = late("psconrl.planning.compiled.steering_rule")
     kernels = late("psconrl.simulation._kernels")
 
 REASONS = ("length", "count", "horizon")
@@ -61,11 +64,13 @@ class Learner:
         self.observed = Counts(problem.S, problem.A)
         self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((problem.m + 1, problem.S, problem.A))
-        self.clock: Ints = np.zeros(4, dtype=np.int64)
+        self.excess: Floats = np.zeros(problem.m)  # of the limits, as steering counts it
+        self.direction: Floats = np.zeros(problem.m)  # in which the plan before was forcing it at its end
+        self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self.cumulative_policy: Floats = np.zeros((1, 0))
-        self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
+        self.orders: kernels.Orders  # the current plan, as loops read it
+        self._unsteered = unsteered(problem.S, problem.thresholds)
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
@@ -102,10 +107,13 @@ class Learner:
             visits=self.visits,
             cost_sums=self.cost_sums,
             carry=self.carry,
+            excess=self.excess,
         )
         plan = self.agent.plan(memory, self.planning)
         visits = self._adopt(plan)
-        self.clock[1], self.origin = 0, s
+        self.clock[1], self.clock[4], self.origin = 0, FREE, s
+        if plan.steered is not None:
+            self.clock[4] = rule.take_over(self.orders.steered, self.excess, self.direction, t)
         self.newest = Snapshot(t, plan.policy, visits)
         return plan
 
@@ -125,6 +133,11 @@ class Learner:
         self.observed.room()
         self.environment.ready()
         self.actions.ready()
+
+    def _seen(self) -> kernels.Seen:
+        """What a loop updates, until there is more room for counts."""
+        observed = self.observed
+        return kernels.Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess)
 
     def _adopt(self, plan: Plan) -> Ints:
         """Make a plan the current one, if it is sound; a copy of the visits so far."""
@@ -146,8 +159,28 @@ class Learner:
         sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits)
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-        self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
+        steered = self._unsteered if plan.steered is None else self._steered(plan)
+        self.current, self.orders = plan, kernels.Orders(cumulative, plan.max_length, limit, steered)
         return visits
+
+    def _steered(self, plan: Plan) -> Steered:
+        """The mixture of a plan, if compiled code may read it."""
+        steered, S, A, m = plan.steered, *self.visits.shape, len(self.excess)
+        if not isinstance(steered, Steered):
+            raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
+        if len(plan.policy) != 1:
+            raise InvalidArgumentError(f"Plan.policy has {len(plan.policy)} steps; only stationary ones can be steered")
+        misfit = steered.misfit(S, m)
+        if misfit:
+            told = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
+            raise InvalidArgumentError(f"Plan.steered.{misfit} is {told}; that does not fit S = {S} and m = {m}")
+        ready = Steered(*[np.require(array, requirements=["C", "W"]) for array in steered[:-1]], steered.slope)
+        if not rule.sound(ready, A):
+            raise InvalidArgumentError(
+                "Plan.steered must have at least one column, weights that sum to one, actions below A or -1, and finite "
+                "numbers"
+            )
+        return ready
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -156,6 +189,13 @@ class Learner:
         self.rows.append(self._row(reason, averages))
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
+        if plan.steered is not None:
+            self.direction = self._heading()
+
+    def _heading(self) -> Floats:
+        """The direction (m,) of the way that is forced, zero if there is none."""
+        forced = self.clock.item(4)
+        return np.zeros(len(self.excess)) if forced == FREE else self.orders.steered.directions[forced].copy()
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
@@ -175,9 +215,13 @@ class Learner:
                 raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
             if self.current is None:
                 self._begin(state)
-            row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
-            A = self.agent.problem.A
-            a = int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
+            policy, steered, A = self.orders.policy, self.orders.steered, self.agent.problem.A
+            u, a = self.actions.random(), -1
+            if len(steered.actions):
+                a = rule.act(steered, self.excess, self.clock.item(4), state)
+            if a < 0:
+                row = policy[self.clock.item(1) % len(policy)]
+                a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
             self.asked = state, a
             return a
 
@@ -201,9 +245,13 @@ class Learner:
             self.cost_sums[:, state, action] += c
             self.clock[0] += 1
             self.clock[1] += 1
-            if self.clock[1] >= self.current.max_length:
+            orders = self.orders
+            self.excess += c[1:] - orders.steered.limits
+            if len(orders.steered.actions):
+                self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
+            if self.clock[1] >= orders.max_length:
                 self._end(0)
-            elif self.visits[state, action] > self.count_limit[state, action]:
+            elif self.visits[state, action] > orders.count_limit[state, action]:
                 self._end(1)
             return self.current is None
 
@@ -234,6 +282,8 @@ class Learner:
             "counts": (*(array.copy() for array in self.observed.chains), int(self.observed.used[0])),
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
+            "excess": self.excess.copy(),
+            "direction": self.direction.copy(),
             "clock": self.clock.copy(),
             "asked": self.asked,
             "origin": self.origin,
@@ -241,7 +291,7 @@ class Learner:
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
-            "plan": None if plan is None else {name: getattr(plan, name) for name in Plan.__dataclass_fields__},
+            "plan": None if plan is None else saved.plain_plan(plan),
         }
 
     @classmethod
@@ -259,8 +309,11 @@ class Learner:
         learner.visits = saved.array(state["visits"], "visits", np.int64, (problem.S, problem.A))
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
-        learner.clock = saved.array(state["clock"], "clock", np.int64, (4,))
-        t, length, s, checkpoint = learner.clock.tolist()
+        learner.excess, learner.direction = (
+            saved.finite(state[part], part, (problem.m,)) for part in ("excess", "direction")
+        )
+        learner.clock = saved.array(state["clock"], "clock", np.int64, (5,))
+        t, length, s, checkpoint, forced = learner.clock.tolist()
         if not (0 <= length <= t <= learner.horizon and 0 <= s < problem.S and checkpoint >= 0):
             raise saved.refused("clock", "does not fit the horizon and the states")
         if learner.visits.sum() != t:
@@ -275,6 +328,9 @@ class Learner:
         plan = saved.plan(state["plan"])
         if plan is not None:
             learner._adopt(plan)
+        ways = 0 if plan is None or plan.steered is None else len(plan.steered.ways)
+        if not FREE <= forced < max(ways, FREE + 1):
+            raise saved.refused("clock", "names a way of steering that the plan does not have")
         if state["asked"] is not None:
             learner.asked = learner._asked(state["asked"])
         return learner
@@ -287,8 +343,8 @@ class Learner:
 
 
 _PARTS = (
-    *("horizon", "seed", "streams", "counts", "visits", "cost_sums", "clock", "asked", "origin", "last_length"),
-    *("carry", "rows", "snapshots", "plan"),
+    *("horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction", "clock", "asked"),
+    *("origin", "last_length", "carry", "rows", "snapshots", "plan"),
 )
 """What a state has."""
 

@@ -16,6 +16,7 @@ from psconrl._lazy import late
 from psconrl.agents.contract import Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
+from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 from psconrl.simulation.run import Snapshot, episode_columns
 
@@ -62,6 +63,14 @@ def array(value: Any, part: str, kind: type[np.generic], shape: tuple[int | None
         told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else shown(value)
         raise refused(part, f"is {told}; it must be an array of {kind.__name__} of shape {shape}")
     return np.array(value, order="C")
+
+
+def finite(value: Any, part: str, shape: tuple[int | None, ...]) -> Floats:
+    """A fresh array of finite numbers."""
+    numbers = array(value, part, np.float64, shape)
+    if not np.isfinite(numbers).all():
+        raise refused(part, "has a number that is not finite")
+    return numbers
 
 
 def counts(value: Any, visits: Ints) -> Counts:
@@ -144,7 +153,22 @@ def plan(value: Any) -> Plan | None:
     unknown = set(fields) - set(Plan.__dataclass_fields__)
     if unknown:
         raise refused("plan", f"has no field {min(map(str, unknown))!r}")
-    return Plan(**(dict(fields) | {"carry": carry(fields["carry"], "plan")}))
+    parts = {"carry": carry(fields["carry"], "plan"), "steered": steered(fields["steered"])}
+    return Plan(**(dict(fields) | parts))
+
+
+def steered(value: Any) -> Steered | None:
+    """The mixture of a plan, by name; it is checked when it is taken up."""
+    if value is None:
+        return None
+    fields = mapping(value, Steered._fields, 'state["plan"]["steered"]')
+    return Steered(*(np.array(fields[name]) for name in Steered._fields[:-1]), fields["slope"])
+
+
+def plain_plan(plan: Plan) -> dict[str, Any]:
+    """A plan as plain values by name."""
+    fields = {name: getattr(plan, name) for name in Plan.__dataclass_fields__}
+    return fields | {"steered": None if plan.steered is None else plan.steered._asdict()}
 
 
 def generator(target: np.random.Generator, value: Any) -> None:

@@ -128,39 +128,22 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        arrays = self._arrays(until)
+        world = kernels.World(
+            self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None
+        )
+        supply = kernels.Supply(
+            learner.environment.buffer, learner.actions.buffer, learner.environment.position, learner.actions.position
+        )
+        record = kernels.Curves(self.totals, self.levels, self.grid, self.curves)
+        seen = learner._seen()
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
+            reason = self.run_plan(learner.orders, world, supply, seen, record, clock, until)
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
-                arrays = self._arrays(until)
-
-    def _arrays(self, until: int) -> tuple[Any, ...]:
-        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts."""
-        learner = self.learner
-        return (
-            self.indptr,
-            self.indices,
-            self.cumulative,
-            self.costs,
-            self.cmdp.move_costs is not None,
-            learner.environment.buffer,
-            learner.actions.buffer,
-            (learner.environment.position, learner.actions.position),
-            until,
-            learner.clock,
-            *learner.observed.chains,
-            learner.observed.used,
-            learner.visits,
-            learner.cost_sums,
-            self.totals,
-            self.levels,
-            self.grid,
-            self.curves,
-        )
+                seen = learner._seen()  # there is more room for counts
 
     def _averages(self, plan: Plan) -> Floats | None:
         return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
@@ -239,7 +222,14 @@ def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
 
 
 def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
-    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary."""
+    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary.
+
+    If it is steered, the weighted ones of its columns.
+    """
+    if plan.steered is not None:
+        columns = plan.steered.policies(plan.policy[0])
+        each = [evaluate(cmdp, column).average_costs[:, state] for column in columns]
+        return np.asarray(plan.steered.weights @ each)
     if len(plan.policy) == 1:
         return np.asarray(evaluate(cmdp, plan.policy[0]).average_costs[:, state])
     law, totals = np.eye(cmdp.S)[state], np.zeros(cmdp.m + 1)
