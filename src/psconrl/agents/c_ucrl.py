@@ -25,13 +25,13 @@ import numpy as np
 
 from psconrl._checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import fixed
-from psconrl.agents.shared import empirical_transitions, exploit, plan_in
+from psconrl.agents.shared import LimitedAgent, empirical_transitions, exploit
 
 
 @dataclass(frozen=True, eq=False)
-class CUCRL(Agent):
+class CUCRL(LimitedAgent):
     """Optimistic rewards, pessimistic costs, baseline phases (Zheng and Ratliff 2020)."""
 
     h: int = 50
@@ -62,7 +62,7 @@ class CUCRL(Agent):
         costs[0] = (costs[0] - b).clip(0.0, 1.0)
         costs[1:] = (costs[1:] + b).clip(0.0, 1.0)
         stop = fixed((k - 1) * self.h)
-        best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
+        best = self.plan_in(empirical_transitions(memory), costs, memory, stop)
         done = {"position": np.array([k, t_k, 0])}
         if not best.feasible:
             return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **done})

@@ -22,11 +22,11 @@ from numpy.typing import ArrayLike
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import exploit, plan_in
+from psconrl.agents.shared import LimitedAgent, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
-class CMDPPSRL(PosteriorAgent):
+class CMDPPSRL(LimitedAgent, PosteriorAgent):
     """Posterior sampling in doubling epochs, constraints dropped if infeasible (Agarwal et al. 2022)."""
 
     prior: ArrayLike = 1.0
@@ -42,7 +42,7 @@ class CMDPPSRL(PosteriorAgent):
         if memory.episode == 0:
             return self.uniform_plan(**stop)
         p_k, costs = self.sample(memory, rng), self.costs(memory)
-        best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
+        best = self.plan_in(p_k, costs, memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)

@@ -28,13 +28,13 @@ import numpy as np
 
 from psconrl._checks import real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import empirical_transitions, exploit, plan_in
+from psconrl.agents.shared import LimitedAgent, empirical_transitions, exploit
 
 
 @dataclass(frozen=True, eq=False)
-class ConRL(Agent):
+class ConRL(LimitedAgent):
     """Optimistic rewards and costs by bonuses, in doubling epochs (Brantley et al. 2020)."""
 
     bonus: Bonus = "published"
@@ -55,7 +55,7 @@ class ConRL(Agent):
         b = bonus(self.bonus, self.scale, factor, memory.visits)
         stop = doubling(memory)
         costs = (self.costs(memory) - b).clip(0.0, 1.0)
-        best = plan_in(empirical_transitions(memory), costs, self.problem.thresholds, memory, stop)
+        best = self.plan_in(empirical_transitions(memory), costs, memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -30,11 +30,11 @@ from psconrl._checks import one_of
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
-from psconrl.agents.shared import exploit, plan_in, to_least_visited
+from psconrl.agents.shared import LimitedAgent, exploit, to_least_visited
 
 
 @dataclass(frozen=True, eq=False)
-class PSConRL(PosteriorAgent):
+class PSConRL(LimitedAgent, PosteriorAgent):
     """Posterior sampling for constrained reinforcement learning (Provodin et al. 2023)."""
 
     infeasible: Literal["uniform", "explore"] = "uniform"
@@ -47,7 +47,7 @@ class PSConRL(PosteriorAgent):
         """Sample a model from the posterior and plan in it."""
         stop, costs = tsde(memory), self.costs(memory)
         p_k = self.sample(memory, rng)
-        best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
+        best = self.plan_in(p_k, costs, memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
         carry = memory.carry

@@ -1,17 +1,18 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, one_of, real
 from psconrl._lazy import late
-from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.for_agents import BestPolicy, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Steer, model_margin, plan_rows
 
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
@@ -19,10 +20,59 @@ else:
     kernels = late("psconrl.agents._counts_kernels")
 
 
-def plan_in(rows: Rows, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True) -> BestPolicy:
+Execution = Literal["stationary", "steered"]
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedAgent(Agent):
+    """An agent that plans with limits.
+
+    execution: how the optimum, a mixture of deterministic policies, is executed: "stationary" mixes them by chance in
+    every state, "steered" lets the excess of the limits so far choose between them (see `psconrl.planning.steered`).
+    margin: plan with limits lower by min(margin sqrt(log t / t), half of the model's margin), as UC-CURL does
+    (Agarwal, Bai, Aggarwal: arXiv 2109.05439).
+    """
+
+    execution: Execution = field(default="stationary", kw_only=True)
+    margin: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        one_of(self.execution, "execution", ("stationary", "steered"))
+        real(self.margin, "margin", "a number >= 0", lambda x: x >= 0)
+        super().__post_init__()
+
+    def steer(self, memory: Memory, stop: Stop) -> Steer | None:
+        """What the planner needs to know of the run if the plan is to be steered."""
+        if self.execution == "stationary":
+            return None
+        time = min(memory.t + stop["max_length"], memory.horizon)
+        return Steer(memory.t, time, memory.excess)
+
+    def caution(self, t: int) -> float:
+        """By how much limits are lowered after t steps, if the model's margin allows it."""
+        t = max(t, 2)
+        return self.margin * math.sqrt(math.log(t) / t)
+
+    def plan_in(self, rows: Rows, costs: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+        """The best policy within the limits in a believed model."""
+        thresholds = self.problem.thresholds
+        if self.margin > 0 and len(thresholds):
+            thresholds = thresholds - min(self.caution(memory.t), max(model_margin(rows, costs, thresholds), 0.0) / 2)
+        return plan_in(rows, costs, thresholds, memory, stop, steer=self.steer(memory, stop))
+
+
+def plan_in(
+    rows: Rows,
+    costs: Floats,
+    thresholds: Floats,
+    memory: Memory,
+    stop: Stop,
+    warm: bool = True,
+    steer: Steer | None = None,
+) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
     join = 1.0 / math.sqrt(max(stop["max_length"], 4))
-    return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None)
+    return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None, steer=steer)
 
 
 def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
@@ -35,6 +85,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         connected=best.connected,
         solver=best.method,
         carry={**memory.carry, **best.start},
+        steered=best.steered,
     )
 
 

@@ -14,16 +14,19 @@ from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.steering import mixture
 from psconrl.planning.components import planner
+from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import second_opinion
+    from psconrl.planning import second_opinion, steering
 else:
+    steering = late("psconrl.planning.steering")
     second_opinion = late("psconrl.planning.second_opinion")
 
 Method = Literal["compiled", "components", "highs"]
@@ -47,6 +50,7 @@ class BestPolicy(NamedTuple):
         gap: how far the averages of the policy may be above the optimum.
         method: what solved it: "compiled", "components" where that had no proof, "highs" where neither had.
         start: plain arrays for the next call.
+        steered: the columns of the optimum and the rule that chooses between them; None unless asked for.
     """
 
     feasible: bool
@@ -59,6 +63,15 @@ class BestPolicy(NamedTuple):
     gap: float
     method: Method
     start: Start
+    steered: Steered | None = None
+
+
+class Steer(NamedTuple):
+    """That a mixture is to be steered after t steps with some excess (m,), by a plan that lasts to step `time`."""
+
+    t: int
+    time: int
+    excess: Floats
 
 
 def best_policy(
@@ -131,8 +144,9 @@ def plan_rows(
     join: float,
     start: Start | None = None,
     method: Method = "compiled",
+    steer: Steer | None = None,
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own."""
+    """`best_policy` without checks, for agents: rows and costs are their own, costs in [0, 1] if it is to be steered."""
     m = len(thresholds)
     if not costs.flags.carray:
         costs = costs.copy()
@@ -140,11 +154,22 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer)
         if best is not None:
             return best
-    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
-    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
+    return second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+
+
+def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
+    """The largest gamma with J_i <= tau_i - gamma for all i in a model, costs (m + 1, S, A) as `plan_rows` takes them."""
+    m, S = len(thresholds), len(rows.begin) - 1
+    flat = np.array(costs.reshape(m + 1, -1))
+    limits = Limits(np.array(thresholds), np.ones(m))
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN).optimum
+    if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
+        return -float(optimum.objective)
+    return second_opinion.margin_by_highs(rows, flat, thresholds)
 
 
 class _Kept(NamedTuple):
@@ -177,7 +202,9 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
     return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
 
 
-def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
+def _compiled(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept, steer: Steer | None
+) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
     optimum, columns, bias, largest = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
@@ -207,7 +234,14 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
         "way": way,
     }
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
-    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+    best = BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+    if steer is None or m == 0:
+        return best
+    return best._replace(
+        steered=steering.with_reserves(
+            mixture(rows, columns, master.basis, master.weights, thresholds, steer.time), rows, costs, steer
+        )
+    )
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:

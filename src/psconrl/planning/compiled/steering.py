@@ -15,8 +15,8 @@ _LIKELY = 0.25
 
 
 @njit
-def steer(rows: Rows, columns: Columns, basis: Ints, basic: Floats, limits: Floats, time: float) -> Steered:
-    """Steer between the columns that a basis names with weights `basic`, for a plan that lasts to step `time`.
+def mixture(rows: Rows, columns: Columns, basis: Ints, basic: Floats, limits: Floats, time: int) -> Steered:
+    """The columns that a basis names with weights `basic`, to be steered by a plan that lasts to step `time`.
 
     limits (m,): the thresholds of the costs 1, ..., m.
     """
@@ -89,7 +89,7 @@ def _meet(laws: Floats) -> bool:
 
 
 @njit
-def _ways(rows: Rows, actions: Ints, laws: Floats, time: float) -> tuple[Ints, float]:
+def _ways(rows: Rows, actions: Ints, laws: Floats, time: int) -> tuple[Ints, float]:
     """The fastest ways (k, S) into the cores of the columns, and the expected time d of the longest round trip.
 
     A core is where a column spends its time in `time` steps: states likelier than 1 / (S sqrt(time)). Trips that take
@@ -98,7 +98,7 @@ def _ways(rows: Rows, actions: Ints, laws: Floats, time: float) -> tuple[Ints, f
     count, S = laws.shape
     core = np.empty((count, S), dtype=np.bool_)
     ways, nowhere = np.empty((count, S), dtype=np.int64), np.full(S, -1)
-    least = 1.0 / (S * np.sqrt(time))
+    least = 1.0 / (S * np.sqrt(float(time)))
     between = np.zeros((count, count))
     for k in range(count):
         likeliest = 0
@@ -120,11 +120,11 @@ def _ways(rows: Rows, actions: Ints, laws: Floats, time: float) -> tuple[Ints, f
     for j in range(count):
         for k in range(j):
             d = max(d, between[j, k] + between[k, j])
-    return ways, min(d, time)
+    return ways, min(d, float(time))
 
 
 @njit
-def _mean_time(law: Floats, core: Bools, times: Floats, most: float) -> float:
+def _mean_time(law: Floats, core: Bools, times: Floats, most: int) -> float:
     """The mean of times (S,), `most` at the most, under a law (S,) in its core."""
     total, mass = 0.0, 0.0
     for s in range(len(law)):
