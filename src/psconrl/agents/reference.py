@@ -7,10 +7,13 @@ import numpy as np
 
 from psconrl._checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import fixed
+from psconrl.agents.shared import LimitedAgent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
+from psconrl.planning.steering import from_solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,7 @@ class Uniform(Agent):
 
 
 @dataclass(frozen=True, eq=False)
-class Optimal(Agent):
+class Optimal(LimitedAgent):
     """The optimal policy of a model that it is given."""
 
     sees_model, uses_planner = True, False
@@ -50,4 +53,17 @@ class Optimal(Agent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The optimal policy to the end of the run."""
         found = self.solution
-        return Plan(found.policy[np.newaxis], feasible=found.feasible, value=found.value, connected=found.connected)
+        eps = min(self.caution(memory.horizon), max(found.margin, 0.0) / 2)
+        if eps > 0 and self.problem.m:
+            assert self.model is not None
+            found = solve(self.model.replace(thresholds=self.problem.thresholds - eps))
+        steer, steered = self.steer(memory, fixed(memory.horizon)), None
+        if steer is not None and found.feasible and found.attained:
+            steered = from_solution(found, steer, np.ones(self.problem.m + 1))
+        return Plan(
+            found.policy[np.newaxis],
+            feasible=found.feasible,
+            value=found.value,
+            connected=found.connected,
+            steered=steered,
+        )

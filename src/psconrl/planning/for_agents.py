@@ -234,13 +234,12 @@ def _compiled(
         "way": way,
     }
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
-    best = BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
-    if steer is None or m == 0:
-        return best
-    return best._replace(
-        steered=steering.with_reserves(
-            mixture(rows, columns, master.basis, master.weights, thresholds, steer.time), rows, costs, steer
-        )
+    steered = None
+    if steer is not None and m:
+        between = mixture(rows, columns, master.basis, master.weights, thresholds, steer.time)
+        steered = steering.with_reserves(between, rows, costs, steer)
+    return BestPolicy(
+        True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )
 
 

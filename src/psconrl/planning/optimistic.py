@@ -131,6 +131,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         attained=attained,
         mixture=[Member(w, np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J)) for w, k in columns],
         transitions=model.to_dense().transitions,
+        model=model,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from psconrl._checks import Floats, Ints
+from psconrl.cmdp import CMDP
 
 
 class Member(NamedTuple):
@@ -44,6 +45,7 @@ class Solution:
             hold in expectation only.
         mixture: the optimum as at most m + 1 deterministic policies with weights.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
+        model: the model that it is a solution of.
     """
 
     status: Literal["optimal", "infeasible"]
@@ -61,6 +63,7 @@ class Solution:
     attained: bool = True
     mixture: list[Member] = field(default_factory=list, repr=False)
     transitions: Floats | None = field(default=None, repr=False)
+    model: CMDP | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:

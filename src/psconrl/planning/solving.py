@@ -205,6 +205,7 @@ class Known:
             gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
             attained=attained,
             mixture=[Member(weight, self._actions(k), units.averages(self._column(k))) for weight, k in chosen.columns],
+            model=cmdp,
         )
 
     def _executed(self, mixture: Mixture, join: float) -> tuple[Execution, Floats]:

@@ -11,11 +11,15 @@ from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.steering import mixture
 from psconrl.planning.components import Column
+from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
+from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered
 
 _LONG = 4
-"""A plan that may last until there were so many times the steps gets its reserves before they are needed."""
+"""A plan is long that may last until there were so many times the steps."""
+_NOTHING = 1e-7
+"""A column lowers a limit by more than this per step, or rounding does."""
 
 
 def from_columns(
@@ -36,17 +40,33 @@ def from_columns(
 
 
 def with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
-    """With the way of least J_i for each limit that may be exceeded by twice the band, while no column lowers it.
+    """With the way of least J_i for each limit that is exceeded by more than the band, while no column lowers it.
 
-    A column that would need longer than the plan lasts for one band does not lower it. costs (m + 1, K).
+    A plan that may last long gets it beforehand, if no column lowers the limit by a band in that time.
+    costs (m + 1, K).
     """
-    slow, band = -math.sqrt(made.slope / steer.time), math.sqrt(made.slope * steer.t)
-    for i in np.flatnonzero(made.drifts.min(axis=0) > slow):
-        if steer.excess[i] > band or steer.time > _LONG * steer.t:
+    long = steer.time > _LONG * steer.t
+    enough = math.sqrt(made.slope / steer.time) if long else _NOTHING
+    for i, drifts in enumerate(zip(*made.drifts.tolist(), strict=True)):
+        if min(drifts) > -enough and (long or steer.excess[i] > math.sqrt(made.slope * steer.t)):
             best = plan_rows(rows, costs[i + 1 : i + 2], np.zeros(0), join=0.5)
             assert best.policy is not None
-            made = made.with_way(_actions(rows, best.policy.ravel()), int(i))
+            made = made.with_way(_actions(rows, best.policy.ravel()), i)
     return made
+
+
+def from_solution(solution: Solution, steer: Steer, unit: Floats) -> Steered | None:
+    """The mixture of a solution, its costs (m + 1) divided by units; None without limits."""
+    model = solution.model
+    assert model is not None
+    rows = Rows.from_sparse(model.matrix)
+    costs = np.ascontiguousarray(model.costs.reshape(model.m + 1, -1) / unit[:, np.newaxis])
+    columns = []
+    for member in solution.mixture:
+        pairs = rows.begin[:-1] + member.policy
+        exact = evaluate_chain(rows.matrix()[pairs], costs[:, pairs], model.initial)
+        columns.append((member.weight, Column(pairs, exact.average_costs @ model.initial, exact.stationary)))
+    return from_columns(rows, costs, columns, model.thresholds / unit[1:], steer)
 
 
 def _actions(rows: Rows, policy: Floats) -> Ints:

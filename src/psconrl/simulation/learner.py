@@ -174,13 +174,14 @@ class Learner:
         if misfit:
             told = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
             raise InvalidArgumentError(f"Plan.steered.{misfit} is {told}; that does not fit S = {S} and m = {m}")
-        ready = Steered(*[np.require(array, requirements=["C", "W"]) for array in steered[:-1]], steered.slope)
-        if not rule.sound(ready, A):
+        if not all(array.flags.carray for array in steered[:-1]):
+            steered = Steered(*[np.array(array, order="C") for array in steered[:-1]], steered.slope)
+        if not rule.sound(steered, A):
             raise InvalidArgumentError(
                 "Plan.steered must have at least one column, weights that sum to one, actions below A or -1, and finite "
                 "numbers"
             )
-        return ready
+        return steered
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""

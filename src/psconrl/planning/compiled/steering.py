@@ -100,20 +100,28 @@ def _ways(rows: Rows, actions: Ints, laws: Floats, time: int) -> tuple[Ints, flo
     ways, nowhere = np.empty((count, S), dtype=np.int64), np.full(S, -1)
     least = 1.0 / (S * np.sqrt(float(time)))
     between = np.zeros((count, count))
+    likeliest = np.zeros(count, dtype=np.int64)
     for k in range(count):
-        likeliest = 0
         for s in range(S):
             core[k, s] = laws[k, s] > least
-            if laws[k, s] > laws[k, likeliest]:
-                likeliest = s
-        core[k, likeliest] = True
+            if laws[k, s] > laws[k, likeliest[k]]:
+                likeliest[k] = s
+        core[k, likeliest[k]] = True
+    pairs, reached = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.bool_)
     for k in range(count):
         way = fastest_in(rows, core[k], nowhere)
-        for s in range(S):
-            if core[k, s]:
-                ways[k, s] = actions[k, s]
-            else:
-                ways[k, s] = way.pairs[s] - rows.begin[s] if way.pairs[s] >= 0 else -1
+        # A core between whose parts the column goes through unlikely states falls apart without these.
+        for whole in (False, True):
+            for s in range(S):
+                own = core[k, s] or (whole and laws[k, s] > 0.0)
+                ways[k, s] = actions[k, s] if own else (way.pairs[s] - rows.begin[s] if way.pairs[s] >= 0 else -1)
+                pairs[s] = rows.begin[s] + max(ways[k, s], 0)
+            closed_class(rows, pairs, likeliest[k], reached)
+            apart = False
+            for s in range(S):
+                apart = apart or (core[k, s] and not reached[s])
+            if not apart:
+                break
         for j in range(count):
             between[j, k] = _mean_time(laws[j], core[j], way.times, time)
     d = 0.0
