@@ -12,6 +12,8 @@ Parameters
     h               length unit of the episodes
     bonus, scale    which bonus, and a factor to it
     delta           failure probability in the published bonus
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations, as in PSConRL's paper: transitions are estimated (the original knows them, and with them its safety
 theorem falls), and the baseline is the uniform policy (the original has a safe one). If the program is infeasible,

@@ -8,7 +8,9 @@ drawn from Dirichlet(prior + N) and the policy of the occupancy program under it
 program is infeasible under the sample, the violated constraint is ignored for that epoch.
 
 Parameters
-    prior    1 per next state, as published
+    prior        1 per next state, as published
+    execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. With several constraints the paper does not say which ones are dropped; here all are. In states without
 occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).

@@ -15,6 +15,8 @@ Parameters
     bonus, scale    which bonus, and a factor to it
     H               horizon of the episodic original in the published bonus; it pays for errors of transitions
     delta           failure probability in the published bonus
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Pairs never visited lead uniformly to the states seen so far (the released code of the original imputes
 a self-loop, which turns any unvisited pair into an absorbing optimum); costs after the bonus are clipped to [0, 1].

@@ -15,6 +15,8 @@ Parameters
     infeasible    "uniform": pi_0 (this paper); "explore": for the whole episode the fastest way, under p_k, to the
                   least visited state and there the least tried action (the idea of the later version,
                   arXiv 2405.19017)
+    execution     "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin        0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. The printed episode rule ("N_t >= 2 N_{t_k} or t <= t_k + T_{k-1}") and the printed UNTIL condition are
 slips: the rule above is the cited one of Ouyang et al. The released code draws Dirichlet(max(N, 0.05)), ends an

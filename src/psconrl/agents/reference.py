@@ -1,4 +1,9 @@
-"""Reference lines: the uniform policy, and the optimal one, which alone sees the model."""
+"""Reference lines: the uniform policy, and the optimal one, which alone sees the model.
+
+Parameters of `Optimal`
+    execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,10 +58,9 @@ class Optimal(LimitedAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The optimal policy to the end of the run."""
         found = self.solution
-        eps = min(self.caution(memory.horizon), max(found.margin, 0.0) / 2)
-        if eps > 0 and self.problem.m:
+        if self.margin > 0 and self.problem.m:
             assert self.model is not None
-            found = solve(self.model.replace(thresholds=self.problem.thresholds - eps))
+            found = solve(self.model.replace(thresholds=self.tightened(memory.horizon, found.margin)))
         steer, steered = self.steer(memory, fixed(memory.horizon)), None
         if steer is not None and found.feasible and found.attained:
             steered = from_solution(found, steer, np.ones(self.problem.m + 1))

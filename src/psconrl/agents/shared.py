@@ -48,16 +48,17 @@ class LimitedAgent(Agent):
         time = min(memory.t + stop["max_length"], memory.horizon)
         return Steer(memory.t, time, memory.excess)
 
-    def caution(self, t: int) -> float:
-        """By how much limits are lowered after t steps, if the model's margin allows it."""
+    def tightened(self, t: int, margin: float) -> Floats:
+        """The limits (m,) to plan with after t steps in a model of some margin."""
         t = max(t, 2)
-        return self.margin * math.sqrt(math.log(t) / t)
+        eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
+        return self.problem.thresholds - eps
 
     def plan_in(self, rows: Rows, costs: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy within the limits in a believed model."""
         thresholds = self.problem.thresholds
         if self.margin > 0 and len(thresholds):
-            thresholds = thresholds - min(self.caution(memory.t), max(model_margin(rows, costs, thresholds), 0.0) / 2)
+            thresholds = self.tightened(memory.t, model_margin(rows, costs, thresholds))
         return plan_in(rows, costs, thresholds, memory, stop, steer=self.steer(memory, stop))
 
 

@@ -15,6 +15,8 @@ Parameters
     alpha           exponent of the episode length; 1/3 gives the rate T^(2/3)
     bonus, scale    which radius, and a factor to it
     b               exponent of T in the published radius, > 1
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Costs are empirical means where the problem does not give them, as in PSConRL's paper (the original knows
 them). Pairs never visited are free: any transition is believed. An infeasible program gives the uniform policy.
@@ -28,13 +30,14 @@ import numpy as np
 
 from psconrl._checks import real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import power
-from psconrl.planning.optimistic import best_optimistic
+from psconrl.agents.shared import LimitedAgent
+from psconrl.planning.optimistic import best_optimistic, optimistic_margin
 
 
 @dataclass(frozen=True, eq=False)
-class UCRLCMDP(Agent):
+class UCRLCMDP(LimitedAgent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
     own_kernels = True
@@ -61,17 +64,28 @@ class UCRLCMDP(Agent):
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
         stop = power(memory.horizon, self.alpha)
+        p_hat, costs, thresholds = memory.mean_transitions(), self.costs(memory), self.problem.thresholds
+        if self.margin > 0:
+            thresholds = self.tightened(memory.t, optimistic_margin(p_hat, radius, costs, thresholds))
         best = best_optimistic(
-            memory.mean_transitions(),
+            p_hat,
             radius,
-            self.costs(memory),
-            self.problem.thresholds,
+            costs,
+            thresholds,
             join=1.0 / math.sqrt(max(stop["max_length"], 4)),
             columns=memory.carry.get("columns"),
             way=memory.carry.get("way"),
+            steer=self.steer(memory, stop),
         )
         fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)
-        return Plan(best.policy[np.newaxis], **stop, value=best.value, connected=best.connected, carry=carry)
+        return Plan(
+            best.policy[np.newaxis],
+            **stop,
+            value=best.value,
+            connected=best.connected,
+            carry=carry,
+            steered=best.steered,
+        )

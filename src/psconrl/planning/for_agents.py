@@ -146,7 +146,7 @@ def plan_rows(
     method: Method = "compiled",
     steer: Steer | None = None,
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own, costs in [0, 1] if it is to be steered."""
+    """`best_policy` without checks, for agents: rows and costs are their own; to be steered, costs in [0, 1]."""
     m = len(thresholds)
     if not costs.flags.carray:
         costs = costs.copy()
@@ -162,7 +162,7 @@ def plan_rows(
 
 
 def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
-    """The largest gamma with J_i <= tau_i - gamma for all i in a model, costs (m + 1, S, A) as `plan_rows` takes them."""
+    """The largest gamma with J_i <= tau_i - gamma for all i; arguments as those of `plan_rows`."""
     m, S = len(thresholds), len(rows.begin) - 1
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))

@@ -24,15 +24,19 @@ from psconrl.planning.compiled.optimistic import Believed, believed, model_aroun
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
+from psconrl.planning.compiled.steering import mixture
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
+from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solution import Member, Solution
 from psconrl.planning.solving import ATTAINED, JOIN
+from psconrl.planning.steered import Steered
+from psconrl.planning.steering import from_solution, with_reserves
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
@@ -248,7 +252,7 @@ class OptimisticPolicy:
     """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
 
     policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
-    columns (n, 2, 1, S) and way (S,): what the next call may start from.
+    columns (n, 2, 1, S) and way (S,): what the next call may start from. steered: the mixture, if it was asked for.
     """
 
     feasible: bool
@@ -260,6 +264,7 @@ class OptimisticPolicy:
     gap: float
     columns: Ints
     way: Ints
+    steered: Steered | None = None
 
     @property
     def fallback(self) -> bool:
@@ -276,6 +281,7 @@ def best_optimistic(
     join: float,
     columns: Ints | None = None,
     way: Ints | None = None,
+    steer: Steer | None = None,
 ) -> OptimisticPolicy:
     """The fast way to an optimistic policy, for callers that plan often: no margin, no diagnosis, nothing checked.
 
@@ -304,8 +310,12 @@ def best_optimistic(
         if made.classes == 1:
             policy = made.policy.reshape(S, A)
             way = np.where(made.way >= 0, made.way, way)
+            steered = None
+            if steer is not None and m:
+                between = mixture(rows, used, every, found.weights, thresholds, steer.time)
+                steered = with_reserves(between, rows, flat, steer)
             return OptimisticPolicy(
-                True, policy, optimum.objective, optimum.multipliers, made.connected, 1, gap, columns, way
+                True, policy, optimum.objective, optimum.multipliers, made.connected, 1, gap, columns, way, steered
             )
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method)
@@ -319,4 +329,16 @@ def best_optimistic(
         gap if proven else np.nan,
         columns,
         way,
+        from_solution(solved, steer, np.ones(m + 1)) if steer is not None and solved.feasible else None,
     )
+
+
+def optimistic_margin(p_hat: Floats, radius: Floats, costs: Floats, thresholds: Floats) -> float:
+    """The largest margin of any model of the set; arguments as those of `best_optimistic`."""
+    (S, A, _), m = p_hat.shape, len(thresholds)
+    within = around(p_hat.reshape(S * A, S), radius.ravel())
+    start = np.zeros((0, 2, 1, S), dtype=np.int64)
+    found = optimise(within, np.array(costs), Limits(np.array(thresholds), np.ones(m)), start, MARGIN).optimum
+    if found.status == OPTIMAL and found.objective - found.bound <= PROVEN:
+        return -float(found.objective)
+    return largest_margin(optimistic_program(Intervals.around(p_hat, radius), costs, thresholds))[0]

@@ -70,9 +70,7 @@ def _infeasible(m: int, method: Method) -> BestPolicy:
     return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, method, {})
 
 
-def by_highs(
-    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
-) -> BestPolicy:
+def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
     m = len(thresholds)
     program = occupancy_program(rows, costs, thresholds)

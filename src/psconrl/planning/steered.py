@@ -1,28 +1,31 @@
 """A mixture of deterministic policies with the rule that chooses between them, as data.
 
-The optimum of a constrained model is a mixture of at most m + 1 deterministic policies, its *columns*. Steering does not
-mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i), and at the drifts D_ik = J_i(k) - tau_i:
+The optimum of a constrained model is a mixture of at most m + 1 deterministic policies, its *columns*. Steering does
+not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i), and the drifts D_ik = J_i(k) - tau_i:
 
-    free      in each state, of the columns that come there, the one with the least score sum_i V_i D_ik acts. Where none
-              comes, the stationary policy acts, which leads to them.
+    free      in each state, of the columns that come there, the one with the least score sum_i V_i D_ik acts. Where
+              none comes, the stationary policy acts, which leads to them.
     forced    a column whose states are far from where the others live cannot be had so. If V lies outside the band by
-              what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the fastest way into its core is taken, and the column
-              is run there until V has come back to zero; another one takes over only if it corrects V by B more.
+              what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the fastest way into its core is taken, and the
+              column is run there until V has come back to zero; another one takes over only if it corrects V by B
+              more. A core is where a column really spends its time: states likelier than 1 / (S sqrt(t)).
     band      B = sqrt(slope t) with slope = 1 + d, d the expected time from one core to another and back, 0 if the
               columns meet in likely states. So trips between cores take of the order of sqrt(d T) steps in all.
     floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.
+    reserve   if no column lowers a limit whose V_i exceeds 2 B, the policy of least J_i is run until V_i <= B.
 
 Why it costs nothing to change columns freely. Let lambda be the multipliers of the optimum J*, and h the bias that
-proves it: A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the pairs
-of every column in its recurrent class. Summed over the steps of any behaviour,
+proves it: A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the
+pairs of every column in its recurrent class. Summed over the steps of any behaviour,
 
     regret + lambda . V = sum_t A(s_t, a_t) + h(s_1) - h(s_{T+1}) + a martingale,
 
-whatever chooses between these pairs: only trips, whose pairs have A > 0, cost anything, and V decides the rest. And why V
-stays small: it is driven by the column with the least V . D_k, so V . D <= V . (any mixture's drift) <= 0, and |V|^2 grows
-by a constant per step at the most: |V| is of the order of sqrt(T) (Blackwell, Pacific J. Math. 6, 1956: the
-negative orthant is approached at that rate). If 0 lies inside the hull of the drifts, V . D_k <= -delta |V| for the best
-column, and |V| stays bounded in expectation (Neely, Stochastic Network Optimization, 2010, Theorem 4.8).
+whatever chooses between these pairs: only trips, whose pairs have A > 0, cost anything. Why V stays small. It is driven
+by the column with the least V . D_k, and the mixture's weights w have V . sum_k w_k D_k <= 0, so V . D_k <= 0 for that
+one, and |V|^2 grows by a constant per step at the most: |V| is of the order of sqrt(T), the rate at which the negative
+orthant is approached (Blackwell, Pacific Journal of Mathematics 6, 1956). If 0 lies inside the hull of the drifts,
+V . D_k <= -delta |V| for the best column, and |V| stays bounded in the mean (Neely, Stochastic Network Optimization,
+2010, chapter 4).
 """
 
 from typing import NamedTuple
@@ -70,7 +73,7 @@ class Steered(NamedTuple):
         return "" if isinstance(self.slope, float) else "slope"
 
     def policies(self, stationary: Floats) -> Floats:
-        """The columns as policies (k, S, A): where one does not come, it does what the stationary policy (S, A) does."""
+        """The columns as policies (k, S, A): where one does not come, it does as the stationary policy (S, A) does."""
         result = np.repeat(stationary[np.newaxis], len(self.actions), axis=0)
         k, s = np.nonzero(self.actions >= 0)
         result[k, s] = 0.0

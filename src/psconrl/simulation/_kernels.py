@@ -127,9 +127,7 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
 
 
 @njit
-def run_plan(
-    orders: Orders, world: World, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int
-) -> int:
+def run_plan(orders: Orders, world: World, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
     Updated in place: clock, the positions in the supply, what is seen, and the curves.

@@ -175,11 +175,11 @@ class Learner:
             told = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
             raise InvalidArgumentError(f"Plan.steered.{misfit} is {told}; that does not fit S = {S} and m = {m}")
         if not all(array.flags.carray for array in steered[:-1]):
-            steered = Steered(*[np.array(array, order="C") for array in steered[:-1]], steered.slope)
+            copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
+            steered = steered._replace(**copies)
         if not rule.sound(steered, A):
             raise InvalidArgumentError(
-                "Plan.steered must have at least one column, weights that sum to one, actions below A or -1, and finite "
-                "numbers"
+                "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
             )
         return steered
 

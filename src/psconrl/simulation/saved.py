@@ -162,7 +162,7 @@ def steered(value: Any) -> Steered | None:
     if value is None:
         return None
     fields = mapping(value, Steered._fields, 'state["plan"]["steered"]')
-    return Steered(*(np.array(fields[name]) for name in Steered._fields[:-1]), fields["slope"])
+    return Steered(**{name: fields[name] for name in Steered._fields})
 
 
 def plain_plan(plan: Plan) -> dict[str, Any]:

@@ -128,9 +128,7 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        world = kernels.World(
-            self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None
-        )
+        world = kernels.World(self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None)
         supply = kernels.Supply(
             learner.environment.buffer, learner.actions.buffer, learner.environment.position, learner.actions.position
         )

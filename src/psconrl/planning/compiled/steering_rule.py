@@ -90,16 +90,16 @@ def after(steered: Steered, excess: Floats, forced: int, t: int) -> int:
 @njit
 def sound(steered: Steered, A: int) -> bool:
     """Whether the numbers of a mixture make sense: actions below A, or -1, weights of one in all, all finite."""
-    total, fine = 0.0, 0.0 <= steered.slope < np.inf and len(steered.actions) > 0
+    total, fine = 0.0, bool(0.0 <= steered.slope < np.inf) and len(steered.actions) > 0
     for k in range(len(steered.weights)):
-        fine = fine and steered.weights[k] >= 0.0
+        fine = fine and bool(steered.weights[k] >= 0.0)
         total += steered.weights[k]
     for actions in (steered.actions, steered.ways):
         for a in actions.flat:
-            fine = fine and -1 <= a < A
+            fine = fine and bool(-1 <= a < A)
     for numbers in (steered.drifts, steered.directions, steered.levels):
         for x in numbers.flat:
-            fine = fine and np.isfinite(x)
+            fine = fine and bool(abs(x) < np.inf)
     for x in steered.limits:
-        fine = fine and np.isfinite(x)
+        fine = fine and bool(abs(x) < np.inf)
     return bool(fine and abs(total - 1.0) < 1e-9)
