@@ -41,8 +41,9 @@ def test_every_agent_keeps_the_contract(name: str, costs: str, m: int) -> None:
 @pytest.mark.parametrize("name", STEERED)
 def test_agents_that_plan_with_limits_can_be_steered(name: str, m: int) -> None:
     problem, cmdp = problem_of(m, "estimated")
-    settings: dict[str, Any] = {"h": 10, "scale": 0.05} if name == "C-UCRL" else {}
-    agent = replace(build(name, problem, cmdp), execution="steered", margin=0.1, **settings)
+    settings: dict[str, Any] = {"execution": "steered", "margin": 0.1}
+    settings |= {"h": 10, "scale": 0.05} if name == "C-UCRL" else {}
+    agent = replace(build(name, problem, cmdp), **settings)
     check_agent(agent, steps=60)
     recorded = Recording(agent)
     simulate(recorded, cmdp, 60, 0)
