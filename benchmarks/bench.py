@@ -166,19 +166,19 @@ def certificates(count: int) -> list[str]:
 def draws() -> list[str]:
     """A posterior sample after 100,000 steps, against numpy's gammas."""
     cmdp, _ = MODELS["box, all 121 pairs"]
-    agent = agents.PSConRL(cmdp.problem("estimated"))
+    prior = posterior.Prior.of(posterior.DEFAULT, cmdp.problem())
     run = psconrl.simulate(agents.Uniform(cmdp.problem()), cmdp, 100_000, 0)
     counts = np.asarray(run.counts if isinstance(run.counts, np.ndarray) else run.counts.toarray())
     counts = counts.reshape(cmdp.S, cmdp.A, cmdp.S)
     observed = posterior.Counts.from_dense(counts)
     rng = np.random.default_rng(np.random.SeedSequence(1))
-    posterior.draw(agent.parameters, observed, rng)
+    posterior.draw(prior, observed, rng)
 
     def gammas() -> Any:
         g = rng.standard_gamma(0.01 + counts)
         return g / g.sum(axis=2, keepdims=True)
 
-    ours = median([lambda: posterior.draw(agent.parameters, observed, rng)] * 200)
+    ours = median([lambda: posterior.draw(prior, observed, rng)] * 200)
     theirs = median([gammas] * 50)
     return [
         "## Drawing a posterior sample",

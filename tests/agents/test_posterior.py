@@ -206,7 +206,8 @@ def test_the_posterior_is_calibrated_at_episode_starts(monkeypatch: pytest.Monke
         cmdp = CMDP(truth, rng.random((2, S, A)), [0.6])
         agent = agents.PSConRL(cmdp.problem("known"), prior=1.0)
         counts = counts_at_episode(agent, cmdp, 14, seed, monkeypatch)
-        samples = np.array([dense(posterior.draw(agent.parameters, Counts.from_dense(counts), rng)) for _ in range(99)])
+        prior, known = Prior.of(1.0, agent.problem), Counts.from_dense(counts)
+        samples = np.array([dense(posterior.draw(prior, known, rng)) for _ in range(99)])
         entry = counts.argmax(axis=2)  # chosen by the data, which Bayes' rule allows; there a bias shows most
         lower = (samples < truth).sum(axis=0)
         ranks += np.take_along_axis(lower, entry[:, :, None], axis=2).ravel().tolist()

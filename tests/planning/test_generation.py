@@ -10,7 +10,6 @@ from psconrl.planning.compiled.generation import (
     MARGIN,
     OPTIMAL,
     VALUE,
-    WAYS,
     Limits,
     Optimum,
     Question,
@@ -48,13 +47,11 @@ class Broken(Listed):
         return reply._replace(fine=self.asked < 3)
 
 
-WAYS[Listed] = Listed.ask
-WAYS[Broken] = Broken.ask
-
-
 def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None) -> Optimum:
     m = len(tau)
-    return plain_generate(way, Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10)
+    return plain_generate(
+        type(way).ask, way, Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10
+    )
 
 
 @pytest.mark.parametrize(("m", "goal"), [(m, goal) for m in range(5) for goal in (VALUE, MARGIN) if m or goal == VALUE])

@@ -159,7 +159,7 @@ def ideal(cmdp: CMDP) -> Solution:
     for k, weight in weights.items():
         policy = np.array(oracle.policies[oracle.columns[k]])
         averages = np.array([float(x) for x in oracle.averages_at_start(policy)])
-        mixture.append(Member(float(weight), policy, averages))
+        mixture.append(Member(float(weight), policy, averages, np.ones(cmdp.S, dtype=np.bool_)))
     conflict = list(range(1, cmdp.m + 1)) if value is None else []
     for i in tuple(conflict):
         rest = oracle.relative_margin([j for j in conflict if j != i])

@@ -12,11 +12,12 @@ from psconrl.planning.compiled import steering_rule as rule
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.compiled.steering import mixture
+from psconrl.planning.compiled.steering import mixed
+from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
 from psconrl.planning.steered import FREE, Steered
-from psconrl.planning.steering import from_solution
+from psconrl.planning.steering import from_columns, from_solution
 
 
 def steered_in(cmdp: CMDP, time: int = 10**4, method: Method = "compiled") -> Steered:
@@ -136,8 +137,10 @@ def test_a_core_that_would_fall_apart_keeps_its_unlikely_states() -> None:
     law = np.array([1.0, rare, 1.0, rare, 0.0, rare])
     pairs = np.array([rows.begin[:-1], rows.begin[:-1] + 1])
     laws = np.array([law / law.sum(), np.eye(6)[4]])
-    columns = Columns(np.array([[0.0, 0.0], [0.0, 1.0]]), laws, pairs, np.array([2]))
-    made = mixture(rows, columns, np.arange(2), np.array([0.5, 0.5]), np.array([0.5]), 100)
+    J = np.array([[0.0, 0.0], [0.0, 1.0]])
+    columns = [(0.5, Column(*parts)) for parts in zip(pairs, J, laws, strict=True)]
+    made = from_columns(rows, np.zeros((2, 12)), columns, np.array([0.5]), Steer(50, 100, np.zeros(1)))
+    assert made is not None
     np.testing.assert_array_equal(made.ways[0], [0, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(made.ways[1, [0, 2, 4, 5]], 1)
 
@@ -149,8 +152,9 @@ def test_the_mixture_is_the_same_uncompiled() -> None:
     law = 8.0 ** np.arange(6)
     laws = np.array([np.eye(6)[0], law / law.sum()])
     J = np.array([[0.995, 0.0], [0.125, 1.0]])
-    arguments = rows, Columns(J, laws, pairs, np.array([2])), np.arange(2), np.array([0.4, 0.6]), np.array([0.6]), 500
-    for one, other in zip(mixture(*arguments), mixture.py_func(*arguments), strict=True):  # type: ignore[attr-defined]
+    arguments = rows, Columns(J, laws, pairs, np.array([2])), np.arange(2), np.array([0.4, 0.6]), np.array([0.6])
+    made, plain = mixed(*arguments), mixed.py_func(*arguments)  # type: ignore[attr-defined]
+    for one, other in zip((*made.steered, *made[1:]), (*plain.steered, *plain[1:]), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -94,7 +94,7 @@ def draw_rows(
                 own[allowed[k]] = 0.0
         for i in range(first, size):
             at[indices[i]] = -1
-        size = _normalise(indices, data, first, size, cut)
+        size = normalise(indices, data, first, size, cut)
         indptr[row + 1] = size
     return indptr, indices[:size].copy(), data[:size].copy()
 
@@ -166,7 +166,7 @@ def _one_by_one(
 
 
 @njit_inline
-def _normalise(indices: Ints, data: Floats, first: int, size: int, cut: float) -> int:
+def normalise(indices: Ints, data: Floats, first: int, size: int, cut: float) -> int:
     """Make the entries from `first` on a distribution without those below `cut`; the new size."""
     total = 0.0
     for i in range(first, size):

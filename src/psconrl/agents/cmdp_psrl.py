@@ -8,7 +8,7 @@ drawn from Dirichlet(prior + N) and the policy of the occupancy program under it
 program is infeasible under the sample, the violated constraint is ignored for that epoch.
 
 Parameters
-    prior        1 per next state, as published
+    prior        1 per next state, as published; or "learned", see `psconrl.agents.hierarchy`
     execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import LimitedAgent, exploit, plan_in
+from psconrl.agents.shared import LimitedAgent, carried, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,4 +48,4 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)
-        return replace(free, feasible=False, carry=memory.carry)
+        return replace(free, feasible=False, carry=carried(best, memory))

@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._checks import Bools, Floats, Ints, shown
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
+from psconrl.agents.hierarchy import sample as sample_learned
+from psconrl.agents.part import Part
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
@@ -33,6 +35,8 @@ else:
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
 
+LEARNED = "learned"
+
 CUT = 5e-10
 """Entries, and ends of a row, below this are not drawn: each changes the row by at most 1e-9 in L1."""
 
@@ -43,6 +47,8 @@ class PosteriorAgent(Agent):
 
     prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a boolean
     (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix (S * A, S).
+    "learned": how random the moves are, and what the actions of a state have in common, is learned as well, and states
+    never seen are thought of as one; see `psconrl.agents.hierarchy`.
     """
 
     prior: ArrayLike | sparse.csr_array = DEFAULT
@@ -52,12 +58,14 @@ class PosteriorAgent(Agent):
         self.parameters  # noqa: B018  the prior is checked at once
 
     @cached_property
-    def parameters(self) -> Prior:
-        """The prior, checked."""
-        return Prior.of(self.prior, self.problem)
+    def parameters(self) -> Prior | None:
+        """The prior, checked; None if it is learned."""
+        return None if isinstance(self.prior, str) and self.prior == LEARNED else Prior.of(self.prior, self.problem)
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows:
-        """p_k from the posterior."""
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+        """p_k from the posterior; with a learned prior that of the states seen so far."""
+        if self.parameters is None:
+            return sample_learned(self.problem, memory, rng, CUT)
         return draw(self.parameters, memory.observed, rng)
 
 
@@ -79,6 +87,8 @@ class Prior:
     def of(prior: ArrayLike | sparse.csr_array, problem: Problem) -> Prior:
         """The prior that a user gave, see `PosteriorAgent`."""
         S, A = problem.S, problem.A
+        if isinstance(prior, str):
+            raise InvalidModelError(f'prior is {shown(prior)}; prior must be real numbers, or "learned"')
         if sparse.issparse(prior):
             given = cast(Any, prior)
             if given.shape != (S * A, S) or given.dtype.kind not in "biuf":

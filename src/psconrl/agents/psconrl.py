@@ -11,7 +11,8 @@ At the start of episode k, t_k:
 and pi_k is run until TSDE's rule fires: t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pair; T_0 = 1.
 
 Parameters
-    prior         0.01 per next state, as in the experiments; (S, A), (S, A, S), or a mask of possible moves
+    prior         0.01 per next state, as in the experiments; (S, A), (S, A, S), or a mask of possible moves; "learned":
+                  the posterior of a hierarchical prior, see `psconrl.agents.hierarchy`
     infeasible    "uniform": pi_0 (this paper); "explore": for the whole episode the fastest way, under p_k, to the
                   least visited state and there the least tried action (the idea of the later version,
                   arXiv 2405.19017)
@@ -32,7 +33,7 @@ from psconrl._checks import one_of
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
-from psconrl.agents.shared import LimitedAgent, exploit, to_least_visited
+from psconrl.agents.shared import LimitedAgent, carried, exploit, to_least_visited
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class PSConRL(LimitedAgent, PosteriorAgent):
         best = self.plan_in(p_k, costs, memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
-        carry = memory.carry
+        carry = carried(best, memory)
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         policy, connected = to_least_visited(p_k, memory.visits)

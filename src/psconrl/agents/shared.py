@@ -8,7 +8,8 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints, one_of, real
 from psconrl._lazy import late
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
+from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -54,16 +55,22 @@ class LimitedAgent(Agent):
         eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
         return self.problem.thresholds - eps
 
-    def plan_in(self, rows: Rows, costs: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+    def plan_in(self, model: Rows | Part, costs: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy within the limits in a believed model."""
         thresholds = self.problem.thresholds
         if self.margin > 0 and len(thresholds):
-            thresholds = self.tightened(memory.t, model_margin(rows, costs, thresholds))
-        return plan_in(rows, costs, thresholds, memory, stop, steer=self.steer(memory, stop))
+            thresholds = self.tightened(memory.t, margin_in(model, costs, thresholds))
+        return plan_in(model, costs, thresholds, memory, stop, steer=self.steer(memory, stop))
+
+
+def margin_in(model: Rows | Part, costs: Floats, thresholds: Floats) -> float:
+    """The margin of a believed model."""
+    rows, own = (model.rows, model.own_costs(costs)) if isinstance(model, Part) else (model, costs)
+    return model_margin(rows, own, thresholds)
 
 
 def plan_in(
-    rows: Rows,
+    model: Rows | Part,
     costs: Floats,
     thresholds: Floats,
     memory: Memory,
@@ -72,12 +79,19 @@ def plan_in(
     steer: Steer | None = None,
 ) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
-    join = 1.0 / math.sqrt(max(stop["max_length"], 4))
-    return plan_rows(rows, costs, thresholds, join=join, start=memory.carry if warm else None, steer=steer)
+    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    if isinstance(model, Part):
+        return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
+    return plan_rows(model, costs, thresholds, join=join, start=start, steer=steer)
+
+
+def carried(best: BestPolicy, memory: Memory) -> Carry:
+    """What the next plan may start from; what an agent carries besides stays."""
+    return {**memory.carry, **best.start}
 
 
 def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
-    """The plan that executes a best policy; what an agent carries besides stays."""
+    """The plan that executes a best policy."""
     assert best.policy is not None
     return Plan(
         best.policy[np.newaxis],
@@ -85,7 +99,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         value=best.value,
         connected=best.connected,
         solver=best.method,
-        carry={**memory.carry, **best.start},
+        carry=carried(best, memory),
         steered=best.steered,
     )
 
@@ -97,20 +111,21 @@ def empirical_transitions(memory: Memory) -> Rows:
     return Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
 
 
-def to_least_visited(rows: Rows, visits: Ints) -> tuple[Floats, bool]:
+def to_least_visited(model: Rows | Part, visits: Ints) -> tuple[Floats, bool]:
     """The fastest way to the least visited state, and there the least tried action: a policy (S, A).
 
     Also says whether there is such a way from every state; where there is none, it is uniform.
     """
     S, A = visits.shape
-    target = int(np.argmin(visits.sum(axis=1)))
-    targets = np.zeros(S, dtype=np.bool_)
+    rows, states, pairs = model[:3] if isinstance(model, Part) else (model, np.arange(S), np.arange(S * A))
+    target = int(np.argmin(np.where(states >= 0, visits.sum(axis=1)[states], FOREVER)))
+    targets = np.zeros(len(states), dtype=np.bool_)
     targets[target] = True
-    pairs = fastest_way(rows, targets).pairs
-    actions = np.where(pairs >= 0, pairs - rows.begin[:-1], -1)
-    actions[target] = np.argmin(visits[target])
+    way = fastest_way(rows, targets).pairs.copy()
+    first, after = rows.begin[target : target + 2]
+    way[target] = first + np.argmin(visits.ravel()[pairs[first:after]])
     policy = np.full((S, A), 1.0 / A)
-    found = np.flatnonzero(actions >= 0)
-    policy[found] = 0.0
-    policy[found, actions[found]] = 1.0
-    return policy, len(found) == S
+    found = (way >= 0) & (states >= 0)
+    policy[states[found]] = 0.0
+    policy.ravel()[pairs[way[found]]] = 1.0
+    return policy, bool((way >= 0).all())

@@ -7,7 +7,8 @@ At the start of an episode a model is drawn from the posterior and the policy th
 in it is run until t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pair; T_0 = 1.
 
 Parameters
-    prior    0.01 per next state, the same as PSConRL's, for comparison (the released script uses 0.1)
+    prior    0.01 per next state, the same as PSConRL's, for comparison (the released script uses 0.1); or "learned",
+             see `psconrl.agents.hierarchy`
 
 Deviations. None; constraints are ignored, which makes it the reference line for what they cost.
 """

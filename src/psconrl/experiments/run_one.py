@@ -190,14 +190,17 @@ def _tried(agent: str) -> None:
 
 
 def compile_others(agents: Sequence[str]) -> None:
-    """What the second process of `warm_up` compiles: second opinions, and the kernels of some agents."""
+    """What the second process of `warm_up` compiles: what follows a plan, second opinions, some agents' own kernels."""
     import numpy as np
 
     from psconrl.agents.catalogue import find
     from psconrl.environments import make
     from psconrl.planning import best_policy
+    from psconrl.planning.compiled.warm_up import compile_execution
 
     threading.Thread(target=_end_with_input, daemon=True).start()
+    if any(find(agent).uses_planner for agent in agents):
+        compile_execution()
     toy = make("toy")
     best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
     # States that are hardly ever left: only components prove what is best.

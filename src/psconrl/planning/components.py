@@ -32,7 +32,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
 from psconrl.graph import closed_classes, groups, strong_classes
 from psconrl.planning.compiled.exact import bounded_advantages
-from psconrl.planning.compiled.generation import OPTIMAL, WAYS, Question, Reply
+from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
@@ -289,9 +289,6 @@ class Components:
     def quotient(self) -> Quotient:
         """The model in which every component is one state."""
         return Quotient(self.rows, self.parts)
-
-
-WAYS[Components] = Components.ask
 
 
 class Quotient:

@@ -23,9 +23,8 @@ from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes
-from psconrl.planning.compiled.execute import round_trip
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
+from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way, round_trip
 from psconrl.planning.components import Column, Component
 from psconrl.planning.tolerances import SUPPORT, THIN
 

@@ -17,7 +17,6 @@ from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.steering import mixture
 from psconrl.planning.components import planner
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
@@ -217,7 +216,7 @@ def _compiled(
     if status != OPTIMAL or not gap <= PROVEN:
         return None
     made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
-    policy, averages, classes, connected, way, policies, reference = made
+    policy, averages, classes, connected, way, policies, reference, _ = made
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
         if largest > _BROKEN or np.isnan(averages[0]):
@@ -236,8 +235,7 @@ def _compiled(
     shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
     steered = None
     if steer is not None and m:
-        between = mixture(rows, columns, master.basis, master.weights, thresholds, steer.time)
-        steered = steering.with_reserves(between, rows, costs, steer)
+        steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
     return BestPolicy(
         True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )

@@ -24,7 +24,6 @@ from psconrl.planning.compiled.optimistic import Believed, believed, model_aroun
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
-from psconrl.planning.compiled.steering import mixture
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
@@ -33,10 +32,11 @@ from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
-from psconrl.planning.solution import Member, Solution
+from psconrl.planning.mixtures import executed, members_of, switching_times
+from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.steered import Steered
-from psconrl.planning.steering import from_solution, with_reserves
+from psconrl.planning.steering import from_solution, steered_between
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
@@ -111,6 +111,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     if found.flow is not None:
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
+    members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     averages = evaluate(model, made.policy.reshape(S, A)).average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
@@ -133,7 +134,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
-        mixture=[Member(w, np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J)) for w, k in columns],
+        mixture=members_of([w for w, _ in columns], members, rows, units),
+        switching_times=switching_times(members),
         transitions=model.to_dense().transitions,
         model=model,
     )
@@ -312,8 +314,7 @@ def best_optimistic(
             way = np.where(made.way >= 0, made.way, way)
             steered = None
             if steer is not None and m:
-                between = mixture(rows, used, every, found.weights, thresholds, steer.time)
-                steered = with_reserves(between, rows, flat, steer)
+                steered = steered_between(rows, flat, used, every, found.weights, thresholds, steer)
             return OptimisticPolicy(
                 True, policy, optimum.objective, optimum.multipliers, made.connected, 1, gap, columns, way, steered
             )

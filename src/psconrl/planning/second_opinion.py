@@ -50,7 +50,7 @@ def by_components(
 ) -> BestPolicy | None:
     """The stateless program component by component; None if that proves nothing either."""
     way, m = Components(rows, costs, None), len(thresholds)
-    optimum = plain_generate(way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
+    optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
     if optimum.status == INFEASIBLE:
         return _infeasible(m, "components")
     if optimum.status == FAILED or not abs(optimum.objective - optimum.bound) <= PROVEN:

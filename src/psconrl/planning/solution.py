@@ -5,16 +5,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 
 
 class Member(NamedTuple):
-    """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial law."""
+    """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial law.
+
+    core (S,): the states where it spends its time; from elsewhere it takes the fastest way there. Without a horizon
+    they are its recurrent class, with a horizon T those of a stationary mass above 1 / (S sqrt(T)).
+    """
 
     weight: float
     policy: Ints
     average_costs: Floats
+    core: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,9 @@ class Solution:
         attained: whether the stationary policy attains the value and keeps the limits. If not, no stationary policy may
             (stay here or go there for ever): then the answer is the mixture, one member drawn at time 0, and the limits
             hold in expectation only.
-        mixture: the optimum as at most m + 1 deterministic policies with weights.
+        mixture: the optimum as at most m + 1 deterministic policies with weights, as they are executed.
+        switching_times: (k, k), expected steps of the fastest way from the core of one member of the mixture to that of
+            another; 0 where they share states, inf where there is no way.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
         model: the model that it is a solution of.
     """
@@ -62,6 +69,7 @@ class Solution:
     gap: float = np.nan
     attained: bool = True
     mixture: list[Member] = field(default_factory=list, repr=False)
+    switching_times: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     transitions: Floats | None = field(default=None, repr=False)
     model: CMDP | None = field(default=None, repr=False)
 

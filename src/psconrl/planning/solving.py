@@ -18,7 +18,8 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, planner
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
-from psconrl.planning.solution import Member, Solution
+from psconrl.planning.mixtures import executed, members_of, switching_times
+from psconrl.planning.solution import Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
 
@@ -122,7 +123,7 @@ class Known:
         way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
             way.parts = [self.single]
-        optimum = plain_generate(way, limits, goal, guess, CLOSE)
+        optimum = plain_generate(Components.ask, way, limits, goal, guess, CLOSE)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
@@ -190,6 +191,8 @@ class Known:
             reached += float(best.multipliers @ missed) + _NOISE
         multipliers = np.zeros(m)
         multipliers[self.limits] = best.multipliers
+        weights = [weight for weight, _ in chosen.columns]
+        members = [executed(self.rows, units.costs, column, cmdp.initial) for _, column in chosen.columns]
         return Solution(
             status="optimal" if feasible else "infeasible",
             value=float(units.averages(target)[0]) if feasible else np.nan,
@@ -204,7 +207,8 @@ class Known:
             connected=made.connected,
             gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
             attained=attained,
-            mixture=[Member(weight, self._actions(k), units.averages(self._column(k))) for weight, k in chosen.columns],
+            mixture=members_of(weights, members, self.rows, units),
+            switching_times=switching_times(members),
             model=cmdp,
         )
 
@@ -276,9 +280,6 @@ class Known:
         """The scaled costs (m + 1, S) of a policy (K,)."""
         S, A = self.cmdp.S, self.cmdp.A
         return np.asarray((self.units.costs * policy).reshape(-1, S, A).sum(axis=2))
-
-    def _actions(self, column: Column) -> Ints:
-        return np.asarray(column.policy - self.rows.begin[:-1])
 
 
 def carrying(optimum: Optimum) -> list[tuple[int, float]]:

@@ -6,13 +6,15 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.planning.compiled.pricing import Columns
-from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.steering import mixture
+from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.steering import mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
+from psconrl.planning.mixtures import core_of
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered
 
@@ -20,6 +22,52 @@ _LONG = 4
 """A plan is long that may last until there were so many times the steps."""
 _NOTHING = 1e-7
 """A column lowers a limit by more than this per step, or rounding does."""
+
+
+def steered_between(
+    rows: Rows, costs: Floats, columns: Columns, basis: Ints, weights: Floats, thresholds: Floats, steer: Steer
+) -> Steered:
+    """The mixture of the columns that a basis names, with ways into their cores where they do not meet."""
+    made, laws, meet = mixed(rows, columns, basis, weights, thresholds)
+    return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
+
+
+def _with_ways(made: Steered, laws: Floats, rows: Rows, time: int) -> Steered:
+    """With the fastest ways into the cores that the columns, laws (k, S), have in `time` steps.
+
+    Also with the band: d is the expected time of the longest round trip; what takes longer than `time` steps is not
+    worth knowing more of.
+    """
+    cores = [core_of(law, law > 0, time) for law in laws]
+    found = [fastest_way(rows, core) for core in cores]
+    ways = [
+        _way_and_core(rows, way.pairs - rows.begin[:-1], actions, law, core)
+        for way, actions, law, core in zip(found, made.actions, laws, cores, strict=True)
+    ]
+    times = np.array(
+        [
+            [law[core] @ np.minimum(way.times[core], time) / law[core].sum() for way in found]
+            for law, core in zip(laws, cores, strict=True)
+        ]
+    )
+    size = np.abs(made.drifts).sum(axis=1, keepdims=True)
+    return made._replace(
+        ways=np.array(ways),
+        directions=np.divide(made.drifts, size, out=np.zeros_like(made.drifts), where=size > 0),
+        levels=np.tile([1.0, 0.0], (len(ways), 1)),
+        slope=1.0 + min(float((times + times.T).max()), float(time)),
+    )
+
+
+def _way_and_core(rows: Rows, way: Ints, actions: Ints, law: Floats, core: Bools) -> Ints:
+    """What to do (S,) on the way into a core and in it; -1 where no way is known.
+
+    A core between whose parts its column goes through unlikely states falls apart without these: then they are kept.
+    """
+    led = np.where(core, actions, np.maximum(way, -1))
+    reached = np.empty(rows.S, dtype=np.bool_)
+    closed_class(rows, rows.begin[:-1] + np.maximum(led, 0), int(law.argmax()), reached)
+    return led if reached[core].all() else np.where(actions >= 0, actions, led)
 
 
 def from_columns(
@@ -35,11 +83,10 @@ def from_columns(
         np.array([len(columns)]),
     )
     weights = np.array([weight for weight, _ in columns])
-    made = mixture(rows, found, np.arange(len(columns)), weights, np.array(thresholds), steer.time)
-    return with_reserves(made, rows, costs, steer)
+    return steered_between(rows, costs, found, np.arange(len(columns)), weights, np.array(thresholds), steer)
 
 
-def with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
+def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
     """With the way of least J_i for each limit that is exceeded by more than the band, while no column lowers it.
 
     A plan that may last long gets it beforehand, if no column lowers the limit by a band in that time.

@@ -8,8 +8,10 @@ from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning.compiled.pricing import Columns, Start
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.shortest_path import expected_visits, fastest_in
+from psconrl.planning.compiled.shortest_path import fastest, round_trip
 from psconrl.planning.tolerances import NO_WEIGHT, THIN
+
+_NO_TRIP: Floats = np.empty(0)
 
 
 class Executed(NamedTuple):
@@ -18,7 +20,7 @@ class Executed(NamedTuple):
     average_costs (m + 1,): of the policy, nan if classes stay apart. classes: recurrent ones of the mixture, joined by
     round trips if there is a way. connected: whether all states lead there (those that do not act uniformly). way (S,):
     the pairs of the fastest way, -1 on the support. policies (k, S): the columns used, the safest first; reference
-    (1,): their likeliest state.
+    (1,): their likeliest state. stops (classes,): a state of each class.
     """
 
     policy: Floats
@@ -28,9 +30,9 @@ class Executed(NamedTuple):
     way: Ints
     policies: Ints
     reference: Ints
+    stops: Ints
 
 
-@njit
 def execute(
     rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, join: float
 ) -> Executed:
@@ -38,6 +40,21 @@ def execute(
 
     costs (m + 1, K). join: the share of time for round trips between classes that do not meet.
     """
+    made = _execute(rows, costs, columns, basis, basic, last_way, _NO_TRIP, 0.0)
+    if made.classes < 2:
+        return made
+    trip, found = round_trip(rows, made.stops)
+    made = _execute(rows, costs, columns, basis, basic, last_way, trip, join if found else 0.0)
+    if not found:
+        made.average_costs[:] = np.nan
+    return made
+
+
+@njit
+def _execute(
+    rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, trip: Floats, join: float
+) -> Executed:
+    """The same with the occupancy (K,) of a round trip; without one, classes that would need it are only counted."""
     S, K = len(rows.begin) - 1, len(rows.indptr) - 1
     names, weights = np.empty(len(basis), dtype=np.int64), np.empty(len(basis))
     count, total = 0, 0.0
@@ -90,28 +107,25 @@ def execute(
     for s in range(S):
         if mass[s] > mass[reference[0]]:
             reference[0] = s
-    if classes > 1:
-        trip, found = round_trip(rows, stops[:classes])
-        if found:
-            for i in range(len(costs)):
-                averages[i] *= 1.0 - join
-            for s in range(S):
-                mass[s] *= 1.0 - join
-                for pair in range(rows.begin[s], rows.begin[s + 1]):
-                    policy[pair] = (1.0 - join) * policy[pair] + join * trip[pair]
-                    mass[s] += join * trip[pair]
-                    inside[s] = inside[s] or trip[pair] > 0.0
-                    for i in range(len(costs)):
-                        averages[i] += join * trip[pair] * costs[i, pair]
-        else:
-            for i in range(len(costs)):
-                averages[i] = np.nan
+    if classes > 1 and len(trip) == 0:
+        return Executed(policy, averages, classes, False, last_way, policies, reference, stops[:classes])
+    if join > 0.0:
+        for i in range(len(costs)):
+            averages[i] *= 1.0 - join
+        for s in range(S):
+            mass[s] *= 1.0 - join
+            for pair in range(rows.begin[s], rows.begin[s + 1]):
+                policy[pair] = (1.0 - join) * policy[pair] + join * trip[pair]
+                mass[s] += join * trip[pair]
+                inside[s] = inside[s] or trip[pair] > 0.0
+                for i in range(len(costs)):
+                    averages[i] += join * trip[pair] * costs[i, pair]
     missing = 0
     for s in range(S):
         missing += not inside[s]
     way = np.empty(0, dtype=np.int64)
     if missing > 0 and count > 0:
-        way = fastest_in(rows, inside, last_way).pairs
+        way = fastest(rows, inside, last_way, way).pairs
     connected = True
     for s in range(S):
         first, after = rows.begin[s], rows.begin[s + 1]
@@ -132,40 +146,7 @@ def execute(
                 policy[pair] = 1.0 / (after - first)
     if missing == 0 or count == 0:
         way = last_way
-    return Executed(policy, averages, classes, connected, way, policies, reference)
-
-
-@njit
-def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
-    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
-
-    False if there is no way, or one longer than floats can say, or no time is needed.
-    """
-    S, flow, total = len(rows.begin) - 1, np.zeros(len(rows.indptr) - 1), 0.0
-    nowhere, target = np.empty(S, dtype=np.int64), np.zeros(S, dtype=np.bool_)
-    for s in range(S):
-        nowhere[s] = -1
-    for k in range(len(stops)):
-        here, there = stops[k], stops[(k + 1) % len(stops)]
-        if here == there:
-            continue
-        target[there] = True
-        way = fastest_in(rows, target, nowhere).pairs
-        if way[here] < 0:
-            return flow, False
-        for s in range(S):
-            way[s] = max(way[s], rows.begin[s])
-        visited = expected_visits(rows, way, here, target)
-        target[there] = False
-        for s in range(S):
-            if s != there:
-                flow[way[s]] += visited[s]
-                total += visited[s]
-    if not 0.0 < total < np.inf:
-        return flow, False
-    for pair in range(len(flow)):
-        flow[pair] /= total
-    return flow, True
+    return Executed(policy, averages, classes, connected, way, policies, reference, stops[:classes])
 
 
 @njit

@@ -7,7 +7,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, sort
-from psconrl.planning.compiled.generation import WAYS, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
 from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
 from psconrl.planning.tolerances import EPS
 
@@ -54,7 +54,7 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
         law = forward(within, costs.shape[2], way.actions[k], way.orders[k], origin)
         averages(costs, way.actions[k], law, way.J[k])
         way.known[0] += 1
-    optimum = generate(way, limits, goal, np.zeros(m), _CLOSE)
+    optimum = generate(_price, way, limits, goal, np.zeros(m), _CLOSE)
     return Believed(optimum, *used_columns(optimum, way.actions, way.orders))
 
 
@@ -87,9 +87,6 @@ def _price(way: Steps, question: Question) -> Reply:
         new = new and apart > _SAME
     way.known[0] += new
     return Reply(True, V[way.origin] / H - spent - 2 * S * EPS * largest, prices, False, prices)
-
-
-WAYS[Steps] = _price
 
 
 @njit

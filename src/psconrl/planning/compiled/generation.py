@@ -12,15 +12,14 @@ together, prices without c_0 ask for a column that changes that, or prove that t
 This frame serves every planner. What differs is the way: policies of a model evaluated by inverses (`inverses`), by
 sparse factors (`factors`), component by component (`psconrl.planning.components`), policies and models within a
 confidence set (`optimistic`), or for a number of steps (`finite_horizon`). A way is a named tuple (compiled) or an
-object (then the frame runs as plain Python) with the averages J (room, m + 1) of its columns, how many are `known`
-(1,), and its `price`, found by the type of the way.
+object (then the frame runs as plain Python) with the averages J (room, m + 1) of its columns and how many are `known`
+(1,); with it comes the function that asks it for a price.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from psconrl._checks import Floats
 from psconrl._numba import njit_inline
@@ -86,27 +85,12 @@ class Optimum(NamedTuple):
     master: Master
 
 
-WAYS: dict[type, Callable[[Any, Question], Reply]] = {}
-"""How each way is asked, by its type."""
-
-
-def price(way: Any, question: Question) -> Reply:
-    """Ask a way of pricing; compiled code finds the same function when it is compiled."""
-    return WAYS[type(way)](way, question)
-
-
-@overload(price, inline="always")
-def _price(way: Any, question: Any) -> Any:
-    ask = WAYS[way.instance_class]
-
-    def asked(way: Any, question: Any) -> Any:
-        return ask(way, question)
-
-    return asked
+Ask = Callable[[Any, Question], Reply]
+"""How a way is asked; compiled, if the frame is."""
 
 
 @njit_inline
-def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
     """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 
     guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
@@ -139,7 +123,7 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
             asked_for = based and (main == 1.0) == (stage == VALUE)
             enough = objective - close if asked_for else np.inf
             gap = objective - goal_bound if asked_for else np.inf
-            reply = price(way, Question(prices, main, tau, enough, close, gap))
+            reply = ask(way, Question(prices, main, tau, enough, close, gap))
             if not reply.fine:
                 break
             hinted = reply.hinted
@@ -168,7 +152,7 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
             if not leave_out_violation(way.J, known, relaxed, master.basis):
                 break
             stage = VALUE
-            objective, sound = solve_master(way.J, known, relaxed, stage, master)
+            objective, sound = solve_master(way.J, known, relaxed, goal, master)
         if not sound:
             break
         if stage == goal and objective - bound <= close:
@@ -182,7 +166,7 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
                 if not leave_out_violation(way.J, known, relaxed, master.basis):
                     break
                 stage, bound = VALUE, -np.inf
-                objective, sound = solve_master(way.J, known, relaxed, stage, master)
+                objective, sound = solve_master(way.J, known, relaxed, goal, master)
                 if not sound:
                     break
             else:
@@ -219,9 +203,9 @@ def generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -
     return Optimum(status, objective, bound, proof, master)
 
 
-def plain_generate(way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+def plain_generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
     """The same frame, uncompiled, for ways that are Python objects."""
-    return generate.py_func(way, limits, goal, guess, close)  # type: ignore[attr-defined]
+    return generate.py_func(ask, way, limits, goal, guess, close)  # type: ignore[attr-defined]
 
 
 __all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]

@@ -24,7 +24,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, nearest, sort
-from psconrl.planning.compiled.generation import WAYS, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.generation import Limits, Optimum, Question, Reply, generate
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import EPS, NO_WEIGHT, SUPPORT
@@ -90,7 +90,7 @@ def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int)
         else:
             first_column(costs[0], way.actions[0], way.orders[0])
         way.known[0] += evaluate(within, costs, way.actions[at, 0], way.orders[at, 0], way.work, way.J[at], way.H[at])
-    optimum = generate(way, limits, goal, np.zeros(m), _CLOSE * max(1.0, _range(costs)))
+    optimum = generate(_price, way, limits, goal, np.zeros(m), _CLOSE * max(1.0, _range(costs)))
     return Believed(optimum, *used_columns(optimum, way.actions, way.orders))
 
 
@@ -209,9 +209,6 @@ def _price(way: Sets, question: Question) -> Reply:
         at = known
         way.known[0] += 1
     return Reply(True, bound - spent, prices, False, prices)
-
-
-WAYS[Sets] = _price
 
 
 @njit

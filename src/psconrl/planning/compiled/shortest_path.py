@@ -97,10 +97,27 @@ def fastest_way(rows: Rows, targets: Bools) -> Way:
     return fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
 
 
-@njit
-def fastest_in(rows: Rows, targets: Bools, start: Ints) -> Way:
-    """The same within compiled code, from the pairs `start` (S,)."""
-    return fastest(rows, targets, start, np.empty(0, dtype=np.int64))
+def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
+    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
+
+    False if there is no way, or one longer than floats can say, or no time is needed.
+    """
+    flow, target = np.zeros(rows.K), np.zeros(rows.S, dtype=np.bool_)
+    for here, there in zip(stops, np.roll(stops, -1), strict=True):
+        if here == there:
+            continue
+        target[there] = True
+        way = fastest_way(rows, target).pairs
+        if way[here] < 0:
+            return flow, False
+        way = np.maximum(way, rows.begin[:-1])
+        visited = expected_visits(rows, way, int(here), target)
+        visited[there], target[there] = 0.0, False
+        np.add.at(flow, way, visited)
+    total = float(flow.sum())
+    if not 0.0 < total < np.inf:
+        return flow, False
+    return flow / total, True
 
 
 @njit

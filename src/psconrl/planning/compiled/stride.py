@@ -14,7 +14,7 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit
 from psconrl.planning.compiled.factors import RARE, Factor, factorise, likely_state, refine
-from psconrl.planning.compiled.generation import WAYS, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.pricing import (
     Columns,
@@ -116,7 +116,7 @@ def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int
         numbers,
         counts,
     )
-    return Planned(generate(way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
+    return Planned(generate(_price, way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
 
 
 @njit
@@ -187,9 +187,6 @@ def _price(way: Factors, question: Question) -> Reply:
     if bound >= lower:
         return Reply(True, bound, question.prices, hinted, there)
     return Reply(True, lower, there, hinted, there)
-
-
-WAYS[Factors] = _price
 
 
 @njit

@@ -11,7 +11,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
-from psconrl.planning.compiled.generation import FAILED, WAYS, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, Limits, Optimum, Question, Reply, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
@@ -110,7 +110,7 @@ def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> 
         nothing = Master(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
         return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h, 0.0)
     way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
-    optimum = generate(way, limits, goal, start.multipliers, CLOSE)
+    optimum = generate(_price, way, limits, goal, start.multipliers, CLOSE)
     largest = 0.0
     for s in range(S):
         for j in range(S):
@@ -162,9 +162,6 @@ def _price(way: Inverses, question: Question) -> Reply:
             law_of(rows, chain, columns.laws[columns.known[0]])
             add_column(columns, costs, chain.policy)
     return Reply(fine, bound, question.prices, False, question.prices)
-
-
-WAYS[Inverses] = _price
 
 
 @njit_inline

@@ -1,0 +1,337 @@
+"""The learned prior in compiled code: scoring what was seen since the last plan, and drawing a model.
+
+Counts are chains of entries, see `_counts_kernels`. `counted` (used,) are the numbers of the entries that were scored
+already, so what is new is what exceeds them. In the model that is drawn, state 0 stands for all states never seen, if
+there is one, and the seen states follow in the order of their numbers.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl._numba import njit, njit_inline
+from psconrl.agents._posterior_kernels import STICKS_UP_TO, normalise
+from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
+from psconrl.planning.compiled.rows import Rows, longer
+
+FACTORS = 16
+"""How many factors are multiplied before a logarithm is taken: each is above 1e-18 and below 1e18."""
+
+
+class Chains(NamedTuple):
+    """Counts of moves, see `_counts_kernels`."""
+
+    head: Ints
+    link: Ints
+    target: Ints
+    number: Ints
+
+
+class Drawn(NamedTuple):
+    """A model by rows of the states seen; theta, eps: where on their grids its hyperparameters lie.
+
+    states: the numbers of its states, -1 for the one that stands for all others; pairs: those of its pairs, s * A + a.
+    """
+
+    rows: Rows
+    states: Ints
+    pairs: Ints
+    theta: int
+    eps: int
+
+
+@njit
+def look(seen: Bools, chains: Chains, used: int, state: int) -> int:
+    """Mark the states left, entered, or that in which the agent is now in `seen` (S,); how many are seen."""
+    S = len(seen)
+    A = len(chains.head) // S
+    seen[state] = True
+    for entry in range(used):
+        seen[chains.target[entry]] = True
+    n = 0
+    for s in range(S):
+        for row in range(s * A, s * A + A):
+            seen[s] = seen[s] or chains.head[row] >= 0
+        n += seen[s]
+    return n
+
+
+@njit
+def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, seen: Bools, K: int) -> None:
+    """Add to evidence (theta, eps) the logarithm of how likely it made what is new.
+
+    seen (S,), K: the states seen before, and the number of states that were thought possible. Supports of other
+    actions are those before, too.
+    """
+    S = len(seen)
+    A = len(chains.head) // S
+    above, below = np.ones(evidence.shape), np.ones(len(theta))
+    common = np.zeros(S, dtype=np.int64)
+    own = np.zeros(A, dtype=np.int64)
+    factors = 0
+    for s in range(S):
+        total, news = 0, False
+        for a in range(A):
+            own[a] = 0
+            entry = chains.head[s * A + a]
+            while entry >= 0:
+                if entry < len(counted):
+                    common[chains.target[entry]] += 1
+                    own[a] += 1
+                    news = news or chains.number[entry] > counted[entry]
+                else:
+                    news = True
+                entry = chains.link[entry]
+            total += own[a]
+        for a in range(A):
+            if not news:
+                break
+            others = total - own[a]
+            N = 0
+            entry = chains.head[s * A + a]
+            while entry >= 0:
+                N += counted[entry] if entry < len(counted) else 0
+                entry = chains.link[entry]
+            entry = chains.head[s * A + a]
+            while entry >= 0:
+                n = counted[entry] if entry < len(counted) else 0
+                x = chains.target[entry]
+                shared = 1.0 / K
+                if others > 0:
+                    shared = (common[x] - (n > 0)) / others if seen[x] else 0.0
+                for _ in range(n, chains.number[entry]):
+                    for g in range(len(theta)):
+                        below[g] *= theta[g] + N
+                        for e in range(len(eps)):
+                            above[g, e] *= theta[g] * ((1.0 - eps[e]) * shared + eps[e] / K) + n
+                    n += 1
+                    N += 1
+                    factors += 1
+                    if factors == FACTORS:
+                        _settle(evidence, above, below)
+                        factors = 0
+                entry = chains.link[entry]
+        for row in range(s * A, s * A + A):
+            entry = chains.head[row]
+            while entry >= 0:
+                common[chains.target[entry]] = 0
+                entry = chains.link[entry]
+    _settle(evidence, above, below)
+
+
+@njit
+def _settle(evidence: Floats, above: Floats, below: Floats) -> None:
+    """Add the logarithms of the ratios to the evidence, and start them anew."""
+    for g in range(len(below)):
+        for e in range(above.shape[1]):
+            evidence[g, e] += math.log(above[g, e] / below[g])
+            above[g, e] = 1.0
+        below[g] = 1.0
+
+
+@njit
+def choose(evidence: Floats, state: State) -> tuple[int, int]:
+    """One of the hyperparameters with the probability that its evidence gives it, all alike before."""
+    largest = evidence.max()
+    left = 0.0
+    for g in range(evidence.shape[0]):
+        for e in range(evidence.shape[1]):
+            left += math.exp(evidence[g, e] - largest)
+    left *= uniform(state)
+    last = (0, 0)
+    for g in range(evidence.shape[0]):
+        for e in range(evidence.shape[1]):
+            weight = math.exp(evidence[g, e] - largest)
+            if weight > 0.0:
+                last = (g, e)
+                left -= weight
+                if left < 0.0:
+                    return last
+    return last
+
+
+@njit
+def sample(
+    evidence: Floats,
+    theta: Floats,
+    eps: Floats,
+    chains: Chains,
+    used: int,
+    counted: Ints,
+    seen: Bools,
+    state: int,
+    available: Bools,
+    endless: bool,
+    stream: State,
+    cut: float,
+) -> Drawn:
+    """Score what is new, mark what is seen, and draw hyperparameters and a model of the states seen.
+
+    evidence and seen are brought up to date. available (S, A): the actions that there are. endless: there may be states
+    beyond the S that are numbered.
+    """
+    mix(stream)
+    S = len(seen)
+    n = 0
+    for s in range(S):
+        n += seen[s]
+    if n > 0:
+        score(evidence, theta, eps, chains, counted, seen, n + (endless or n < S))
+        n = look(seen, chains, used, state)
+    else:
+        n = look(seen, chains, used, state)
+        score(evidence, theta, eps, chains, counted, seen, n + (endless or n < S))
+    g, e = choose(evidence, stream)
+    K = n + (endless or n < S)
+    states = np.full(K, -1)
+    for s in range(S - 1, -1, -1):
+        if seen[s]:
+            K -= 1
+            states[K] = s
+    rows, pairs = draw_rows(theta[g], eps[e], chains, states, available, stream, cut)
+    return Drawn(rows, states, pairs, g, e)
+
+
+@njit
+def draw_rows(
+    theta: float, eps: float, chains: Chains, states: Ints, available: Bools, stream: State, cut: float
+) -> tuple[Rows, Ints]:
+    """A model of `states` (K,), and its pairs, s * A + a.
+
+    State -1, if it is the first, stands for all others, and leads to each of the seen alike by its one action, -1.
+
+    A row is Dirichlet(N + theta base): independent Gamma(N_i) for every next state i that was seen, and Gamma(theta)
+    split by breaking sticks at states drawn from the base, as in `_posterior_kernels`; or, where nearly all states
+    matter, one by one.
+    """
+    S, A = available.shape
+    K = len(states)
+    first = 1 if states[0] < 0 else 0
+    place = np.full(S, -1)
+    for i in range(first, K):
+        place[states[i]] = i
+    begin, indptr = np.zeros(K + 1, dtype=np.int64), np.zeros(K * A + 1, dtype=np.int64)
+    pairs = np.empty(K * A, dtype=np.int64)
+    indices = np.empty(K + K * A * 4, dtype=np.int64)
+    data = np.empty(len(indices))
+    size = pair = 0
+    if first == 1:
+        for i in range(1, K):
+            indices[i - 1], data[i - 1] = i, 1.0 / (K - 1)
+        size, pair = K - 1, 1
+        begin[1], indptr[1], pairs[0] = pair, size, -1
+    at, base = np.full(K, -1), np.zeros(K)
+    support, limits = np.empty(A * K, dtype=np.int64), np.empty(A + 1, dtype=np.int64)
+    for i in range(first, K):
+        limits[0] = 0
+        for a in range(A):
+            end = limits[a]
+            entry = chains.head[states[i] * A + a]
+            while entry >= 0:
+                support[end] = place[chains.target[entry]]
+                end += 1
+                entry = chains.link[entry]
+            limits[a + 1] = end
+        for a in range(A):
+            if not available[states[i], a]:
+                continue
+            while size + K > len(indices):
+                indices, data = longer(indices), longer(data)
+            begun = size
+            entry = chains.head[states[i] * A + a]
+            while entry >= 0:
+                x = place[chains.target[entry]]
+                indices[size], data[size], at[x] = x, float(chains.number[entry]), size
+                size += 1
+                entry = chains.link[entry]
+            own, after = limits[a], limits[a + 1]
+            others = limits[A] - (after - own)
+            if theta <= STICKS_UP_TO * K:
+                size = _break_sticks(
+                    indices, data, begun, size, theta, eps, support, own, after, others, at, stream, cut
+                )
+            else:
+                for x in range(K):
+                    base[x] = theta * (eps if others > 0 else 1.0) / K
+                for k in range(limits[A]):
+                    if k < own or k >= after:
+                        base[support[k]] += theta * (1.0 - eps) / others
+                size = _one_by_one(indices, data, begun, size, base, at, stream)
+            for k in range(begun, size):
+                at[indices[k]] = -1
+            size = normalise(indices, data, begun, size, cut)
+            pairs[pair] = states[i] * A + a
+            pair += 1
+            indptr[pair] = size
+        begin[i + 1] = pair
+    return Rows(begin, indptr[: pair + 1].copy(), indices[:size].copy(), data[:size].copy()), pairs[:pair].copy()
+
+
+@njit_inline
+def _break_sticks(
+    indices: Ints,
+    data: Floats,
+    begun: int,
+    size: int,
+    theta: float,
+    eps: float,
+    support: Ints,
+    own: int,
+    after: int,
+    others: int,
+    at: Ints,
+    stream: State,
+    cut: float,
+) -> int:
+    """Turn numbers from `begun` on into weights, and append those that the prior adds; the new size.
+
+    The support of the other actions is what lies in `support` outside of own, ..., after - 1.
+    """
+    total = 0.0
+    for k in range(begun, size):
+        data[k] = gamma(stream, data[k])
+        total += data[k]
+    left = 1.0
+    if total > 0.0:
+        # Gamma(a) = Gamma(1 + a) U^(1 / a); far below the range of floats it is nothing.
+        left = gamma(stream, 1.0 + theta) * math.exp(-exponential(stream) / theta)
+    enough = 0.5 * len(at) * cut * (total + left)
+    while left > enough:
+        if others > 0 and uniform(stream) >= eps:
+            k = int(uniform(stream) * others)
+            x = support[k if k < own else k + after - own]
+        else:
+            x = int(uniform(stream) * len(at))
+        rest = left * math.exp(-exponential(stream) / theta)
+        if at[x] < 0:
+            at[x] = size
+            indices[size] = x
+            data[size] = left - rest
+            size += 1
+        else:
+            data[at[x]] += left - rest
+        left = rest
+    return size
+
+
+@njit
+def _one_by_one(indices: Ints, data: Floats, begun: int, size: int, base: Floats, at: Ints, stream: State) -> int:
+    """Turn numbers from `begun` on into weights, base added, and append those of all other states; the new size."""
+    for x in range(len(at)):
+        if at[x] < 0:
+            at[x] = size
+            indices[size] = x
+            data[size] = 0.0
+            size += 1
+    largest = -np.inf
+    for k in range(begun, size):
+        shape = base[indices[k]] + data[k]
+        logarithm = math.log(gamma(stream, 1.0 + shape)) - exponential(stream) / shape
+        data[k] = logarithm
+        largest = max(largest, logarithm)
+    # Only ratios matter, and the largest must not vanish.
+    for k in range(begun, size):
+        data[k] = math.exp(data[k] - largest)
+    return size

@@ -1,0 +1,108 @@
+"""The deterministic policies of a mixture as they are executed: cores, ways into them, times between them.
+
+A column of an optimum promises its averages in the long run, and the long run may be longer than anyone's: where a
+state is visited once in 10^9 steps, its action is decided by rounding. So a column is executed in its *core* alone,
+the states where it really spends its time,
+
+    core        states of its recurrent class whose stationary mass exceeds 1 / (S sqrt(T)), T the horizon; the
+                whole recurrent class without one
+
+and from everywhere else it takes the fastest way into the core. What lies outside has a mass of at most 1 / sqrt(T).
+Two kinds of columns keep more of their own actions: one that ends in several classes, depending on chance, keeps those
+in the states that it passes on the way there, which decide where it ends; and one whose core would fall apart, because
+it goes from one part of it to another through states that are unlikely, keeps those of its whole class.
+
+A switch from core to core takes the expected time of the fastest way, from where the one column is by its stationary
+law into the core of the other; none where the cores share states, for there a switch can wait until it is in both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl.graph import closed_classes, reachable
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.shortest_path import Way, fastest_way
+from psconrl.planning.components import Column
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.executable import recurrent
+from psconrl.planning.solution import Member
+from psconrl.planning.units import Units
+
+
+class Executed(NamedTuple):
+    """A column as it is executed.
+
+    policy (S,): a pair for each state. J (m + 1,): its averages; law (S,): its long-run law, both from a start law.
+    core (S,): where it acts as the column does. times (S,): expected steps of the fastest way into the core, inf where
+    there is none.
+    """
+
+    policy: Ints
+    J: Floats
+    law: Floats
+    core: Bools
+    times: Floats
+
+
+def executed(rows: Rows, costs: Floats, column: Column, start: Floats, horizon: int | None = None) -> Executed:
+    """A column as it is executed, with the averages of costs (m + 1, K) from a start law (S,)."""
+    inside = recurrent(rows, column)
+    core = core_of(column.law, inside, horizon)
+    way = _way(rows, core)
+    led = ~core & (way.pairs >= 0)
+    own = [states for states in closed_classes(rows.matrix()[column.policy]) if inside[states[0]]]
+    if len(own) > 1:
+        led &= ~reachable(rows.matrix()[column.policy], start > 0)
+    elif horizon is not None and _falls_apart(rows, np.where(led, way.pairs, column.policy), core):
+        led &= ~inside
+    policy = np.where(led, way.pairs, column.policy)
+    if not led[inside].any():
+        # Nothing that it does for ever has changed.
+        return Executed(policy, costs[:, policy] @ column.law, column.law, core, way.times)
+    found = evaluate_chain(rows.matrix()[policy], costs[:, policy], start)
+    return Executed(policy, found.average_costs @ start, found.stationary, core, way.times)
+
+
+def core_of(law: Floats, inside: Bools, horizon: int | None) -> Bools:
+    """The core (S,) of a column with a law (S,) that ends in the states `inside` (S,)."""
+    if horizon is None:
+        return inside.copy()
+    core = inside & (law > 1.0 / (len(law) * math.sqrt(horizon)))
+    core[law.argmax()] = True
+    return core
+
+
+def switching_times(members: list[Executed]) -> Floats:
+    """Expected steps (k, k) from core to core; 0 where they share states, inf where there is no way."""
+    times = np.zeros((len(members), len(members)))
+    for k, here in enumerate(members):
+        at = here.core & (here.law > 0)
+        share = here.law[at] / here.law[at].sum()
+        for j, there in enumerate(members):
+            if not (here.core & there.core).any():
+                times[k, j] = share @ there.times[at]
+    return times
+
+
+def members_of(weights: list[float], members: list[Executed], rows: Rows, units: Units) -> list[Member]:
+    """Members of a solution: actions in place of pairs, averages in the units of the model."""
+    return [
+        Member(float(weight), np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J), k.core)
+        for weight, k in zip(weights, members, strict=True)
+    ]
+
+
+def _way(rows: Rows, core: Bools) -> Way:
+    if core.all():
+        return Way(np.zeros(rows.S), np.full(rows.S, -1))
+    return fastest_way(rows, core)
+
+
+def _falls_apart(rows: Rows, policy: Ints, core: Bools) -> bool:
+    """Whether a policy, once in the core, may stay in different parts of it."""
+    return sum(bool(core[states].any()) for states in closed_classes(rows.matrix()[policy])) > 1
