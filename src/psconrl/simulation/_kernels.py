@@ -4,7 +4,7 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,11 @@ class Curves(NamedTuple):
     curves: Floats
 
 
+def plain(parts: Any) -> Any:
+    """The same as plain tuples: named ones take the compiler half a microsecond each to recognise, at every call."""
+    return tuple([plain(part) if isinstance(part, tuple) else part for part in parts])
+
+
 @njit_inline
 def draw(cumulative: Floats, first: int, last: int, u: float) -> int:
     """The first index in [first, last) whose cumulative probability exceeds u."""
@@ -130,53 +135,57 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
 def run_plan(orders: Orders, world: World, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    Updated in place: clock, the positions in the supply, what is seen, and the curves.
+    The parts come as `plain` tuples. Updated in place: clock, the positions in the supply, what is seen, and the curves.
     """
-    policy, count_limit, steered = orders.policy, orders.count_limit, orders.steered
-    visits, cost_sums, excess, totals, levels = seen.visits, seen.cost_sums, seen.excess, record.totals, record.levels
-    costs, limits = world.costs, steered.limits
+    policy, max_length, count_limit, mixture = orders
+    weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
+    steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
+    indptr, indices, cumulative, costs, per_move = world
+    environment, actions, environment_at, actions_at = supply
+    head, link, target, number, used, visits, cost_sums, excess = seen
+    totals, levels, grid, curves = record
     A, n = visits.shape[1], costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
-    i_env, i_act = supply.environment_at[0], supply.actions_at[0]
+    i_env, i_act = environment_at[0], actions_at[0]
     steering, forced = len(steered.actions) > 0, clock[FORCED]
     reason = HORIZON
     while t < until:
-        if seen.used[0] == len(seen.link) or i_env == len(supply.environment) or i_act == len(supply.actions):
+        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions):
             reason = SUPPLY
             break
         a = -1
         if steering:
             a = chosen(steered, excess, forced, s)
         if a < 0:
-            a = draw(policy[length % policy.shape[0]], s * A, s * A + A, supply.actions[i_act]) - s * A
+            a = draw(policy[length % policy.shape[0]], s * A, s * A + A, actions[i_act]) - s * A
         pair = s * A + a
-        entry = draw(world.cumulative, world.indptr[pair], world.indptr[pair + 1], supply.environment[i_env])
+        entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment[i_env])
         i_env += 1
         i_act += 1
-        x = world.indices[entry]
-        where = entry if world.per_move else pair
+        x = indices[entry]
+        where = entry if per_move else pair
         for i in range(n):
             c = costs[i, where]
             cost_sums[i, s, a] += c
             totals[0, i] += c
             if c > levels[i]:
                 totals[1, i] += c - levels[i]
-            if i > 0:
-                excess[i - 1] += c - limits[i - 1]
-        count(pair, x, seen.head, seen.link, seen.target, seen.number, seen.used)
+        for i in range(len(excess)):
+            excess[i] += costs[i + 1, where] - limits[i]
+        count(pair, x, head, link, target, number, used)
         visits[s, a] += 1
         t += 1
         length += 1
         if steering:
             forced = settle(steered, excess, forced, t)
-        if checkpoint < len(record.grid) and t == record.grid[checkpoint]:
+        if checkpoint < len(grid) and t == grid[checkpoint]:
             for i in range(n):
-                record.curves[0, i, checkpoint] = totals[0, i]
-                record.curves[1, i, checkpoint] = totals[1, i]
+                curves[0, i, checkpoint] = totals[0, i]
+                curves[1, i, checkpoint] = totals[1, i]
             checkpoint += 1
         over = visits[s, a] > count_limit[s, a]
         s = x
-        if length >= orders.max_length:
+        if length >= max_length:
             reason = LENGTH
             break
         if over:
@@ -184,5 +193,5 @@ def run_plan(orders: Orders, world: World, supply: Supply, seen: Seen, record: C
             break
     clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT] = t, length, s, checkpoint
     clock[FORCED] = forced
-    supply.environment_at[0], supply.actions_at[0] = i_env, i_act
+    environment_at[0], actions_at[0] = i_env, i_act
     return reason

@@ -128,20 +128,21 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        world = kernels.World(self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None)
-        supply = kernels.Supply(
-            learner.environment.buffer, learner.actions.buffer, learner.environment.position, learner.actions.position
+        numbers, plain = (learner.environment, learner.actions), kernels.plain
+        supply = plain(kernels.Supply(*(stream.buffer for stream in numbers), *(stream.position for stream in numbers)))
+        world = plain(
+            kernels.World(self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None)
         )
-        record = kernels.Curves(self.totals, self.levels, self.grid, self.curves)
-        seen = learner._seen()
+        record = plain(kernels.Curves(self.totals, self.levels, self.grid, self.curves))
+        seen = plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(learner.orders, world, supply, seen, record, clock, until)
+            reason = self.run_plan(plain(learner.orders), world, supply, seen, record, clock, until)
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
-                seen = learner._seen()  # there is more room for counts
+                seen = plain(learner._seen())  # there is more room for counts
 
     def _averages(self, plan: Plan) -> Floats | None:
         return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
