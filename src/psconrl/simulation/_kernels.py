@@ -77,7 +77,7 @@ class Curves(NamedTuple):
 
 
 def plain(parts: Any) -> Any:
-    """The same as plain tuples: named ones take the compiler half a microsecond each to recognise, at every call."""
+    """The same as plain tuples: named ones take half a microsecond each to be recognised, at every call."""
     return tuple([plain(part) if isinstance(part, tuple) else part for part in parts])
 
 

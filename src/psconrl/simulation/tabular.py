@@ -128,8 +128,8 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        numbers, plain = (learner.environment, learner.actions), kernels.plain
-        supply = plain(kernels.Supply(*(stream.buffer for stream in numbers), *(stream.position for stream in numbers)))
+        environment, actions, plain = learner.environment, learner.actions, kernels.plain
+        supply = plain(kernels.Supply(environment.buffer, actions.buffer, environment.position, actions.position))
         world = plain(
             kernels.World(self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None)
         )
