@@ -138,7 +138,8 @@ def test_init(call: Call, tmp_path: Path) -> None:
     done = call(*words)
     assert done.code == 0
     assert "psconrl report" in done.out
-    assert len([line for line in done.out.splitlines() if line.startswith(("PSConRL ", "Optimal "))]) == 4
+    rows = [line for line in done.out.splitlines() if line.startswith(("PSConRL ", "Optimal "))]
+    assert len(rows) == 2 * 2 * 2  # environments, agents, tables
     again = call("init", folder)
     assert again.code == 1
     assert "is there already; --force overwrites it" in again.err
@@ -212,6 +213,7 @@ def test_run_as_json(call: Call, tmp_path: Path) -> None:
     cells = json.loads(first.out)["cells"]
     assert [(cell["env"], cell["agent"]) for cell in cells] == [("toy", "PSConRL"), ("toy", "Uniform")]
     fields = ["env", "agent", "horizon", "seeds", "optimum", "regret", "violation", "episodes", "infeasible_episodes"]
+    fields += ["lagrangian", "positive_violation", "largest_violation", "policy_violation"]
     for cell in cells:
         assert list(cell) == [*fields, "seconds"]
         assert (cell["horizon"], cell["seeds"]) == (100, 3)

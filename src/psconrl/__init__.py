@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from psconrl.errors import InvalidArgumentError as InvalidArgumentError
     from psconrl.errors import InvalidModelError as InvalidModelError
     from psconrl.errors import InvalidTypeError as InvalidTypeError
+    from psconrl.errors import LearnerFileError as LearnerFileError
     from psconrl.errors import MapError as MapError
     from psconrl.errors import ModelFileError as ModelFileError
     from psconrl.errors import OutOfTurnError as OutOfTurnError
@@ -59,6 +60,7 @@ _HOME = {
     "InvalidArgumentError": "errors",
     "InvalidModelError": "errors",
     "InvalidTypeError": "errors",
+    "LearnerFileError": "errors",
     "MapError": "errors",
     "ModelFileError": "errors",
     "OutOfTurnError": "errors",

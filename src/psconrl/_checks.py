@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -115,15 +115,82 @@ def finite(array: Floats, what: str, remedy: str) -> None:
         raise InvalidModelError(f"{what}[{_text(at)}] is {array[at]}; it must be finite; {remedy}")
 
 
-def unit_interval(costs: Floats, what: str) -> None:
-    """Refuse costs outside [0, 1]; learners ask for them."""
-    bad = ~((costs >= 0) & (costs <= 1))
+def within_ranges(costs: Floats, what: str, ranges: Floats | None) -> None:
+    """Refuse costs (m + 1, ...) outside the range of each; [0, 1] where none are declared."""
+    column = (-1,) + (1,) * (costs.ndim - 1)
+    low, high = (0.0, 1.0) if ranges is None else (ranges[:, 0].reshape(column), ranges[:, 1].reshape(column))
+    bad = ~((costs >= low) & (costs <= high))
     if bad.any():
         at = _first(bad)
-        raise InvalidModelError(
-            f"{what}[{_text(at)}] is {costs[at]:.6g}; learners need costs in [0, 1]; "
-            "cmdp.rescaled() brings costs and thresholds there"
+        raise InvalidModelError(f"{what}[{_text(at)}] is {costs[at]:.6g}; {range_rule(ranges, at[0])}")
+
+
+def range_rule(ranges: Floats | None, i: int) -> str:
+    """What must hold for cost i, and the remedy."""
+    if ranges is None:
+        return (
+            "learners need costs in [0, 1]; cmdp.rescaled() brings costs and thresholds there, and cost_ranges "
+            "declares other ranges"
         )
+    low, high = ranges[i].tolist()
+    return f"cost {i} was declared to lie in [{low:g}, {high:g}]; declare a range that it does not leave"
+
+
+def cost_ranges(given: Any, n: int) -> Floats:
+    """(low, high) of n costs, (n, 2)."""
+    ranges = numbers(given, "cost_ranges")
+    if ranges.shape != (n, 2):
+        raise InvalidModelError(
+            f"cost_ranges has shape {ranges.shape}; it must be (m + 1, 2) = {(n, 2)}: (low, high) of each cost, the "
+            "main cost first"
+        )
+    finite(ranges, "cost_ranges", "give bounds that are never left")
+    with np.errstate(over="ignore"):
+        bad = ~((ranges[:, 0] < ranges[:, 1]) & np.isfinite(ranges[:, 1] - ranges[:, 0]))
+    if bad.any():
+        (i,) = _first(bad)
+        raise InvalidModelError(f"cost_ranges[{i}] is {tuple(ranges[i].tolist())}; low must be below high")
+    return ranges
+
+
+def hashables(given: Any, what: str, count: int | None = None) -> tuple[Hashable, ...]:
+    """Distinct names of states or actions, any hashable values; numbers of numpy become Python's."""
+    try:
+        ordered = not isinstance(given, (str, bytes, Mapping, Set)) and not sparse.issparse(given)
+        items = list(given) if ordered else None
+    except Exception:  # not iterable, or what a user's class does
+        items = None
+    if items is None:
+        raise InvalidTypeError(f"{what} is {shown(given)}; it must be a list of names")
+    found = tuple(hashable(name, f"{what}[{i}]") for i, name in enumerate(items))
+    if not found:
+        raise InvalidArgumentError(f"{what} is empty; there must be at least one")
+    if count is not None and len(found) != count:
+        raise InvalidArgumentError(f"there are {len(found)} {what}; there must be {count}")
+    if len(set(found)) < len(found):
+        seen: set[Hashable] = set()
+        again = next(name for name in found if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise InvalidArgumentError(f"{what} has {shown(again)} twice; names must be distinct")
+    return found
+
+
+def hashable(value: Any, what: str) -> Hashable:
+    """A value that can be a name: hashable and equal to itself."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple):
+        return tuple(hashable(part, what) for part in value)
+    try:
+        hash(value)
+        sound = bool(value == value)  # NaN is not
+    except Exception:  # what a user's class does is not known
+        sound = False
+    if not sound:
+        remedy = "; tuple(array.tolist()) makes one of an array" if isinstance(value, np.ndarray) else ""
+        raise InvalidArgumentError(
+            f"{what} is {shown(value)}; it must be hashable and equal to itself: text, a number or a tuple{remedy}"
+        )
+    return value
 
 
 def distributions(p: Floats, what: str, remedy: str) -> Floats:

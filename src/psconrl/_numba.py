@@ -54,11 +54,6 @@ def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
     return _compiled(function)
 
 
-def njit_sums(function: Callable[Args, Result]) -> Callable[Args, Result]:
-    """The same, for kernels whose sums may be taken in any order: several terms at once."""
-    return _compiled(function, fastmath={"reassoc", "contract"})
-
-
 def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
     """The same, for kernels that become a part of those that use them.
 

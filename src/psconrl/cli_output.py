@@ -38,6 +38,12 @@ PIPED_WIDTH = 160
 LISTED_STATES = 30
 """The policy is listed for models with at most this many states that are not maps."""
 
+HOLDS = 0.01
+"""Averages hold that are this near to the long-run ones, as a share of their cost's range."""
+
+LONG = 100_000
+"""More steps than this until averages hold are worth a warning."""
+
 
 def console() -> Console:
     """Standard output: in colours and of the terminal's width if it is one, plain and wide if not."""
@@ -128,10 +134,12 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         nearest = limits.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, nearest.together, nearest.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
+    steps = solution.holds_after(_tolerances(cmdp))
     return {
         "status": solution.status,
         "value": _number(solution.value),
         "average_costs": [float(cost) for cost in solution.average_costs],
+        "holds_after": {"share_of_range": HOLDS, "steps": None if steps == math.inf else steps},
         "constraints": constraints,
         "margin": _number(solution.margin),
         "conflict": [cmdp.cost_names[i] for i in solution.conflict],
@@ -139,6 +147,12 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         "actions": list(cmdp.action_names),
         "policy": solution.policy.tolist(),
     }
+
+
+def _tolerances(cmdp: CMDP) -> list[float]:
+    """How near averages must be to hold: by a share of the range of each cost."""
+    widths = [float(np.ptp(cost)) for cost in cmdp.costs]
+    return [HOLDS * width if width > 0 else 1.0 for width in widths]
 
 
 def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
@@ -154,7 +168,18 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
         _print_limits(cmdp, solution)
     if solution.feasible and cmdp.m:
         _print_prices(cmdp, solution)
+    _print_steps(cmdp, solution)
     _print_policy(cmdp, solution)
+
+
+def _print_steps(cmdp: CMDP, solution: Solution) -> None:
+    steps = solution.holds_after(_tolerances(cmdp))
+    said = "one step" if steps == 1 else f"{steps:,} steps" if steps < math.inf else "more steps than can be said"
+    print(f"\nThese are long-run averages: those of a run are expected to be within {HOLDS:.0%} of each")
+    print(f"cost's range of them from {said} on, at the latest.")
+    if steps > LONG:
+        print("Warning: that is long, and shorter runs may do something else. --horizon T asks for a")
+        print("policy made for T steps.")
 
 
 def _print_limits(cmdp: CMDP, solution: Solution) -> None:
@@ -222,10 +247,14 @@ def _print_policy(cmdp: CMDP, solution: Solution) -> None:
 
 def _action(cmdp: CMDP, shares: Any) -> str:
     """The actions that a policy takes in a state, likeliest first."""
-    order = [int(a) for a in np.argsort(-shares, kind="stable") if shares[a] >= 0.0005]
-    if len(order) == 1:
-        return cmdp.action_names[order[0]]
-    return ", ".join(f"{cmdp.action_names[a]} ({shares[a]:.3f})" for a in order)
+    order = [int(a) for a in np.argsort(-shares, kind="stable") if shares[a] >= 1e-12]
+    often = [a for a in order if shares[a] >= 0.0005]
+    if len(often) == 1:
+        said = cmdp.action_names[often[0]]
+    else:
+        said = ", ".join(f"{cmdp.action_names[a]} ({shares[a]:.3f})" for a in often)
+    # What is hardly ever done may decide where a policy lives.
+    return ", rarely ".join([said, *(f"{cmdp.action_names[a]} ({shares[a]:.1e})" for a in order[len(often) :])])
 
 
 def _number(value: float) -> float | None:
@@ -245,17 +274,28 @@ def print_results(results: dict[str, Any], limits: Sequence[Sequence[str]], out:
         print(
             f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
         )
-        header = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
-        print_table(header, [_result(cell) for cell in cells], numbers=[name for name in header[1:] if name != "limit"])
-        print()
+        for header, row in ((_SUMS, _sums), (_MEASURES, _measures)):
+            print_table(header, [row(cell) for cell in cells], numbers=[n for n in header[1:] if n != "limit"])
+            print()
     print(
         "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
         "run; mean over seeds [95% bootstrap interval]. Infeasible: plans made where the limits\n"
-        f"seemed out of reach. All runs are in {out}; psconrl report {out} draws them."
+        "seemed out of reach. L: regret plus violation at the limits' shadow prices. [V]+: violation,\n"
+        "or 0 where it is negative; by policies: by the exact averages of the plans, each for itself.\n"
+        f"All runs are in {out}; psconrl report {out} draws them."
     )
 
 
-def _result(cell: dict[str, Any]) -> tuple[str, ...]:
+_SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
+_MEASURES = ("agent", "L", "limit", "[V]+", "by policies")
+
+
+def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
+    of_limits = ("\n".join(map(_interval, cell[name])) or "-" for name in ("positive_violation", "policy_violation"))
+    return (cell["agent"], _interval(cell["lagrangian"]), "\n".join(cell["limits"]) or "-", *of_limits)
+
+
+def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
     there = cell["seeds"] > 0
     return (
         cell["agent"],
@@ -276,6 +316,8 @@ def _interval(values: dict[str, float | None]) -> str:
 def _short(value: float | None) -> str:
     if value is None:
         return "-"
+    if abs(value) < 1e-9:  # what rounding leaves of zero
+        return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

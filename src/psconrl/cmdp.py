@@ -24,7 +24,7 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
-from psconrl.problem import Problem
+from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
@@ -234,26 +234,50 @@ class CMDP:
             raise InvalidTypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
 
-    def problem(self, costs: Literal["known", "estimated"] = "estimated") -> Problem:
-        """What a learner may know of this model; its costs must lie in [0, 1]."""
+    def problem(
+        self, costs: Literal["known", "estimated"] = "estimated", *, cost_ranges: ArrayLike | None = None
+    ) -> Problem:
+        """What a learner may know of this model; its costs must lie in [0, 1], or in the ranges that are declared.
+
+        cost_ranges: (low, high) of each cost; `cmdp.cost_ranges` are those of the model.
+        """
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
             raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
-        _checks.unit_interval(self.costs if self.move_costs is None else self.move_costs, "costs")
-        return Problem(self.S, self.A, self.thresholds, self.costs if costs == "known" else None)
+        ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
+        require_ranges(self, ranges)
+        known = None
+        if costs == "known":
+            # Means of costs in a range may leave it by rounding.
+            known = self.costs.clip(*((0.0, 1.0) if ranges is None else ranges.T[:, :, np.newaxis, np.newaxis]))
+        return Problem(
+            self.S,
+            self.A,
+            self.thresholds,
+            known,
+            cost_ranges=ranges,
+            state_names=self.state_names,
+            action_names=self.action_names,
+        )
 
-    def rescaled(self) -> CMDP:
-        """The same model with each cost, and its threshold, brought to [0, 1] by shift and scale."""
-        costs = self.costs if self.move_costs is None else self.move_costs
-        flat = costs.reshape(self.m + 1, -1)
+    @property
+    def cost_ranges(self) -> Floats:
+        """The least and the largest of each cost, (m + 1, 2); if they are the same, the range goes up to one more."""
+        flat = (self.costs if self.move_costs is None else self.move_costs).reshape(self.m + 1, -1)
         if isinstance(self.transitions, np.ndarray) and self.move_costs is not None:
             flat = flat[:, self.transitions.ravel() > 0]  # impossible moves do not count
         least, most = flat.min(axis=1), flat.max(axis=1)
-        width = np.where(most > least, most - least, 1.0)
-        column = (-1,) + (1,) * (costs.ndim - 1)
-        return self.replace(
-            costs=((costs - least.reshape(column)) / width.reshape(column)).clip(0.0, 1.0),
-            thresholds=(self.thresholds - least[1:]) / width[1:],
-        )
+        more = np.maximum(1.0, np.abs(least) * 1e-9)  # what is added to a large number must not be lost
+        return np.stack([least, np.where(most > least, most, least + more)], axis=1)
+
+    def rescaled(self, cost_ranges: ArrayLike | None = None) -> CMDP:
+        """The same model with each cost, and its threshold, brought to [0, 1] by shift and scale.
+
+        cost_ranges: (low, high) of each cost, which become 0 and 1; those of the model if left out.
+        """
+        ranges = self.cost_ranges if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
+        require_ranges(self, ranges)
+        costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
+        return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
 
     def policy_matrix(self, policy: ArrayLike) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""
@@ -390,6 +414,14 @@ def require_model(value: object) -> None:
         raise InvalidTypeError(
             f"{_checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
         )
+
+
+def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
+    """Refuse a model whose moves cost what is outside of the ranges (m + 1, 2); of [0, 1] where there are none."""
+    costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
+    if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
+        costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves
+    _checks.within_ranges(costs, "costs", ranges)
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

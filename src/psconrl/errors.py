@@ -28,6 +28,10 @@ class ModelFileError(PsconrlError, ValueError):
     """A model file that cannot be read."""
 
 
+class LearnerFileError(PsconrlError, ValueError):
+    """A learner's file that cannot be read, or belongs to another agent."""
+
+
 class MapError(PsconrlError, ValueError):
     """A gridworld map with a mistake in it; the message gives line and column."""
 

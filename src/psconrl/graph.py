@@ -52,6 +52,15 @@ def closed_classes(graph: sparse.csr_array) -> list[Ints]:
     return groups(labels, closed[labels])
 
 
+def phases(graph: sparse.csr_array, states: Ints) -> tuple[int, Ints]:
+    """The period d of a closed class of states, and the cyclic class 0, ..., d - 1 of each of them."""
+    part = _support(graph)[states][:, states]
+    level = csgraph.dijkstra(part, indices=0, unweighted=True).astype(np.int64)
+    edges = part.tocoo()
+    period = int(np.gcd.reduce(level[edges.row] + 1 - level[edges.col]))
+    return period, level % period
+
+
 def is_communicating(matrix: sparse.csr_array) -> bool:
     """Whether every state can be reached from every other one under some policy."""
     return strong_classes(state_graph(matrix))[0] == 1

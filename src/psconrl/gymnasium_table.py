@@ -23,26 +23,31 @@ if TYPE_CHECKING:
     from psconrl.cmdp import CMDP
 
 CostFunction = Callable[..., ArrayLike]
-MoveCosts = Callable[[int, int, int, float, Mapping[str, Any]], Floats]
+MoveCosts = Callable[[Any, int, Any, float, Mapping[str, Any]], Floats]
 
 
-def move_costs(costs: CostFunction | None, reward_range: tuple[float, float] | None, m: int | None) -> MoveCosts:
-    """How a step is charged: (s, a, s_next, reward, info) -> (m + 1,); m None: as many as there are."""
+def move_costs(
+    costs: CostFunction | None, reward_range: tuple[float, float] | None, m: int | None, ranges: Floats | None = None
+) -> MoveCosts:
+    """How a step is charged: (s, a, s_next, reward, info) -> (m + 1,); m None: as many as there are, whatever they are.
+
+    ranges: of the costs, if they are not [0, 1]; minus the reward is a main cost then, too.
+    """
     if costs is not None:
         given = as_many_as_taken(costs, 5)
 
         def charge_given(*step: Any) -> Floats:
-            return _checked(np.atleast_1d(_checks.numbers(given(*step), "costs(...)")), m, "costs(...)")
+            return _checked(np.atleast_1d(_checks.numbers(given(*step), "costs(...)")), m, ranges, "costs(...)")
 
         return charge_given
     if reward_range is None:
-        return _costs_in_info(m)
+        return _costs_in_info(m, ranges)
     low, high = _range(reward_range)
 
-    def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
+    def charge(s: Any, a: int, x: Any, reward: float, info: Mapping[str, Any]) -> Floats:
         if not low <= reward <= high:
             raise InvalidArgumentError(f"the reward {reward} lies outside reward_range {reward_range}")
-        return _with_auxiliary((high - reward) / (high - low), info, m)
+        return _with_auxiliary((high - reward) / (high - low), info, m, ranges)
 
     return charge
 
@@ -59,20 +64,22 @@ def _range(given: Any) -> tuple[float, float]:
     return low, high
 
 
-def _costs_in_info(m: int | None) -> MoveCosts:
-    def charge(s: int, a: int, x: int, reward: float, info: Mapping[str, Any]) -> Floats:
+def _costs_in_info(m: int | None, ranges: Floats | None) -> MoveCosts:
+    def charge(s: Any, a: int, x: Any, reward: float, info: Mapping[str, Any]) -> Floats:
+        if "main_cost" not in info and ranges is not None:
+            return _with_auxiliary(-reward, info, m, ranges)
         if "main_cost" not in info:
             raise InvalidArgumentError(
                 "give costs, a function of a step, or reward_range=(low, high) to scale -reward to [0, 1]"
             )
-        return _with_auxiliary(float(info["main_cost"]), info, m)
+        return _with_auxiliary(float(info["main_cost"]), info, m, ranges)
 
     return charge
 
 
-def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None) -> Floats:
+def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None, ranges: Floats | None) -> Floats:
     auxiliary = np.atleast_1d(_checks.numbers(info.get("cost", ()), 'info["cost"]'))
-    return _checked(np.append(main, auxiliary), m, 'info["cost"]')
+    return _checked(np.append(main, auxiliary), m, ranges, 'info["cost"]')
 
 
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
@@ -89,13 +96,17 @@ def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., A
     return lambda *arguments: function(*arguments[:taken])
 
 
-def _checked(costs: Floats, m: int | None, what: str) -> Floats:
-    if m is not None and costs.shape != (m + 1,):
+def _checked(costs: Floats, m: int | None, ranges: Floats | None, what: str) -> Floats:
+    if m is None:
+        return costs
+    if costs.shape != (m + 1,):
         raise InvalidArgumentError(
             f"{what} gives {costs.size} costs in all, main cost included; with {m} thresholds there must be {m + 1}"
         )
-    if m is not None and not ((costs >= 0) & (costs <= 1)).all():
-        raise InvalidArgumentError(f"{what} gives {costs}; learners need costs in [0, 1]")
+    low, high = (0.0, 1.0) if ranges is None else ranges.T
+    bad = ~((costs >= low) & (costs <= high))
+    if bad.any():
+        raise InvalidArgumentError(f"{what} gives {costs}; {_checks.range_rule(ranges, int(np.argmax(bad)))}")
     return costs
 
 

@@ -1,46 +1,136 @@
-"""What a learner may know before it starts: sizes, limits, and the costs if they are given."""
+"""What a learner may know before it starts: sizes, names, limits, and the costs if they are given.
 
+States and actions are numbers from 0, and may have names: any hashable values. The number of states may be unknown:
+then a learner numbers them as they appear. Costs lie in [0, 1] unless other ranges are declared; learners then plan
+with costs and limits brought to [0, 1],
+
+    inside = (c - low) / (high - low)
+
+and everything they are told, and tell, is in the units of the ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl import _checks
-from psconrl._checks import Floats
-from psconrl.errors import InvalidModelError
+from psconrl._checks import Floats, Ints
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+
+
+class Units(NamedTuple):
+    """The units of m + 1 costs: cost i = low[i] + width[i] * the one inside, which lies in [0, 1]."""
+
+    low: Floats
+    width: Floats
+
+    @staticmethod
+    def of(ranges: Floats) -> Units:
+        """The units of costs with the ranges (m + 1, 2)."""
+        return Units(ranges[:, 0].copy(), ranges[:, 1] - ranges[:, 0])
+
+    def inside(self, costs: Floats) -> Floats:
+        """Costs (m + 1, ...) in [0, 1]; those that are in their ranges do not leave it by rounding."""
+        return np.asarray((costs - self._column(self.low, costs)) / self._column(self.width, costs))
+
+    def limits_inside(self, thresholds: Floats) -> Floats:
+        """The limits (m,) that belong to costs in [0, 1]."""
+        with np.errstate(over="ignore"):  # what is far outside of its range is refused by whoever takes it
+            return np.asarray((thresholds - self.low[1:]) / self.width[1:])
+
+    def sums(self, inside: Floats, steps: Ints | int) -> Floats:
+        """Sums of costs (m + 1, ...) over so many steps in the user's units."""
+        return np.asarray(self._column(self.low, inside) * steps + self._column(self.width, inside) * inside)
+
+    def excesses(self, inside: Floats) -> Floats:
+        """Differences of costs (m + 1, ...) in the user's units."""
+        return np.asarray(self._column(self.width, inside) * inside)
+
+    @staticmethod
+    def _column(values: Floats, like: Floats) -> Floats:
+        return values.reshape((-1,) + (1,) * (like.ndim - 1))
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Problem:
-    """A learning problem: S states, A actions, thresholds (m,), and costs (m + 1, S, A) in [0, 1] or None.
+    """A learning problem.
 
-    With costs None the learner estimates them by empirical means.
+    Args:
+        S: the number of states, or their names; None if it is not known: learners then take any hashable states and
+            number them as they appear.
+        A: the number of actions, or their names; learners then answer with names.
+        thresholds: tau, (m,).
+        costs: (m + 1, S, A), if they are known; with None the learner estimates them by empirical means.
+        cost_ranges: (low, high) of each of the m + 1 costs; [0, 1] if left out.
+        state_names, action_names: names beside the numbers S and A. Learners take either, and answer a question that
+            names its state with the name of an action.
+
+    Attributes:
+        S: None where the number of states is not known. A, m: numbers of actions and limits.
+        thresholds, costs: read-only, in the user's units. cost_ranges: (m + 1, 2), or None.
+        state_names, action_names: tuples, or None where there are none.
+        answers_by_name: whether learners always answer with names of actions.
+        open: whether there may always be one more state than were seen.
 
     >>> Problem(16, 4, [0.2])
     Problem(S=16, A=4, m=1, costs estimated)
+    >>> Problem(None, ["wait", "serve"], [5.0], cost_ranges=[(0, 1), (0, 10)])
+    Problem(S=None, A=2, m=1, costs estimated in [0, 1], [0, 10])
     """
 
     S: int
     A: int
     thresholds: Floats
     costs: Floats | None
+    cost_ranges: Floats | None
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
+    answers_by_name: bool
+    open: bool
 
-    def __init__(self, S: int, A: int, thresholds: ArrayLike = (), costs: ArrayLike | None = None) -> None:
-        S, A = _checks.whole(S, "S"), _checks.whole(A, "A")
+    def __init__(
+        self,
+        S: int | Sequence[Hashable] | None,
+        A: int | Sequence[Hashable],
+        thresholds: ArrayLike = (),
+        costs: ArrayLike | None = None,
+        *,
+        cost_ranges: ArrayLike | None = None,
+        state_names: Sequence[Hashable] | None = None,
+        action_names: Sequence[Hashable] | None = None,
+    ) -> None:
+        number, states = (None, None) if S is None else _numbered(S, state_names, "S", "state_names")
+        if S is None and state_names is not None:
+            raise InvalidArgumentError("state_names is given, but S is None; give their number, or no names")
+        actions, names = _numbered(A, action_names, "A", "action_names")
         tau = _checks.thresholds(thresholds)
-        known = None
-        if costs is not None:
-            known = _checks.numbers(costs, "costs")
-            if known.shape != (len(tau) + 1, S, A):
-                raise InvalidModelError(
-                    f"costs have shape {known.shape}; with {len(tau)} thresholds they must be "
-                    f"(m + 1, S, A) = {(len(tau) + 1, S, A)}"
-                )
-            _checks.unit_interval(known, "costs")
-            known.setflags(write=False)
-        tau.setflags(write=False)
-        for name, value in (("S", S), ("A", A), ("thresholds", tau), ("costs", known)):
+        ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, len(tau) + 1)
+        known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges)
+        for array in (tau, ranges, known):
+            if array is not None:
+                array.setflags(write=False)
+        self._set(
+            S=number,
+            A=actions,
+            thresholds=tau,
+            costs=known,
+            cost_ranges=ranges,
+            state_names=states,
+            action_names=names,
+            answers_by_name=_is_list(A),
+            open=S is None,
+        )
+        if ranges is not None:
+            _checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     @cached_property
@@ -53,6 +143,60 @@ class Problem:
         """The uniform policy (S, A)."""
         return np.full((self.S, self.A), 1.0 / self.A)
 
+    @cached_property
+    def units(self) -> Units | None:
+        """The units of the costs, if they are not [0, 1]."""
+        return None if self.cost_ranges is None else Units.of(self.cost_ranges)
+
+    def inside(self, seen: int) -> Problem:
+        """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far."""
+        units = self.units
+        if units is None and not self.open:
+            return self
+        problem = object.__new__(Problem)
+        problem._set(
+            **{name: getattr(self, name) for name in Problem.__dataclass_fields__}
+            | {
+                "S": _checks.whole(seen, "seen") if self.open else self.S,
+                "thresholds": self.thresholds if units is None else units.limits_inside(self.thresholds),
+                "costs": self.costs if units is None or self.costs is None else units.inside(self.costs),
+                "cost_ranges": None,
+            }
+        )
+        return problem
+
     def __repr__(self) -> str:
         costs = "estimated" if self.costs is None else "known"
+        if self.cost_ranges is not None:
+            costs += " in " + ", ".join(f"[{low:g}, {high:g}]" for low, high in self.cost_ranges)
         return f"Problem(S={self.S}, A={self.A}, m={self.m}, costs {costs})"
+
+
+def _is_list(given: object) -> bool:
+    scalar = isinstance(given, (str, bytes)) or (isinstance(given, np.ndarray) and given.ndim == 0)
+    return isinstance(given, Iterable) and not scalar
+
+
+def _numbered(
+    given: int | Sequence[Hashable], names: Sequence[Hashable] | None, what: str, names_what: str
+) -> tuple[int, tuple[Hashable, ...] | None]:
+    """How many states or actions there are, and their names."""
+    if not _is_list(given):
+        number = _checks.whole(given, what)
+        return number, None if names is None else _checks.hashables(names, names_what, number)
+    if names is not None:
+        raise InvalidArgumentError(f"{what} and {names_what} both give names; give them once")
+    found = _checks.hashables(given, what)
+    return len(found), found
+
+
+def _known_costs(costs: ArrayLike, shape: tuple[int, int | None, int], ranges: Floats | None) -> Floats:
+    if shape[1] is None:
+        raise InvalidArgumentError("costs are given, but S is None; costs of states that are not known cannot be known")
+    known = _checks.numbers(costs, "costs")
+    if known.shape != shape:
+        raise InvalidModelError(
+            f"costs have shape {known.shape}; with {shape[0] - 1} thresholds they must be (m + 1, S, A) = {shape}"
+        )
+    _checks.within_ranges(known, "costs", ranges)
+    return known

@@ -4,25 +4,31 @@ OUT/runs ...        the store; presets that need the same runs share them
 OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
-                    same in claims.json, and one line for each in claims-short.md
+                    same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
+                    paper's presets
+OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psconrl.analysis.claims import Claim, as_json, as_markdown, as_short_markdown, claims
+from psconrl.analysis import proof, ranking, tables
+from psconrl.analysis.bounds import as_markdown as table_of_bounds
+from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
-from psconrl.analysis.table import as_markdown as table
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_experiment as run_locally
+from psconrl.experiments.spec import code_identity
 from psconrl.experiments.store import Store
 from psconrl.formats import writing
 from psconrl.formats.text import printable
@@ -60,17 +66,24 @@ def reproduce(
     """Run presets and write their figures, the claims and the table.
 
     Args:
-        names: presets; all of them if there are none. out: the folder of runs and results.
+        names: presets; those that are run by default if there are none. out: the folder of runs and results.
         quick: a fraction of the paper's scale. workers: processes.
         run_experiment: what runs an experiment; options: further arguments of it, such as progress.
     """
-    chosen = [find(name) for name in names] or list(presets().values())
+    chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
     outcomes: dict[str, Outcome] = {}
     for preset in chosen:
         experiment = preset.experiment(quick)
         if experiment is not None:
             outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
-    Store(out, create=True)
+        if experiment is not None and preset.second is not None:
+            tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+            second = preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
+            if second is not None:
+                outcomes[second.name] = run_experiment(second, out, workers=workers, **options)
+    store = Store(out, create=True)
+    if "theory" in [preset.name for preset in chosen]:
+        _measure_proof(store.path, quick)
     written = write_results(out, [preset.name for preset in chosen])
     return Reproduction(written.paths, written.claims, outcomes)
 
@@ -88,20 +101,41 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
     paths = _figures(folder / "figures", panels, names)
     rows = claims(groups)
     made = _made(source, groups)
-    texts = {
-        "claims.md": as_markdown(rows, made),
-        "claims-short.md": as_short_markdown(rows),
-        "claims.json": as_json(rows, made),
-    }
+    texts: dict[str, str] = {}
+    if rows:
+        texts |= {
+            "claims.md": as_markdown(rows, made),
+            "claims-short.md": as_short_markdown(rows),
+            "claims.json": as_json(rows, made),
+        }
     if names is None or "table-1" in names:
-        texts["table-1.md"] = table(groups)
+        texts["table-1.md"] = table_of_bounds(groups)
+    ranked = ranking.ranking(groups)
+    if ranked:
+        texts["beyond.md"] = ranking.as_markdown(ranked)
+    documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
+    texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in documents.items()}
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}
-    texts["report.html"] = render(source, groups, shown, rows, made)
+    texts["report.html"] = render(source, groups, shown, rows, made, ranked)
     for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         writing.write_text(folder / name, printable(text))
         paths.append(folder / name)
     return Reproduction(tuple(paths), tuple(rows))
+
+
+def _measure_proof(folder: Path, quick: bool) -> None:
+    """Write the numbers of the proof, unless those of this code are there."""
+    path = folder / "tables" / "theory.json"
+    try:
+        there = json.loads(path.read_text(encoding="utf-8"))
+        if (there["code"], there["quick"]) == (code_identity(), quick):
+            return
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or no table: it is made
+    path.parent.mkdir(exist_ok=True)
+    writing.write_text(path, tables.as_json(proof.measure(quick)))
 
 
 def _made(store: Store, groups: Groups) -> dict[str, str]:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from psconrl import CMDP, Problem, SolverError, agents, make
 from psconrl._checks import Floats, Ints
-from psconrl.agents import Memory, shared
+from psconrl.agents import Memory
 from psconrl.agents.bonuses import check_bonus
 from psconrl.agents.counts import Counts
 from psconrl.agents.shared import empirical_transitions
@@ -56,13 +56,14 @@ def test_at_the_start_only_the_current_state_is_seen() -> None:
 def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimated costs are 0 where nothing was seen; the main cost is lowered, clipped to [0, 1]."""
     given: list[tuple[Rows, Floats]] = []
-    plan_in = shared.plan_in
+    module = __import__(f"psconrl.agents.{name}", fromlist=["plan_elsewhere"])
+    plan_elsewhere = module.plan_elsewhere
 
     def recording(transitions: Rows, costs: Floats, *rest: Any, **options: Any) -> Any:
         given.append((transitions, costs.copy()))
-        return plan_in(transitions, costs, *rest, **options)
+        return plan_elsewhere(transitions, costs, *rest, **options)
 
-    monkeypatch.setattr(shared, "plan_in", recording)
+    monkeypatch.setattr(module, "plan_elsewhere", recording)
     problem = Problem(S, A, [0.9])
     agent: agents.Agent
     if name == "conrl":

@@ -75,6 +75,24 @@ def test_pseudo_regret_of_two_policies() -> None:
         curves.pseudo_regret(plain)
 
 
+def test_further_measures_are_the_sums_of_their_definitions() -> None:
+    runs = [random_costs(seed, 100) for seed in range(3)]
+    averages = [[0.7, 0.4], [0.5, 0.1]]
+    table = episodes([0, 40], 100, averages=averages)
+    found = one_group([record(costs, seed=seed, spacing=5, table=table) for seed, costs in enumerate(runs)])
+    for r, costs in enumerate(runs):
+        most = 0.0
+        for g, t in enumerate(found.grid):
+            regret, violation = (costs[:, :t] - [[0.5], [0.2]]).sum(axis=1)
+            most = max(most, violation)
+            assert curves.positive_violation(found)[r, 0, g] == pytest.approx(max(violation, 0))
+            assert curves.largest_violation(found)[r, 0, g] == pytest.approx(most)
+            assert curves.lagrangian(found)[r, g] == pytest.approx(regret + 0.5 * violation)
+            assert curves.policy_violation(found)[r, 0, g] == pytest.approx(0.2 * min(t, 40))
+    assert np.isnan(curves.policy_violation(one_group([record(runs[0])]))).all()
+    assert np.isnan(curves.lagrangian(one_group([record(runs[0], optimum=np.nan)]))).all()
+
+
 def test_settling_time_is_after_the_last_excursion() -> None:
     costs = np.full((2, 1000), 0.5)
     costs[0, :300] = 1.0

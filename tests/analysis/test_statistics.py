@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval, number, ratio_interval
+from psconrl.analysis.statistics import Interval, band, difference_interval, growth_exponent, mean_interval, number
 from psconrl.analysis.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 
 
@@ -61,10 +61,16 @@ def test_order_of_intervals() -> None:
     assert not a.apart(c)
 
 
-def test_ratio() -> None:
-    ratio = ratio_interval([4.0, 4.0], [2.0, 2.0])
-    assert (ratio.mean, ratio.low, ratio.high) == (2, 2, 2)
-    assert ratio_interval([1.0, 1.0], [0.0, 0.0]).mean == np.inf
+def test_difference() -> None:
+    """Of two large samples: the normal interval of Welch, at either level."""
+    rng = np.random.default_rng(np.random.SeedSequence(5))
+    x, y = rng.normal(3.0, 1.0, 400), rng.normal(1.0, 2.0, 500)
+    error = np.sqrt(x.var() / 400 + y.var() / 500)
+    for level, z in ((0.95, 1.96), (0.9, 1.645)):
+        found = difference_interval(x, y, level)
+        assert found.mean == pytest.approx(x.mean() - y.mean())
+        assert found.high - found.low == pytest.approx(2 * z * error, rel=0.1)
+    assert difference_interval([1.0], [0.0]).low == -np.inf
 
 
 def test_numbers_for_people_and_for_json() -> None:
@@ -84,6 +90,6 @@ def test_bounds() -> None:
     assert episodes_bound(S, A, T) == pytest.approx(K)
     good = 6 * K + 49 * 5 * 3 * np.sqrt(128 * np.log(128))
     assert good_event_bound(S, A, T, D) == pytest.approx(good)
-    assert theorem_bound(S, A, T, D) == pytest.approx(good + 5 * (np.log(3) + 2) * 8 + 1)
+    assert theorem_bound(S, A, T, D, 7.0) == pytest.approx(good + 7 * (np.log(3) + 2) * 8 + 1)
     assert feasibility_premise(S, A, T, D) == pytest.approx(5 * np.sqrt(14 * 3 * np.log(4 * 64**2) / 8))
     assert (np.diff(episodes_bound(S, A, np.arange(1, 100))) >= 0).all()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psconrl import PsconrlError
-from tests.borders.entries import KNOWN, TOY, Entry, entries, forget, inner_state, target_of
+from tests.borders.entries import KNOWN, TOY, Entry, entries, forget, inner_state, learner, target_of
 from tests.borders.hostile import wrong
 from tests.states import same
 
@@ -62,6 +62,7 @@ def main() -> None:
     file, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     callable_ones = [e for e in entries() if e.name not in KNOWN and e.parameters]
     TOY.save("model.npz")
+    learner().save("learner.npz")
     for entry in callable_ones:  # what has to be compiled is not what takes long later
         entry.call(target_of(entry), entry.right())
     for k in range(first, last):
@@ -77,6 +78,7 @@ def main() -> None:
             with open(f"{file}.log", "a", encoding="utf-8") as log:
                 log.write(json.dumps({"call": k, "entry": entry.name, "fault": fault}) + "\n")
     TOY.save("model.npz")
+    learner().save("learner.npz")
     for entry in callable_ones:  # after all that, everything still works
         entry.call(target_of(entry), entry.right())
     with open(file, "w", encoding="utf-8") as note:

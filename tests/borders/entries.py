@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 import psconrl
-from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Steering, agents, environments
+from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Steering, agents, environments
 from psconrl.agents import catalogue
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
@@ -72,6 +72,7 @@ OBJECTS: dict[type, Callable[[], Any]] = {
     CMDP: lambda: TOY,
     Learner: learner,
     Steering: steering,
+    Problem: lambda: TOY.problem(),
     CMDPEnv: running,
     AddCosts: lambda: AddCosts(running(), lambda s, a: 0.5),
 }
@@ -99,6 +100,8 @@ VALUES: dict[str, Any] = {
     "source": "toy",
     "arrays": lambda: dict(TOY.to_arrays()),
     "rewards": None,
+    "cost_ranges": None,
+    "seen": 2,
     "reward_range": None,
     # planning
     "join": 0.01,
@@ -180,6 +183,11 @@ SPECIAL: dict[str, Any] = {
     "Learner.observe.costs": lambda: [0.5, 0.5],
     "Steering.act.state": 0,
     "Steering.observe.costs": lambda: [0.5, 0.5],
+    "Learner.__init__.problem": None,
+    "Learner.problem": None,
+    "learn.problem": None,
+    "Learner.save.path": "learner.npz",
+    "Learner.load.path": "learner.npz",
     "Learner.restore.state": lambda: learner().state(),
     "simulate.state": lambda: (
         psconrl.simulate(agents.PSConRL(TOY.problem()), TOY, 12, 3, checkpoints=4, optimum=0.5, stop=6).state

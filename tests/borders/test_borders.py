@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.borders.entries import KNOWN, OBJECTS, SPECIAL, VALUES, Entry, entries, forget, target_of
+from tests.borders.entries import KNOWN, OBJECTS, SPECIAL, VALUES, Entry, entries, forget, learner, target_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE, FULL = 3_000, 100_000
@@ -65,6 +65,7 @@ def test_every_entry_has_right_arguments() -> None:
 def test_the_right_arguments_are_right(entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     OBJECTS[next(iter(OBJECTS))]().save("model.npz")
+    learner().save("learner.npz")
     entry.call(target_of(entry), entry.right())
     forget()
 

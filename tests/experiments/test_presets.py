@@ -23,7 +23,8 @@ def test_all_names() -> None:
         "bonus",
         "table-1",
     }
-    assert asked | {"feasibility", "tractable"} == set(presets())
+    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory"}
+    assert asked | more == set(presets())
     for name, preset in presets().items():
         assert preset.name == name
         assert preset.description
@@ -115,11 +116,12 @@ def test_tractable_is_the_papers_scale_beyond_the_smallest_grid() -> None:
     assert cells == [("marsrover-8x8", "UCRL-CMDP", 20_000, 30), ("box", "UCRL-CMDP", 500_000, 30)]
 
 
-def test_environments_runs_nothing() -> None:
-    assert find("environments").experiment() is None
+@pytest.mark.parametrize("name", ["environments", "theory"])
+def test_presets_that_run_nothing(name: str) -> None:
+    assert find(name).experiment() is None
 
 
-@pytest.mark.parametrize("name", [name for name in presets() if name != "environments"])
+@pytest.mark.parametrize("name", [name for name, preset in presets().items() if preset.build is not None])
 def test_quick_is_a_fraction(name: str) -> None:
     full, quick = experiment(name), experiment(name, quick=True)
     assert {(c.env, c.agent) for c in quick.cells} <= {(c.env, c.agent) for c in full.cells}

@@ -10,26 +10,30 @@ import psconrl
 from psconrl.agents import find, preset
 from psconrl.experiments import Cell, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes, to_table
+from psconrl.planning import averages
 
 
 @pytest.mark.parametrize("evaluate_policies", [False, True])
 @pytest.mark.parametrize(("env", "agent"), [("toy", "psconrl"), ("queue", "uniform"), ("marsrover-4x4", "c-ucrl")])
-def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool) -> None:
+def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(averages, "LARGEST", 1)  # in smaller models all plans are evaluated anyway
     cell = Cell(env, agent, 300, settings=preset(agent, env), checkpoints=60, evaluate_policies=evaluate_policies)
     record = from_bytes(to_bytes(run_cell(cell, 5)))
     cmdp = psconrl.make(env)
-    J = psconrl.solve(cmdp).value
+    solution = psconrl.solve(cmdp)
     run = psconrl.simulate(
         find(agent)(cmdp.problem(), **preset(agent, env)),
         cmdp,
         300,
         5,
         checkpoints=60,
-        optimum=J,
+        optimum=solution,
         evaluate_policies=evaluate_policies,
     )
-    assert record.optimum == J
-    for name in ("grid", "cumulative", "cumulative_excess", "thresholds", "regret", "violation"):
+    assert record.optimum == solution.value
+    curves = ("grid", "cumulative", "cumulative_excess", "thresholds", "regret", "violation")
+    measures = ("multipliers", "lagrangian", "positive_violation", "largest_violation", "policy_violation")
+    for name in (*curves, *measures):
         np.testing.assert_array_equal(getattr(record, name), getattr(run, name))
     assert record.episodes.dtype == run.episodes.dtype
     assert record.episodes.tobytes() == run.episodes.tobytes()
@@ -38,6 +42,12 @@ def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool) ->
         assert mine.start == theirs.start
         np.testing.assert_array_equal(mine.policy, theirs.policy)
         np.testing.assert_array_equal(mine.visits, theirs.visits)
+
+
+def test_small_models_have_the_averages_of_all_plans() -> None:
+    record = from_bytes(to_bytes(run_cell(Cell("toy", "psconrl", 50), 0)))
+    assert record.episodes["average_costs"].shape == (len(record.episodes), 2)
+    assert np.isfinite(record.policy_violation).all()
 
 
 def test_equal_runs_are_equal_bytes() -> None:

@@ -82,10 +82,20 @@ def test_the_exported_table(tmp_path: Path) -> None:
         signed = float(row["cumulative"]) - float(row["level"]) * int(row["t"])
         assert float(row["regret_or_violation"]) == pytest.approx(signed)
         assert float(row["excess"]) >= 0
+        of_limits = [row[name] for name in ("positive_violation", "largest_violation", "policy_violation")]
+        if row["cost"] == "0":
+            assert row["lagrangian"]
+            assert not any(of_limits)
+        else:
+            assert not row["lagrangian"]
+            assert float(of_limits[0]) == pytest.approx(max(signed, 0))
+            assert float(of_limits[1]) >= float(of_limits[0])
+            assert float(of_limits[2]) >= 0
     records = {(r.agent, r.seed): r for r in Store(tmp_path / "out").load()}
     last = records["PSConRL", 1].violation[0, -1]
     mine = [r for r in rows if (r["agent"], r["seed"], r["t"], r["cost"]) == ("PSConRL", "1", "30", "1")]
     assert [float(r["regret_or_violation"]) for r in mine] == [last]
+    assert [float(r["policy_violation"]) for r in mine] == [records["PSConRL", 1].policy_violation[0, -1]]
 
 
 def test_mistakes(tmp_path: Path) -> None:

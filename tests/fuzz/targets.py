@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import copy
 import io
 import json
 import logging
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,11 +23,14 @@ from typing import Any
 import numpy as np
 
 import psconrl
+from psconrl import Learner, Problem, agents
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.text_map import read_map
-from psconrl.errors import PsconrlError
+from psconrl.errors import LearnerFileError, PsconrlError
 from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes
+from psconrl.formats.reading import refusing
+from psconrl.simulation.files import pack, unpack
 
 TOML = b"""name = "study"
 envs = ["toy", "marsrover-4x4"]
@@ -135,6 +139,109 @@ def _map(content: bytes) -> object:
     return read_map(_file("map.txt", content))
 
 
+@cache
+def _learner() -> Learner:
+    """A learner in the middle of a run, with discovered states and costs in units of their own."""
+    problem = Problem(None, ["wait", "go"], [5.0], cost_ranges=[(-1.0, 1.0), (0.0, 10.0)])
+    learner = Learner(agents.PSConRL(problem), 60, 0)
+    names = ["a", ("b", 2), b"c", None, 1.5]
+    for k in range(25):
+        learner.observe(names[k % 5], learner.act(names[k % 5]), [0.5, k % 10], names[(k + 1) % 5])
+    learner.act(names[0])
+    return learner
+
+
+def _learner_file(content: bytes) -> object:
+    return Learner.load(_file("learner.npz", content), _learner().agent)
+
+
+def _learner_files() -> list[bytes]:
+    path = folder() / "example.npz"
+    _learner().save(path)
+    return [path.read_bytes()]
+
+
+def _learner_document(content: bytes) -> object:
+    """A document beside good data, with the right checksum."""
+    _, data = pack(_learner().state())
+    with refusing("learner.npz", LearnerFileError):
+        state = unpack(content, data, "")
+    return _go_on(Learner.restore(_learner().agent, state))
+
+
+def _learner_data(content: bytes) -> object:
+    """Data of arrays beside a good document."""
+    document, data = pack(_learner().state())
+    whole = (content + data[len(content) :])[: len(data)]
+    return _go_on(Learner.restore(_learner().agent, unpack(document, whole, "")))
+
+
+def _learner_state(content: bytes) -> object:
+    """A state in which some values, chosen by the bytes, are replaced by odd ones or by other parts of it."""
+    rng = np.random.default_rng(list(content))
+    state = copy.deepcopy(_learner().state())
+    odd: list[Any] = [
+        *(
+            None,
+            True,
+            -1,
+            0,
+            1,
+            7,
+            2**63,
+            2**200,
+            1e308,
+            np.nan,
+            np.inf,
+            "",
+            "a",
+            b"",
+            (),
+            [],
+            {},
+            [[]],
+            object(),
+            np.zeros(3),
+        ),
+        *(
+            np.zeros((1, 5, 2)),
+            np.full((5, 2), -1),
+            np.full((5, 2), 2**62),
+            np.array("x"),
+            np.zeros((0, 5, 2)),
+            np.int64(3),
+        ),
+    ]
+    for _ in range(int(rng.integers(1, 4))):
+        places = list(_places(state))
+        holder, key = places[int(rng.integers(len(places)))]
+        other, name = places[int(rng.integers(len(places)))]
+        value = odd[int(rng.integers(len(odd)))] if rng.random() < 0.7 else copy.deepcopy(other[name])
+        if isinstance(holder[key], np.ndarray) and holder[key].size and rng.random() < 0.5:
+            array = holder[key].copy()
+            array.flat[int(rng.integers(array.size))] = rng.choice([-1, 0, 1, 5, 99, 2**40])
+            value = array
+        if isinstance(holder, (dict, list)):
+            holder[key] = value
+    return _go_on(Learner.restore(_learner().agent, state))
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All places in containers, with what holds them; tuples become lists."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        yield value, key
+        yield from _places(inner)
+
+
+def _go_on(learner: Learner) -> object:
+    """What was taken for good must be good."""
+    for s, x in (("a", "new"), ("new", ("b", 2)), (("b", 2), "a")):
+        if learner.t < learner.horizon:
+            learner.observe(s, learner.act(s), [0.0, 0.0], x)
+    return learner.state()
+
+
 def _constructor(content: bytes) -> object:
     """A model whose arrays, of small or odd shapes, and names are read off the bytes."""
     rng = np.random.default_rng(list(content[:8]))
@@ -216,6 +323,26 @@ TARGETS = {
         lambda: [b'{"identity": "a", "seconds": 0.5, "finished": "2026-01-01T00:00:00+0000"}\n' * 3],
         (*NUMBERS, b"\xff", b'"seconds"'),
     ),
+    "learner": Target(_learner_file, _learner_files, (b"PK\x03\x04", b"PK\x01\x02")),
+    "learner document": Target(
+        _learner_document,
+        lambda: [pack(_learner().state())[0]],
+        (
+            *NUMBERS,
+            b'{"array": ["<f8", [1, 5, 2]]}',
+            b'{"tuple": [',
+            b'{"table": {',
+            b'{"whole": "',
+            b'"|O"',
+            b"[9999999]",
+        ),
+    ),
+    "learner state": Target(_learner_state, lambda: [b"abc", b"xyz"]),
+    "learner data": Target(
+        _learner_data,
+        lambda: [pack(_learner().state())[1]],
+        (b"\xff" * 8, b"\x00" * 8, b"\x01" + b"\x00" * 7, b"\x00\x00\x00\x00\x00\x00\xf8\x7f", b"\xff" * 7 + b"\x7f"),
+    ),
     "constructor": Target(_constructor, lambda: [bytes(range(40)), bytes(range(100, 160))]),
     "command": Target(_command, lambda: [bytes([2, 12]), bytes([3, 10, 12, 11, 14, 15, 17, 16])]),
 }
@@ -234,6 +361,7 @@ def fed(name: str, content: bytes) -> bool:
 
 
 SHARES = {"map": 0.1, "toml": 0.1, "part": 0.05, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
+SHARES |= {"learner": 0.03, "learner document": 0.03, "learner data": 0.03, "learner state": 0.02}
 """Parts of all inputs that targets get; the others share the rest. A command takes as long as twenty other inputs."""
 
 

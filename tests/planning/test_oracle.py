@@ -176,6 +176,7 @@ def ideal(cmdp: CMDP) -> Solution:
         conflict=tuple(conflict),
         program="multichain",
         classes=len(mixture),
+        bias_spans=np.zeros(cmdp.m + 1),
         gap=0.0,
         attained=False,
         mixture=mixture,

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -396,3 +397,46 @@ def test_connected_is_told() -> None:
     p[0, 0, 1] = p[1, 0, 0] = p[2, 0, 2] = 1.0
     assert not solve(CMDP(p, np.ones((1, 3, 1)))).connected
     assert solve(psconrl.make("toy")).connected
+
+
+@pytest.mark.parametrize("name", ["riverswim", "marsrover-4x4", "queue", "garnet", "box"])
+def test_the_averages_hold_after_so_many_steps(name: str) -> None:
+    """From there on, whatever the horizon; and the tolerances of each cost by itself."""
+    cmdp = psconrl.make(name)
+    solution = psconrl.solve(cmdp)
+    for tolerance in (0.1, 1e-3):
+        steps = solution.holds_after(tolerance)
+        for T in (int(steps), int(steps) + 1, 2 * int(steps) + 1):
+            averages = psconrl.evaluate(cmdp, solution.policy, horizon=T).average_costs @ cmdp.initial
+            assert np.abs(averages - solution.average_costs).max() <= tolerance
+    each = [solution.holds_after(np.where(np.arange(cmdp.m + 1) == i, 1e-3, 1e9)) for i in range(cmdp.m + 1)]
+    assert max(each) == solution.holds_after(1e-3)
+
+
+def test_when_averages_hold_by_hand() -> None:
+    """A cycle of two states: after an odd number T of steps the average is off by 1 / (2 T), and h = +-1/4."""
+    cycle = CMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[[0.0], [1.0]]])
+    solution = psconrl.solve(cycle)
+    assert solution.bias_spans == pytest.approx([0.5])
+    assert solution.holds_after(0.01) == 50
+    assert psconrl.solve(CMDP([[[1.0]]], [[[2.0]]])).holds_after(1e-9) == 1
+
+
+def test_a_leak_that_no_number_of_steps_outlasts() -> None:
+    p = 1e-300
+    never = CMDP([[[1 - p, p]], [[1e-12 * p, 1.0]]], [[[0.0], [1e12]]])
+    assert psconrl.solve(never).holds_after(1e-3) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "text"),
+    [
+        (0.0, "tolerance is 0.0; it must be finite and above zero"),
+        (np.nan, "tolerance is nan; it must be finite"),
+        ([0.1, 0.1, 0.1], "it must be one number, or one for each of the 2 costs"),
+        ("a", "tolerance must be real numbers"),
+    ],
+)
+def test_tolerances_that_are_none(tolerance: Any, text: str) -> None:
+    with pytest.raises(psconrl.PsconrlError, match=text):
+        psconrl.solve(psconrl.make("toy")).holds_after(tolerance)

@@ -11,9 +11,9 @@ from psconrl.report import panels
 from psconrl.report.html import render
 
 CLAIMS = [
-    Claim("a", "Learns", "Section 1", "regret < 1", "0.5 [0.4, 0.6]", "held"),
-    Claim("b", "Never fails", "Section 2", "violation = 0", "3 [2, 4]", "did not hold", "It failed."),
-    Claim("c", "Is the best", "Section 3", "all others are worse", "nothing", "not exercised", "No runs."),
+    Claim("Figure 1", "a", "Learns", "Section 1", "regret < 1", "0.5 [0.4, 0.6]", "held"),
+    Claim("Figure 1", "b", "Never fails", "Section 2", "violation = 0", "3 [2, 4]", "did not hold", "It failed."),
+    Claim("Theory", "c", "Is the best", "Section 3", "all others are worse", "nothing", "not exercised", "No runs."),
 ]
 
 

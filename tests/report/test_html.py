@@ -130,7 +130,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     cmdp = make("toy").replace(state_names=[NASTY, "right"], cost_names=[NASTY + "0", NASTY + "1"])
     cmdp.save(model)
     store = run(tmp_path / "store", Experiment.grid(NASTY, [str(model)], ["PSConRL"], horizon=60, seeds=1))
-    claim = Claim("key", NASTY, NASTY, NASTY, NASTY, "held", NASTY, Scale(NASTY))
+    claim = Claim("Theory", "key", NASTY, NASTY, NASTY, NASTY, "held", NASTY, Scale(NASTY))
     panel = Panel(NASTY, NASTY, [Line(NASTY, *np.ones((4, 3)))], [Level(NASTY, 1.0, "optimal")])
     found = render(store, group(store.records()), {NASTY: [[panel]]}, [claim])
     page = Page(found)

@@ -177,7 +177,7 @@ def damaged() -> list[tuple[str, Any]]:
     plan |= {"value": 0.5, "connected": True, "solver": "", "carry": {}, "steered": None}
     cycle = changed(link, 0, 0)
     return [
-        *((key, None) for key in state if key not in ("plan", "asked")),
+        *((key, None) for key in state if key not in ("plan", "asked", "states")),
         *((key, object()) for key in state),
         *((key, -1) for key in state),
         ("horizon", 3),

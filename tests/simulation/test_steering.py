@@ -11,7 +11,7 @@ from psconrl import CMDP, Learner, PsconrlError, Steering, agents, evaluate, mak
 from psconrl.agents import Agent
 from psconrl.agents.contract import Memory, Plan
 from psconrl.planning.steered import Steered
-from psconrl.simulation.tabular import exact_averages, simulate
+from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording, walk
 
 
@@ -134,11 +134,9 @@ def test_zero_violation_at_the_price_of_a_few_per_cent() -> None:
 
 
 def test_the_exact_averages_of_a_steered_plan_are_those_of_its_columns() -> None:
-    cmdp = make("riverswim")
-    solution = solve(cmdp)
-    plan = optimal(cmdp).plan(_nothing(cmdp), np.random.default_rng(0))
-    averages = exact_averages(cmdp, plan, 3)
-    np.testing.assert_allclose(averages, [solution.value, 0.6], atol=1e-9)
+    cmdp = make("riverswim").replace(initial=3)
+    (row,) = simulate(optimal(cmdp), cmdp, 10, 0, evaluate_policies=True).episodes
+    np.testing.assert_allclose(row["average_costs"], [solve(cmdp).value, 0.6], atol=1e-9)
 
 
 def _nothing(cmdp: CMDP) -> Memory:
@@ -265,7 +263,8 @@ def test_steering_has_rules() -> None:
     steering = Steering(solve(cmdp))
     with pytest.raises(psconrl.OutOfTurnError, match="only after act"):
         steering.observe([0.0, 0.0])
-    steering.act(0)
+    a = steering.act(0)
+    assert steering.act(cmdp.state_names[0]) == cmdp.action_names[a]
     for wrong in ([0.0], [0.0, np.nan], "costs", [0.0, 1e300], None):
         with pytest.raises(PsconrlError):
             steering.observe(wrong)  # type: ignore[arg-type]
@@ -273,7 +272,7 @@ def test_steering_has_rules() -> None:
     assert steering.t == 1
     for state in (-1, 2, 0.5, True, None):
         with pytest.raises(PsconrlError, match="state is"):
-            steering.act(state)  # type: ignore[arg-type]
+            steering.act(state)
     infeasible = solve(cmdp.replace(thresholds=[-1.0]))
     with pytest.raises(PsconrlError, match="solution is infeasible"):
         Steering(infeasible)

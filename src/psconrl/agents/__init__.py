@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from psconrl.agents.reference import Uniform as Uniform
     from psconrl.agents.tsde import TSDE as TSDE
     from psconrl.agents.ucrl_cmdp import UCRLCMDP as UCRLCMDP
+    from psconrl.agents.untuned import Recommended as Recommended
+    from psconrl.agents.untuned import recommended as recommended
     from psconrl.experiments.paper_settings import preset as preset
     from psconrl.simulation.check_agent import check_agent as check_agent
 
 _HOME = {
+    "Recommended": "untuned",
+    "recommended": "untuned",
     "PSConRL": "psconrl",
     "ConRL": "conrl",
     "CUCRL": "c_ucrl",

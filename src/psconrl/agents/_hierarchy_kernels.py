@@ -43,6 +43,18 @@ class Drawn(NamedTuple):
 
 
 @njit
+def sound(evidence: Floats, counted: Ints, chains: Chains, used: int) -> bool:
+    """Whether evidence and the numbers that it is of can be from the past of these counts."""
+    fine = len(counted) <= used
+    for entry in range(min(len(counted), used)):
+        fine = fine and 1 <= counted[entry] <= chains.number[entry]
+    for g in range(evidence.shape[0]):
+        for e in range(evidence.shape[1]):
+            fine = fine and np.isfinite(evidence[g, e])
+    return fine
+
+
+@njit
 def look(seen: Bools, chains: Chains, used: int, state: int) -> int:
     """Mark the states left, entered, or that in which the agent is now in `seen` (S,); how many are seen."""
     S = len(seen)

@@ -15,9 +15,11 @@ from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
+from psconrl.agents.untuned import Recommended
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 _AGENTS: dict[str, type[Agent]] = {
+    "Recommended": Recommended,
     "PSConRL": PSConRL,
     "ConRL": ConRL,
     "C-UCRL": CUCRL,

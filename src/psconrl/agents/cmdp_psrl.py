@@ -44,7 +44,7 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         if memory.episode == 0:
             return self.uniform_plan(**stop)
         p_k, costs = self.sample(memory, rng), self.costs(memory)
-        best = self.plan_in(p_k, costs, memory, stop)
+        best = plan_in(p_k, costs, self.limits(p_k, costs, memory), memory, stop, steer=self.steer(memory, stop))
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)

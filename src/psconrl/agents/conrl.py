@@ -15,24 +15,37 @@ Parameters
     bonus, scale    which bonus, and a factor to it
     H               horizon of the episodic original in the published bonus; it pays for errors of transitions
     delta           failure probability in the published bonus
+    impute, clip, elsewhere    see `variants`
+    episodes        "doubling" as above, or "quadrupling" (see `schedules`)
     execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Pairs never visited lead uniformly to the states seen so far (the released code of the original imputes
 a self-loop, which turns any unvisited pair into an absorbing optimum); costs after the bonus are clipped to [0, 1].
-An infeasible program gives the uniform policy. The experiments of PSConRL's authors used scale / sqrt(N).
+An infeasible program gives the uniform policy. The experiments of PSConRL's authors used scale / sqrt(N), and their
+released code has impute="dirichlet", clip=False, episodes="quadrupling", elsewhere="action 0".
 """
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import real
+from psconrl._checks import one_of, real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Memory, Plan
-from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import LimitedAgent, empirical_transitions, exploit
+from psconrl.agents.schedules import doubling, quadrupling
+from psconrl.agents.shared import LimitedAgent, exploit
+from psconrl.agents.variants import (
+    Elsewhere,
+    Impute,
+    check_elsewhere,
+    check_impute,
+    clipped,
+    imputed_transitions,
+    plan_elsewhere,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +56,18 @@ class ConRL(LimitedAgent):
     scale: float = 1.0
     H: float = 1.0
     delta: float = 0.05
+    impute: Impute = "seen"
+    clip: bool = True
+    episodes: Literal["doubling", "quadrupling"] = "doubling"
+    elsewhere: Elsewhere = "fastest way"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bonus(self.bonus, self.scale, self.delta)
         real(self.H, "H", "a number > 0", lambda x: x > 0)
+        check_impute(self.impute, self.clip)
+        check_elsewhere(self.elsewhere)
+        one_of(self.episodes, "episodes", ("doubling", "quadrupling"))
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Plan in the empirical model with all costs lowered by the bonus."""
@@ -55,9 +75,11 @@ class ConRL(LimitedAgent):
         k = memory.episode + 1
         factor = self.H**2 * 2 * math.log(8 * S * A * self.H * (m + 1) * k**2 / self.delta)
         b = bonus(self.bonus, self.scale, factor, memory.visits)
-        stop = doubling(memory)
-        costs = (self.costs(memory) - b).clip(0.0, 1.0)
-        best = self.plan_in(empirical_transitions(memory), costs, memory, stop)
+        stop = doubling(memory) if self.episodes == "doubling" else quadrupling(memory)
+        costs = clipped(self.costs(memory) - b, self.clip)
+        p_hat = imputed_transitions(memory, self.impute, rng)
+        limits, steer = self.limits(p_hat, costs, memory), self.steer(memory, stop)
+        best = plan_elsewhere(p_hat, costs, limits, memory, stop, self.elsewhere, self.impute, steer=steer)
         if best.feasible:
             return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -11,8 +11,8 @@ So is the rule that chooses between several policies of a plan, see `psconrl.pla
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +164,17 @@ class Agent(ABC):
     def name(self) -> str:
         """The name in tables."""
         return type(self).__name__
+
+    def inside(self, problem: Problem) -> Self:
+        """This agent for the problem that it plans in: `Problem.inside`, with costs in [0, 1] and the states seen."""
+        if problem is self.problem:
+            return self
+        try:
+            return replace(self, problem=problem)
+        except TypeError as error:
+            raise InvalidTypeError(
+                f"{self.name} cannot be made for {problem}: {error}; make its class a frozen dataclass"
+            ) from error
 
     def costs(self, memory: Memory) -> Floats:
         """The costs to plan with: the known ones, else their empirical means."""

@@ -38,6 +38,14 @@ class Counts:
             link, target, number = (np.concatenate([array, more]) for array in (link, target, number))
             self.chains = head, link, target, number
 
+    def widened(self, S: int) -> Counts:
+        """The same counts in a model with more states, numbered after the others; the arrays are shared."""
+        head, link, target, number = self.chains
+        more = np.full(S * self.A - len(head), -1, dtype=np.int64)
+        wide = Counts(S, self.A)
+        wide.chains, wide.used = (np.concatenate([head, more]), link, target, number), self.used
+        return wide
+
     def add(self, s: int, a: int, x: int) -> None:
         """Count one move."""
         self.room()

@@ -14,7 +14,8 @@ subject to E sum_h c_i <= H tau_i + span, and its actions are sampled. The radiu
     eps = scale / sqrt(N)                                                                          "simple"
 
 Parameters
-    H               steps of an episode; ceil((T / (S^2 A))^(1/3)) by default, as published
+    H               steps of an episode; ceil((T / (S^2 A))^(1/3)) by default, as published; must be given where the
+                    number of states is not known
     span            bound on the span of the optimal policy's cost bias, which loosens the budget of an episode
     bonus, scale    which radius, and a factor to it
     delta           failure probability in the published radius
@@ -32,6 +33,7 @@ from typing import Literal
 import numpy as np
 
 from psconrl._checks import Floats, real, shown, whole
+from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
@@ -63,6 +65,10 @@ class FHA(Agent):
         check_bonus(self.bonus, self.scale, self.delta)
         if self.H is not None:
             whole(self.H, "H")
+        elif self.problem.S is None:
+            raise InvalidArgumentError(
+                "H is None, and the number of states, from which it follows, is not known; give H"
+            )
         real(self.span, "span", "a number >= 0", lambda x: x >= 0)
 
     def steps(self, horizon: int) -> int:
@@ -90,7 +96,12 @@ class FHA(Agent):
         intervals = Intervals.around(p_hat, self.radius(memory, p_hat))
         budgets = H * self.problem.thresholds + self.span
         found = solve_finite(
-            intervals, self.costs(memory), budgets, H, memory.state, columns=memory.carry.get("columns")
+            intervals,
+            self.costs(memory),
+            budgets,
+            H,
+            memory.state,
+            columns=kept.columns(memory.carry, H, self.problem.S, self.problem.A),
         )
         carry = {} if found.columns is None else {"columns": found.columns}
         if not found.feasible:

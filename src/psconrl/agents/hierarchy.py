@@ -53,8 +53,8 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     Entries below `cut` are left out.
     """
     observed = memory.observed
-    used, chains = int(observed.used[0]), kernels.Chains(*observed.chains)
-    evidence, counted, seen = _kept(memory)
+    used, chains = observed.used.item(0), kernels.Chains(*observed.chains)
+    evidence, counted, seen = _kept(memory, chains, used)
     drawn = kernels.sample(
         evidence,
         THETA,
@@ -79,26 +79,23 @@ def _available(problem: Problem) -> Bools:
     return np.ones((problem.S, problem.A), dtype=np.bool_) if mask is None else np.array(mask)
 
 
-def _kept(memory: Memory) -> tuple[Floats, Ints, Bools]:
-    """Copies of the evidence, the counts it is of, and the states seen then, if they are from this run's past."""
-    observed, carry = memory.observed, memory.carry
+def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, Ints, Bools]:
+    """Copies of the evidence and the states seen, and the numbers they are of, if they are from this run's past."""
+    S, carry = memory.observed.S, memory.carry
+    seen = np.zeros(S, dtype=np.bool_)
     try:
         evidence, counted, before = carry["evidence"], carry["counted"], carry["seen"]
         if (
             evidence.shape == (len(THETA), len(EPS))
-            and evidence.dtype == np.float64
-            and np.isfinite(evidence).all()
             and counted.ndim == before.ndim == 1
+            and len(before) <= S
+            and evidence.dtype == np.float64
             and counted.dtype == np.int64
             and before.dtype == np.bool_
-            and len(before) <= observed.S
-            and len(counted) <= observed.used[0]
-            and (counted >= 1).all()
-            and (counted <= observed.chains[3][: len(counted)]).all()
+            and kernels.sound(evidence, counted, chains, used)
         ):
-            seen = np.zeros(observed.S, dtype=np.bool_)
             seen[: len(before)] = before
-            return evidence.copy(), counted.copy(), seen
+            return evidence.copy(), counted, seen
     except (KeyError, AttributeError, TypeError):
         pass
-    return np.zeros((len(THETA), len(EPS))), np.zeros(0, dtype=np.int64), np.zeros(observed.S, dtype=np.bool_)
+    return np.zeros((len(THETA), len(EPS))), np.zeros(0, dtype=np.int64), seen

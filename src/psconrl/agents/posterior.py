@@ -60,12 +60,23 @@ class PosteriorAgent(Agent):
     @cached_property
     def parameters(self) -> Prior | None:
         """The prior, checked; None if it is learned."""
-        return None if isinstance(self.prior, str) and self.prior == LEARNED else Prior.of(self.prior, self.problem)
+        if isinstance(self.prior, str) and self.prior == LEARNED:
+            return None
+        problem = self.problem
+        if problem.open:
+            problem = problem.inside(problem.S or 1)
+            if sparse.issparse(self.prior) or np.ndim(cast(Any, self.prior)) > 0:
+                raise InvalidModelError(
+                    "prior is an array, but the states are not known; it must be one number, or learned"
+                )
+        return Prior.of(self.prior, problem)
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
-        """p_k from the posterior; with a learned prior that of the states seen so far."""
+        """p_k from the posterior; with a learned prior, or an open problem, that of the states seen so far."""
         if self.parameters is None:
             return sample_learned(self.problem, memory, rng, CUT)
+        if self.problem.open:
+            return draw_open(self.parameters, self.problem, memory.observed, rng)
         return draw(self.parameters, memory.observed, rng)
 
 
@@ -134,3 +145,20 @@ def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CU
     given = prior.level, prior.support, prior.allowed, prior.own
     indptr, indices, data = kernels.draw_rows(*given, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
     return Rows(np.arange(0, len(indptr), (len(indptr) - 1) // counts.S), indptr, indices, data)
+
+
+def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Part:
+    """The same over the states seen so far and one that stands for all others, which must not be a paradise.
+
+    Every action there leads to a seen state, each as likely as the other.
+    """
+    S, A = counts.S, counts.A
+    given = prior.level, prior.support, prior.allowed, prior.own
+    indptr, indices, data = kernels.draw_rows(*given, *counts.chains, S + 1, random_kernels.seeded(rng), cut)
+    rows = Rows(
+        np.append(np.arange(0, S * A + 1, A), S * A + 1),
+        np.append(indptr, indptr[-1] + S),
+        np.concatenate([indices, np.arange(S)]),
+        np.concatenate([data, np.full(S, 1.0 / S)]),
+    )
+    return Part(rows, np.append(np.arange(S), -1), np.append(np.arange(S * A), -1), problem, {})

@@ -16,12 +16,16 @@ Parameters
     infeasible    "uniform": pi_0 (this paper); "explore": for the whole episode the fastest way, under p_k, to the
                   least visited state and there the least tried action (the idea of the later version,
                   arXiv 2405.19017)
+    episodes      "tsde" as above, or "quadrupling" (see `schedules`)
+    floor         None, or a number: p_k ~ Dirichlet(max(N, floor)), and the prior is not used
+    elsewhere     see `variants`
     execution     "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin        0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. The printed episode rule ("N_t >= 2 N_{t_k} or t <= t_k + T_{k-1}") and the printed UNTIL condition are
 slips: the rule above is the cited one of Ouyang et al. The released code draws Dirichlet(max(N, 0.05)), ends an
-episode when a count has quadrupled, and plays action 0 in states without occupancy; this file does not.
+episode when a count has quadrupled, and plays action 0 in states without occupancy: floor=0.05,
+episodes="quadrupling", elsewhere="action 0".
 """
 
 from dataclasses import dataclass
@@ -29,11 +33,15 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import one_of
+from psconrl._checks import one_of, real
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.part import Part
 from psconrl.agents.posterior import PosteriorAgent
-from psconrl.agents.schedules import tsde
+from psconrl.agents.schedules import quadrupling, tsde
 from psconrl.agents.shared import LimitedAgent, carried, exploit, to_least_visited
+from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
+from psconrl.errors import InvalidArgumentError
+from psconrl.planning.compiled.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +49,32 @@ class PSConRL(LimitedAgent, PosteriorAgent):
     """Posterior sampling for constrained reinforcement learning (Provodin et al. 2023)."""
 
     infeasible: Literal["uniform", "explore"] = "uniform"
+    episodes: Literal["tsde", "quadrupling"] = "tsde"
+    floor: float | None = None
+    elsewhere: Elsewhere = "fastest way"
 
     def __post_init__(self) -> None:
         one_of(self.infeasible, "infeasible", ("uniform", "explore"))
+        one_of(self.episodes, "episodes", ("tsde", "quadrupling"))
+        check_elsewhere(self.elsewhere)
+        if self.floor is not None:
+            real(self.floor, "floor", "a number in (0, 1], or None", lambda x: 0 < x <= 1)
         super().__post_init__()
+        if self.parameters is None and (self.floor is not None or self.elsewhere != "fastest way"):
+            raise InvalidArgumentError(
+                'prior is "learned"; floor and elsewhere are of models with all states, leave them as they are'
+            )
+
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+        """p_k from the posterior, or with the floor in the prior's place."""
+        return super().sample(memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
-        stop, costs = tsde(memory), self.costs(memory)
-        p_k = self.sample(memory, rng)
-        best = self.plan_in(p_k, costs, memory, stop)
+        stop = tsde(memory) if self.episodes == "tsde" else quadrupling(memory)
+        costs, p_k = self.costs(memory), self.sample(memory, rng)
+        limits, steer = self.limits(p_k, costs, memory), self.steer(memory, stop)
+        best = plan_elsewhere(p_k, costs, limits, memory, stop, self.elsewhere, steer=steer)
         if best.feasible:
             return exploit(best, stop, memory)
         carry = carried(best, memory)

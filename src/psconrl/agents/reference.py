@@ -5,8 +5,9 @@ Parameters of `Optimal`
     margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
 from psconrl.planning.steering import from_solution
+from psconrl.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,17 @@ class Optimal(LimitedAgent):
         super().__post_init__()
         if not isinstance(self.model, CMDP):
             raise InvalidTypeError(f"model is {shown(self.model)}; it must be a CMDP")
+        if self.problem.S is None:
+            raise InvalidArgumentError("Optimal knows the states of its model; give it a problem with S states")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
             raise InvalidArgumentError(f"{self.model} does not fit {self.problem}; give the problem of this model")
+
+    def inside(self, problem: Problem) -> Self:
+        """This agent in the problem's units; its model is in those of the user."""
+        if problem is self.problem:
+            return self
+        assert self.model is not None
+        return replace(self, problem=problem, model=self.model.rescaled(self.problem.cost_ranges))
 
     @cached_property
     def solution(self) -> Solution:

@@ -55,18 +55,13 @@ class LimitedAgent(Agent):
         eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
         return self.problem.thresholds - eps
 
-    def plan_in(self, model: Rows | Part, costs: Floats, memory: Memory, stop: Stop) -> BestPolicy:
-        """The best policy within the limits in a believed model."""
+    def limits(self, model: Rows | Part, costs: Floats, memory: Memory) -> Floats:
+        """The limits (m,) to plan with in a believed model."""
         thresholds = self.problem.thresholds
-        if self.margin > 0 and len(thresholds):
-            thresholds = self.tightened(memory.t, margin_in(model, costs, thresholds))
-        return plan_in(model, costs, thresholds, memory, stop, steer=self.steer(memory, stop))
-
-
-def margin_in(model: Rows | Part, costs: Floats, thresholds: Floats) -> float:
-    """The margin of a believed model."""
-    rows, own = (model.rows, model.own_costs(costs)) if isinstance(model, Part) else (model, costs)
-    return model_margin(rows, own, thresholds)
+        if self.margin == 0 or not len(thresholds):
+            return thresholds
+        rows, own = (model.rows, model.own_costs(costs)) if isinstance(model, Part) else (model, costs)
+        return self.tightened(memory.t, model_margin(rows, own, thresholds))
 
 
 def plan_in(
@@ -79,10 +74,18 @@ def plan_in(
     steer: Steer | None = None,
 ) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left."""
-    join, start = 1.0 / math.sqrt(max(stop["max_length"], 4)), memory.carry if warm else None
+    join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
         return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     return plan_rows(model, costs, thresholds, join=join, start=start, steer=steer)
+
+
+def joining(memory: Memory, stop: Stop) -> float:
+    """The share of time for joining classes: one over the root of the steps that a plan may last, or has lasted.
+
+    Plans that end by a count alone rarely last longer than all that was before. No plan depends on the run's horizon.
+    """
+    return 1.0 / math.sqrt(max(min(stop["max_length"], memory.t), 4))
 
 
 def carried(best: BestPolicy, memory: Memory) -> Carry:

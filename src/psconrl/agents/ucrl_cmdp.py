@@ -15,12 +15,14 @@ Parameters
     alpha           exponent of the episode length; 1/3 gives the rate T^(2/3)
     bonus, scale    which radius, and a factor to it
     b               exponent of T in the published radius, > 1
+    h               None: episodes as above; a number: C-UCRL's, k h steps of which the first h are uniform
     execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Costs are empirical means where the problem does not give them, as in PSConRL's paper (the original knows
 them). Pairs never visited are free: any transition is believed. An infeasible program gives the uniform policy.
-PSConRL's authors solve a relaxation by SLSQP with random starts, in C-UCRL's episodes; this is the exact optimum.
+PSConRL's authors solve a relaxation by SLSQP with random starts, in C-UCRL's episodes; this is the exact optimum, and
+h=50 gives those episodes.
 """
 
 import math
@@ -28,11 +30,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import real
+from psconrl._checks import real, whole
+from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Memory, Plan
-from psconrl.agents.schedules import power
-from psconrl.agents.shared import LimitedAgent
+from psconrl.agents.contract import Carry, Memory, Plan
+from psconrl.agents.schedules import Position, fixed, power
+from psconrl.agents.shared import LimitedAgent, joining
 from psconrl.planning.optimistic import best_optimistic, optimistic_margin
 
 
@@ -46,12 +49,15 @@ class UCRLCMDP(LimitedAgent):
     bonus: Bonus = "published"
     scale: float = 1.0
     b: float = 2.0
+    h: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bonus(self.bonus, self.scale)
         real(self.b, "b", "a number above 1", lambda x: x > 1)
         real(self.alpha, "alpha", "a number in (0, 1]", lambda x: 0 < x <= 1)
+        if self.h is not None:
+            whole(self.h, "h")
 
     @property
     def name(self) -> str:
@@ -59,26 +65,33 @@ class UCRLCMDP(LimitedAgent):
         return "UCRL-CMDP"
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
-        """The best policy over the confidence set."""
-        factor = self.b * math.log(memory.horizon) + math.log(self.problem.S * self.problem.A)
+        """The best policy over the confidence set, with `h` after a uniform phase."""
+        S, A = self.problem.S, self.problem.A
+        position: Carry = {}
+        stop = power(memory.horizon, self.alpha)
+        if self.h is not None:
+            at = Position.of(memory)
+            if at.baseline_next:
+                return self.uniform_plan(**fixed(self.h), carry={**memory.carry, **at.exploring(memory)})
+            stop, position = fixed((at.k - 1) * self.h), at.done()
+        factor = self.b * math.log(memory.horizon) + math.log(S * A)
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
-        stop = power(memory.horizon, self.alpha)
         p_hat, costs, thresholds = memory.mean_transitions(), self.costs(memory), self.problem.thresholds
-        if self.margin > 0:
+        if self.margin > 0 and len(thresholds):
             thresholds = self.tightened(memory.t, optimistic_margin(p_hat, radius, costs, thresholds))
         best = best_optimistic(
             p_hat,
             radius,
             costs,
             thresholds,
-            join=1.0 / math.sqrt(max(stop["max_length"], 4)),
-            columns=memory.carry.get("columns"),
-            way=memory.carry.get("way"),
+            join=joining(memory, stop),
+            columns=kept.columns(memory.carry, 1, S, A),
+            way=kept.way(memory.carry, S, A),
             steer=self.steer(memory, stop),
         )
-        fallbacks = memory.carry.get("fallbacks", np.zeros(1, dtype=np.int64)) + best.fallback
-        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
+        fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
+        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         return Plan(

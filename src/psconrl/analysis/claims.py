@@ -1,9 +1,12 @@
 """The paper's claims, each with a test, what was measured, and a verdict computed from stored runs.
 
-held                   the test holds, for signed quantities where the claim is about regret or violation
+held                   the test holds; where the claim is about a figure, both as plotted and for the signed quantity
 held only as plotted   it holds for the smoothed quantity of the paper's figures, not for the signed one
-did not hold           it holds for neither; the note says what happened instead
+did not hold           it does not hold for what the paper plots; the note says what happened instead
 not exercised          the stored runs cannot decide: they are missing or too few, or the claim's premise never arises
+
+Only claims that the paper makes are here, each once, by the part of the paper: they are of different weight, and how
+many held says nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from psconrl._lazy import late
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.selection import Selected
+from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval
 
 if TYPE_CHECKING:
@@ -26,6 +29,12 @@ else:
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
+GROUPS = ("Figure 1", "Appendix", "Theory", "Computation")
+"""Where claims belong, in the order in which they are shown."""
+
+PRESETS = ("figure-1", "tractable", "bonus", "bayesian", "feasibility")
+"""The presets whose runs claims are tested on; without any of these nothing is said of the paper."""
+
 FEWEST = 5
 """Fewer runs than this give no interval worth the name, so they decide nothing."""
 
@@ -49,12 +58,13 @@ class Claim:
     """One row.
 
     Attributes:
-        key: a stable name. text: what the paper says. where: in which part of it.
+        group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
         test: what decides, with its threshold. measured: the numbers, for people; brief: the one that decides.
         numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
         note: what happened, where the claim failed or could not be decided.
     """
 
+    group: str
     key: str
     text: str
     where: str
@@ -78,7 +88,7 @@ class Claim:
 
     def as_json(self) -> dict[str, Any]:
         """The row as JSON values."""
-        names = ("key", "text", "where", "test", "measured", "brief", "verdict", "note")
+        names = ("group", "key", "text", "where", "test", "measured", "brief", "verdict", "note")
         return {name: getattr(self, name) for name in names} | {
             "scale": self.scale.text,
             "numbers": dict(self.numbers),
@@ -89,6 +99,7 @@ class Claim:
 class Statement:
     """What the paper says and how it is tested, before anything is measured; attributes as of `Claim`."""
 
+    group: str
     key: str
     text: str
     where: str
@@ -96,8 +107,8 @@ class Statement:
 
     def tested(
         self,
-        signed: bool,
-        plotted: bool | None = None,
+        holds: bool,
+        signed: bool | None = None,
         *,
         measured: str,
         brief: str,
@@ -105,12 +116,12 @@ class Statement:
         scale: Scale,
         numbers: Mapping[str, Any],
     ) -> Claim:
-        """The row of a claim whose test held or not, for the signed and maybe for the plotted quantity.
+        """The row of a claim whose test held or not, as the paper has it and maybe for the signed quantity.
 
         note: what happened instead; left out where all tests held.
         """
-        kept = "" if signed and plotted in (True, None) else note
-        return self._row(measured, decide(signed, plotted), kept, scale, numbers, brief)
+        kept = "" if holds and signed in (True, None) else note
+        return self._row(measured, decide(holds, signed), kept, scale, numbers, brief)
 
     def unexercised(self, measured: str, why: str, scale: Scale, numbers: Mapping[str, Any], brief: str) -> Claim:
         """The row of a claim whose premise never arose in the runs."""
@@ -121,12 +132,15 @@ class Statement:
         return self._row("nothing", "not exercised", why)
 
     def _row(self, *values: Any) -> Claim:
-        return Claim(self.key, self.text, self.where, self.test, *values)
+        return Claim(self.group, self.key, self.text, self.where, self.test, *values)
 
 
 def claims(groups: Groups) -> list[Claim]:
-    """All claims, in the order of the paper."""
-    return [cautious(row) for row in (*claims_theory.claims(groups), *claims_experiments.claims(groups))]
+    """All claims, by group; none if there are no runs of the paper's experiments."""
+    if not any(select(preset, groups) for preset in PRESETS):
+        return []
+    rows = [cautious(row) for row in (*claims_experiments.claims(groups), *claims_theory.claims(groups))]
+    return sorted(rows, key=lambda row: GROUPS.index(row.group))
 
 
 def cautious(row: Claim) -> Claim:
@@ -138,65 +152,79 @@ def cautious(row: Claim) -> Claim:
     return replace(row, verdict="not exercised", note=f"{note} {row.note}".strip())
 
 
-def counts(rows: Iterable[Claim]) -> dict[Verdict, int]:
-    """How many rows have each verdict."""
-    found = [row.verdict for row in rows]
-    return {verdict: found.count(verdict) for verdict in VERDICTS}
+def decide(holds: bool, signed: bool | None = None) -> Verdict:
+    """The verdict on a claim, tested as the paper has it and, where that is a plotted quantity, on the signed one."""
+    if not holds:
+        return "did not hold"
+    return "held only as plotted" if signed is False else "held"
 
 
-def decide(signed: bool, plotted: bool | None = None) -> Verdict:
-    """The verdict on a claim that was tested on the signed quantity and, maybe, on the plotted one."""
-    if signed:
-        return "held"
-    return "held only as plotted" if plotted else "did not hold"
-
-
-def summary(rows: Sequence[Claim]) -> str:
-    """How many claims there are, and how many of each verdict."""
-    return f"{len(rows)} claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts(rows).items()) + "."
+def by_group(rows: Sequence[Claim]) -> dict[str, list[Claim]]:
+    """The rows of each group that has some."""
+    return {name: found for name in GROUPS if (found := [row for row in rows if row.group == name])}
 
 
 def as_markdown(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
-    """The rows as a Markdown table; above it the counts of verdicts, and when and with what it was made."""
+    """The rows as a Markdown table for each group; above them when and with what they were made."""
     lines = [
         "# The paper's claims, tested",
         "",
         *(f"- {name}: {value}" for name, value in (made or {}).items()),
         *([""] if made else []),
-        summary(rows),
-        "",
-        "Numbers in brackets are 95% bootstrap intervals over runs. Signed regret is sum_t (c_0 - J*), signed",
-        "violation sum_t (c_i - tau_i). As plotted: positive part of the moving average's excess, summed in each run.",
+        "Numbers in brackets are 95% bootstrap intervals over runs. As plotted: positive part of the moving average's",
+        "excess, summed in each run. Signed regret: sum_t (c_0 - J*); [V]+: positive part of sum_t (c_i - tau_i).",
         "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
+        "Claims differ in weight, so verdicts are not counted.",
         "",
-        *_table(HEADER, [row.row for row in rows]),
     ]
-    return "\n".join(lines) + "\n"
+    for name, found in by_group(rows).items():
+        lines += [f"## {name}", "", *_table(HEADER, [row.row for row in found]), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def as_cards(document: Mapping[str, Any]) -> str:
+    """The claims of a JSON document as cards that read without scrolling sideways; Markdown."""
+    lines = []
+    for name in GROUPS:
+        found = [row for row in document["claims"] if row["group"] == name]
+        lines += [f"## {name}", ""] if found else []
+        for row in found:
+            lines += [f"**{row['text']}** ({row['where']})", ""]
+            lines += [f": *{row['verdict']}*. {row['measured']}" + (f" ({row['scale']})" if row["scale"] else "")]
+            lines += [f"  {row['note']}"] if row["note"] else []
+            lines += [f"  Test: {row['test']}.", ""]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def as_short_markdown(rows: Sequence[Claim]) -> str:
     """One line for each claim: what it says, the verdict and the number that decided."""
-    return "\n".join([summary(rows), "", *_table(SHORT_HEADER, [row.short for row in rows])]) + "\n"
+    return "\n".join(_table(SHORT_HEADER, [row.short for row in rows])) + "\n"
+
+
+def as_document(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The rows as JSON values."""
+    return {"made": dict(made or {}), "claims": [row.as_json() for row in rows]}
 
 
 def as_json(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
-    """The rows as a JSON document."""
-    document = {"made": dict(made or {}), "counts": counts(rows), "claims": [row.as_json() for row in rows]}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """The rows as a JSON file."""
+    return json.dumps(as_document(rows, made), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_text(rows: Sequence[Claim], width: int = 80) -> str:
     """Verdict, claim and number of each row for a screen of so many columns, and what happened where it failed."""
-    from textwrap import fill, wrap
+    from textwrap import wrap
 
     first = max(map(len, VERDICTS)) + 2
-    lines = []
-    for row in rows:
-        said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
-        if row.note and row.verdict != "not exercised":
-            said += f". {row.note}"
-        lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))
-    return "\n".join([*lines, "", fill(summary(rows), width)])
+    lines: list[str] = []
+    for name, found in by_group(rows).items():
+        lines += [*([""] if lines else []), name]
+        for row in found:
+            said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
+            if row.note and row.verdict != "not exercised":
+                said += f". {row.note}"
+            lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))
+    return "\n".join(lines)
 
 
 def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:

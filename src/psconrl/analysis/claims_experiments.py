@@ -1,7 +1,12 @@
 """What the paper says about its experiments (Section 5, Appendix B and the captions), tested on stored runs.
 
-Every comparison is made at the horizon, on the mean over runs. One outperforms another if its 95% interval lies
-wholly below; two cannot be told apart if their intervals meet.
+All rules were fixed before the runs were made:
+
+outperforms         the 95% interval of the mean at T lies wholly below the rival's; as plotted first, signed second
+indistinguishable   the 90% interval of the difference of the means lies within 10% of the larger mean
+comparable          at most twice C-UCRL's mean violation, or below 1% of tau T: less would be better, so one-sided
+near-linear         regret per step in the last fifth at least 80% of that in the second fifth
+violation           as plotted first, then [V]+, the positive part of the signed sum, which is what a limit is about
 """
 
 from __future__ import annotations
@@ -10,105 +15,150 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.agents.catalogue import find, parameters
 from psconrl.analysis import curves, references
 from psconrl.analysis.claims import Claim, Scale, Statement, intervals_json, scale_of, scale_of_one
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, by_agent, select
-from psconrl.analysis.statistics import Interval, growth_exponent, mean_interval, number, ratio_interval
+from psconrl.analysis.statistics import Interval, difference_interval, mean_interval, number
 from psconrl.experiments import presets
+from psconrl.experiments.gridworlds import shown
 
 HERO = "PSConRL"
+FIGURE, APPENDIX, COMPUTATION = "Figure 1", "Appendix", "Computation"
+
 NEAR = 0.01
 """How near to a level an average must be to have reached it."""
 
 STUCK = 0.5
 """Who has come less than this share of the way from the safe to the optimal policy, in every cost, is stuck."""
 
-COMPARABLE = (0.5, 2.0)
-"""Between which ratios of means two agents are comparable."""
+COMPARABLE = 2.0
+"""Up to how many times the rival's violation an agent's is comparable."""
 
-NEAR_LINEAR = 0.9
-"""From which growth exponent on a curve is near-linear."""
+NEGLIGIBLE = 0.01
+"""Violations below this share of tau T are comparable with any."""
+
+NEAR_LINEAR = 0.8
+"""From which share of the second fifth's regret per step in the last fifth on a curve is near-linear."""
+
+SAME = 0.1
+"""Within which share of the larger mean a difference must lie for two agents to be indistinguishable."""
 
 MOST = 0.5
 """From which share of runs on an agent as a whole is said to behave so."""
 
-DAY = 86_400.0
+TIMES = 10.0
+"""How many times longer than PSConRL's a run must take to be computationally inefficient."""
 
 Found = dict[tuple[str, str], Selected]
-NAMES = ("regret", "violation")
 
 
 def claims(groups: Groups) -> list[Claim]:
     """All claims about experiments."""
-    found = by_agent("figure-1", groups)
+    found, known = by_agent("figure-1", groups), by_agent("known-costs", groups)
+    box = presets.PAPER[-1]
     return [
-        *_orders(found),
-        *_comparable(found),
-        *_box(found),
-        *_convergence(found),
+        *(_outperforms(found, known, setting, rival) for setting, rival in _outperformed()),
+        _indistinguishable(found, known, presets.PAPER[0], "ConRL"),
+        *(_comparable(found, setting) for setting in presets.PAPER[:2]),
+        *(_near_linear(found, box, rival) for rival in presets.RIVALS),
         _costly(found),
+        *(_late(found, setting, cost) for cost in range(len(_LATE)) for setting in presets.PAPER[:2]),
+        *(_stuck(found, box, rival) for rival in presets.RIVALS),
+        _quickly(found, box),
         _original_bonuses(groups),
-        *_tractable(groups),
-        *_counterexample(groups),
+        *(_inefficient(groups, setting) for setting in presets.PAPER[1:]),
     ]
 
 
 def final(group: Group, cost: int, window: int | None = None) -> Floats:
-    """Signed (R,), or as plotted with a window, at the horizon."""
-    if window is None:
-        return curves.signed(group)[:, cost, -1]
-    return curves.as_plotted(group, window)[1][:, cost, -1]
+    """Signed regret, or [V]+ (R,), at the horizon; with a window as plotted."""
+    if window is not None:
+        return curves.as_plotted(group, window)[1][:, cost, -1]
+    return (curves.regret(group) if cost == 0 else curves.positive_violation(group)[:, cost - 1])[:, -1]
 
 
-def _orders(found: Found) -> list[Claim]:
-    rows = []
-    for setting in presets.PAPER:
-        rivals = [agent for env, agent in _cells() if env == setting.env and agent != HERO]
-        for rival in rivals:
-            same = setting.env == presets.SMALLEST and rival == "ConRL"
-            rows.append(_order(found, setting, rival, 0, same))
-            rows.append(_order(found, setting, rival, 1, None))
-    return rows
+def _outperformed() -> list[tuple[presets.Setting, str]]:
+    """Where the paper says that PSConRL outperforms whom in regret."""
+    pairs = [(setting, rival) for setting in presets.PAPER for rival in shown(setting.env) if rival != HERO]
+    return [(setting, rival) for setting, rival in pairs if (setting.env, rival) != (presets.SMALLEST, "ConRL")]
 
 
-def _order(found: Found, setting: presets.Setting, rival: str, cost: int, same: bool | None) -> Claim:
-    """Whether PSConRL is below a rival; same: the paper says they cannot be told apart; None: it ranks nothing."""
-    what = NAMES[cost]
-    if same is None:
-        text = f"{HERO}'s {what} is not above {rival}'s (shown in the bottom row; no order is stated)"
-        test = "PSConRL's 95% interval not wholly above the rival's, signed"
-    elif same:
-        text = f"{HERO} and {rival} have indistinguishable {what}"
-        test = "95% intervals of the means at T meet, signed"
-    else:
-        text = f"{HERO} outperforms {rival} in {what}"
-        test = "95% interval of the mean at T wholly below the rival's, signed"
-    statement = Statement(f"order/{what}/{setting.env}/{rival}", f"{setting.env}: {text}", "Section 5, Figure 1", test)
+def _outperforms(found: Found, known: Found, setting: presets.Setting, rival: str) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"order/{setting.env}/{rival}",
+        f"{setting.env}: {HERO} outperforms {rival} in regret",
+        "Section 5, Figure 1",
+        "95% interval of the mean at T wholly below the rival's, as plotted, then signed",
+    )
     if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
         return statement.undecided()
     ours, theirs = found[setting.env, HERO], found[setting.env, rival]
-    pairs = {
-        name: (mean_interval(final(ours.group, cost, w)), mean_interval(final(theirs.group, cost, w)))
-        for name, w in (("signed", None), ("as plotted", setting.window))
-    }
+    pairs = _pairs(ours.group, theirs.group, 0, setting.window)
     relations = "; ".join(f"{name}, {_relation(x, y, rival)}" for name, (x, y) in pairs.items())
     return statement.tested(
-        *(_holds(x, y, same) for x, y in pairs.values()),
-        measured="; ".join(f"{name}: {HERO} {x}, {rival} {y}" for name, (x, y) in pairs.items()),
-        brief=_against(*pairs["signed"]),
-        note=f"{what.capitalize()}: {relations}.",
+        *(x.below(y) for x, y in pairs.values()),
+        measured=_measured(pairs, rival) + _with_known_costs(known, setting, rival),
+        brief=_against(*pairs["as plotted"]),
+        note=f"{relations[0].upper()}{relations[1:]}.",
         scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
         numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()},
     )
 
 
-def _holds(x: Interval, y: Interval, same: bool | None) -> bool:
-    if same is None:
-        return not y.below(x)
-    return not x.apart(y) if same else x.below(y)
+def _indistinguishable(found: Found, known: Found, setting: presets.Setting, rival: str) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"same/{setting.env}/{rival}",
+        f"{setting.env}: {HERO} and {rival} have indistinguishable regret",
+        "Section 5, Figure 1",
+        f"90% interval of the difference of means at T within {SAME:.0%} of the larger, as plotted, then signed",
+    )
+    if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
+        return statement.undecided()
+    ours, theirs = found[setting.env, HERO], found[setting.env, rival]
+    pairs = _pairs(ours.group, theirs.group, 0, setting.window)
+    windows = {"as plotted": setting.window, "signed": None}
+    differences = {
+        name: difference_interval(final(ours.group, 0, w), final(theirs.group, 0, w), 0.9)
+        for name, w in windows.items()
+    }
+    rooms = {name: SAME * max(abs(x.mean), abs(y.mean)) for name, (x, y) in pairs.items()}
+    told = "; ".join(f"{name} {d}, allowed ±{number(rooms[name])}" for name, d in differences.items())
+    return statement.tested(
+        *(-rooms[name] <= d.low and d.high <= rooms[name] for name, d in differences.items()),
+        measured=f"{_measured(pairs, rival)}; difference [90%]: {told}" + _with_known_costs(known, setting, rival),
+        brief=_against(*pairs["as plotted"]),
+        note=f"The difference is {told}.",
+        scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
+        numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()}
+        | {"difference": intervals_json(differences)},
+    )
+
+
+def _pairs(ours: Group, theirs: Group, cost: int, window: int) -> dict[str, tuple[Interval, Interval]]:
+    """Both means at T, as plotted and signed (of violations, [V]+)."""
+    second = "signed" if cost == 0 else "[V]+"
+    return {
+        name: (mean_interval(final(ours, cost, w)), mean_interval(final(theirs, cost, w)))
+        for name, w in (("as plotted", window), (second, None))
+    }
+
+
+def _measured(pairs: dict[str, tuple[Interval, Interval]], rival: str) -> str:
+    return "; ".join(f"{name}: {HERO} {x}, {rival} {y}" for name, (x, y) in pairs.items())
+
+
+def _with_known_costs(known: Found, setting: presets.Setting, rival: str) -> str:
+    """The same pair, as plotted, where both agents know the costs, as the theory has it."""
+    if not {(setting.env, HERO), (setting.env, rival)} <= known.keys():
+        return ""
+    ours, theirs = (known[setting.env, agent].group for agent in (HERO, rival))
+    x, y = _pairs(ours, theirs, 0, setting.window)["as plotted"]
+    return f"; with known costs, as plotted: {HERO} {x}, {rival} {y}"
 
 
 def _relation(x: Interval, y: Interval, rival: str) -> str:
@@ -121,78 +171,73 @@ def _against(x: Interval, y: Interval) -> str:
     return f"{number(x.mean)} against {number(y.mean)}"
 
 
-def _comparable(found: Found) -> list[Claim]:
-    low, high = COMPARABLE
-    rows = []
-    for setting in presets.PAPER[:2]:
-        statement = Statement(
-            f"comparable/{setting.env}/C-UCRL",
-            f"{setting.env}: {HERO}'s violation is comparable with C-UCRL's",
-            "Section 5",
-            f"ratio of mean violations at T in [{low:g}, {high:g}], or both at most 0, signed",
-        )
-        if not {(setting.env, HERO), (setting.env, "C-UCRL")} <= found.keys():
-            rows.append(statement.undecided())
-            continue
-        ours, theirs = found[setting.env, HERO], found[setting.env, "C-UCRL"]
-        measured, holds, numbers = [], [], {}
-        for name, w in (("signed", None), ("as plotted", setting.window)):
-            x, y = final(ours.group, 1, w), final(theirs.group, 1, w)
-            ratio = ratio_interval(x, y)
-            both = x.mean() <= 0 and y.mean() <= 0
-            holds.append(bool(both or (x.mean() > 0 and y.mean() > 0 and low <= ratio.mean <= high)))
-            measured.append(f"{name}: {mean_interval(x)} against {mean_interval(y)}, ratio {ratio}")
-            numbers[name] = intervals_json({HERO: mean_interval(x), "C-UCRL": mean_interval(y), "ratio": ratio})
-        rows.append(
-            statement.tested(
-                *holds,
-                measured="; ".join(measured),
-                brief=_against(*(mean_interval(final(f.group, 1)) for f in (ours, theirs))),
-                note=f"Ratio of mean violations: {'; '.join(measured)}.",
-                scale=scale_of([ours.group, theirs.group], ours.horizon, ours.runs),
-                numbers=numbers,
-            )
-        )
-    return rows
-
-
-def _box(found: Found) -> list[Claim]:
-    setting = presets.PAPER[-1]
-    rows = []
-    for rival in presets.RIVALS:
-        rows += [_near_linear(found, setting, rival), _stuck(found, setting, rival)]
-    return rows
+def _comparable(found: Found, setting: presets.Setting) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"comparable/{setting.env}/C-UCRL",
+        f"{setting.env}: {HERO}'s violation is comparable with C-UCRL's",
+        "Section 5, Figure 1",
+        f"mean violation at T at most {COMPARABLE:g} times C-UCRL's, or below {NEGLIGIBLE:.0%} of tau T; as plotted, "
+        "then [V]+",
+    )
+    if not {(setting.env, HERO), (setting.env, "C-UCRL")} <= found.keys():
+        return statement.undecided()
+    ours, theirs = found[setting.env, HERO], found[setting.env, "C-UCRL"]
+    pairs = _pairs(ours.group, theirs.group, 1, setting.window)
+    little = NEGLIGIBLE * float(ours.group.thresholds[0, 0]) * ours.group.horizon
+    measured = _measured(pairs, "C-UCRL")
+    return statement.tested(
+        *(x.mean <= max(COMPARABLE * y.mean, little) for x, y in pairs.values()),
+        measured=f"{measured}; {NEGLIGIBLE:.0%} of tau T is {number(little)}",
+        brief=_against(*pairs["as plotted"]),
+        note=f"Violation: {measured}.",
+        scale=scale_of([ours.group, theirs.group], ours.horizon, ours.runs),
+        numbers={name: intervals_json({HERO: x, "C-UCRL": y}) for name, (x, y) in pairs.items()},
+    )
 
 
 def _near_linear(found: Found, setting: presets.Setting, rival: str) -> Claim:
     statement = Statement(
+        FIGURE,
         f"near-linear/{setting.env}/{rival}",
         f"{setting.env}: {rival} incurs near-linear regret",
         "Section 5",
-        f"growth exponent of the mean over the last half >= {NEAR_LINEAR:g}, signed",
+        f"mean regret per step in the last fifth at least {NEAR_LINEAR:.0%} of that in the second; as plotted, then "
+        "signed",
     )
     if (setting.env, rival) not in found:
         return statement.undecided()
     selected = found[setting.env, rival]
     group = selected.group
-    exponents = {"signed": growth_exponent(group.grid, curves.regret(group), 0.5)}
     times, plotted = curves.as_plotted(group, setting.window)
-    exponents["as plotted"] = growth_exponent(times, plotted[:, 0], 0.5)
-    measured = "; ".join(f"{name}: exponent {exponent}" for name, exponent in exponents.items())
+    rates = {
+        "as plotted": _fifths(times, plotted[:, 0], group.horizon),
+        "signed": _fifths(group.grid, curves.regret(group), group.horizon),
+    }
+    told = "; ".join(f"{name} {number(a)} per step, then {number(b)}" for name, (a, b) in rates.items())
     return statement.tested(
-        *(exponent.mean >= NEAR_LINEAR for exponent in exponents.values()),
-        measured=measured,
-        brief=f"exponent {number(exponents['signed'].mean)}",
-        note=f"The regret of {rival} bends: {measured}.",
+        *(first > 0 and last >= NEAR_LINEAR * first for first, last in rates.values()),
+        measured=f"second and last fifth: {told}",
+        brief=" then ".join(number(rate) for rate in rates["as plotted"]) + " per step",
+        note=f"The regret of {rival} bends: {told}.",
         scale=scale_of_one(selected),
-        numbers=intervals_json(exponents),
+        numbers={name: list(pair) for name, pair in rates.items()},
     )
+
+
+def _fifths(times: Ints, values: Floats, horizon: int) -> tuple[float, float]:
+    """The mean increase per step of curves (R, n) in the second and in the last fifth of a run."""
+    mean = values.mean(axis=0)
+    at = np.interp(np.array([0.2, 0.4, 0.8, 1.0]) * horizon, times, mean)
+    step = horizon / 5
+    return float((at[1] - at[0]) / step), float((at[3] - at[2]) / step)
 
 
 def _stuck(found: Found, setting: presets.Setting, rival: str) -> Claim:
     statement = Statement(
+        APPENDIX,
         f"stuck/{setting.env}/{rival}",
-        f"{setting.env}: {rival} is stuck on the safe policy",
+        f"{setting.env}: {rival} is stuck with the safe policy",
         "Appendix B",
         f"last fifth: every average cost nearer to the safe policy's than {STUCK:g} of the distance between the safe "
         f"and the optimal policy's, in at least {MOST:.0%} of runs",
@@ -227,57 +272,46 @@ def stuck_share(averages: Floats, levels: references.Levels) -> float:
     return float((np.abs(averages - levels.safe) < room).all(axis=1).mean())
 
 
-def _convergence(found: Found) -> list[Claim]:
-    rows = []
-    for env, agent in _cells():
-        if env == presets.PAPER[-1].env and agent != HERO:
-            continue  # the paper says that they do not converge there
-        rows += [_late(found, env, agent, cost) for cost in range(len(_LATE))]
-    rows.append(_quickly(found, presets.PAPER[-1]))
-    return rows
-
-
 _LATE = (
-    (
-        "converges",
-        "{agent} converges to the optimal solution",
-        f"mean c_0 of the last fifth within {NEAR:g} of J*",
-        "c_0 - J*",
-        "the optimum",
-    ),
+    ("converges", "all algorithms converge to the optimal solution", f"mean c_0 within {NEAR:g} of J*", "c_0 - J*"),
     (
         "feasible",
-        "the average consumption of {agent} satisfies the constraint in the long run",
-        f"mean c_1 of the last fifth at most tau + {NEAR:g}",
+        "the average consumption of all algorithms satisfies the constraint in the long run",
+        f"mean c_1 at most tau + {NEAR:g}",
         "c_1 - tau",
-        "the threshold",
     ),
 )
-"""By cost: key, text, test, what is measured, and the level it is held against."""
+"""By cost: key, text, test, and what is measured."""
 
 
-def _late(found: Found, env: str, agent: str, cost: int) -> Claim:
-    """Whether a cost comes near to its level in the last fifth; constraints may be below it."""
-    key, text, test, name, level = _LATE[cost]
-    statement = Statement(f"{key}/{env}/{agent}", f"{env}: {text.format(agent=agent)}", "Appendix B", test)
-    if (env, agent) not in found:
+def _late(found: Found, setting: presets.Setting, cost: int) -> Claim:
+    """Whether a cost comes near to its level in the last fifth, for all agents; constraints may be below it."""
+    key, text, test, name = _LATE[cost]
+    statement = Statement(
+        APPENDIX, f"{key}/{setting.env}", f"{setting.env}: {text}", "Appendix B", f"last fifth: {test}, for every one"
+    )
+    here = {agent: found[setting.env, agent] for agent in shown(setting.env) if (setting.env, agent) in found}
+    if len(here) < len(shown(setting.env)):
         return statement.undecided()
-    selected = found[env, agent]
-    group = selected.group
-    gap = mean_interval(curves.late_average(group)[:, cost] - curves.levels(group)[:, cost])
-    side = "above" if gap.mean > 0 else "below"
+    gaps = {
+        agent: mean_interval(curves.late_average(f.group)[:, cost] - curves.levels(f.group)[:, cost])
+        for agent, f in here.items()
+    }
+    off = {agent: gap for agent, gap in gaps.items() if (abs(gap.mean) if cost == 0 else gap.mean) > NEAR}
+    worst = max(gaps, key=lambda agent: abs(gaps[agent].mean) if cost == 0 else gaps[agent].mean)
     return statement.tested(
-        (abs(gap.mean) if cost == 0 else gap.mean) <= NEAR,
-        measured=f"{name} in the last fifth: {gap}",
-        brief=f"{name}: {number(gap.mean)}",
-        note=f"In the last fifth c_{cost} is {number(abs(gap.mean))} {side} {level}.",
-        scale=scale_of_one(selected),
-        numbers=intervals_json({"gap": gap}),
+        not off,
+        measured=f"{name}: " + "; ".join(f"{agent} {gap}" for agent, gap in gaps.items()),
+        brief=f"{name} at most {number(gaps[worst].mean)} ({worst})",
+        note="Not near: " + "; ".join(f"{agent}, {name} = {number(gap.mean)}" for agent, gap in off.items()) + ".",
+        scale=scale_of([f.group for f in here.values()], setting.horizon, setting.runs),
+        numbers=intervals_json(gaps),
     )
 
 
 def _quickly(found: Found, setting: presets.Setting) -> Claim:
     statement = Statement(
+        APPENDIX,
         f"quickly/{setting.env}/{HERO}",
         f"{setting.env}: {HERO} converges to the optimal solution relatively quickly",
         "Appendix B",
@@ -303,29 +337,32 @@ def _quickly(found: Found, setting: presets.Setting) -> Claim:
 def _costly(found: Found) -> Claim:
     large, box = presets.PAPER[1], presets.PAPER[2]
     statement = Statement(
+        FIGURE,
         "costly",
         "Exploration is relatively costly in Box compared to Marsrover",
         "Section 5",
-        "95% interval of PSConRL's mean signed regret at T in box wholly above that in marsrover-8x8",
+        "95% interval of PSConRL's mean regret at T in box wholly above that in marsrover-8x8; as plotted, then signed",
     )
     if not {(large.env, HERO), (box.env, HERO)} <= found.keys():
         return statement.undecided()
-    there, here = found[large.env, HERO], found[box.env, HERO]
-    x, y = mean_interval(final(there.group, 0)), mean_interval(final(here.group, 0))
-    p = mean_interval(final(there.group, 0, large.window)), mean_interval(final(here.group, 0, box.window))
+    there, here = found[large.env, HERO].group, found[box.env, HERO].group
+    pairs = {
+        name: (mean_interval(final(there, 0, w)), mean_interval(final(here, 0, v)))
+        for name, w, v in (("as plotted", large.window, box.window), ("signed", None, None))
+    }
     return statement.tested(
-        x.below(y),
-        p[0].below(p[1]),
-        measured=f"signed: {large.env} {x}, {box.env} {y}; as plotted: {p[0]}, {p[1]}",
-        brief=_against(y, x),
+        *(x.below(y) for x, y in pairs.values()),
+        measured="; ".join(f"{name}: {large.env} {x}, {box.env} {y}" for name, (x, y) in pairs.items()),
+        brief=_against(*reversed(pairs["as plotted"])),
         note="The regret in Box is not clearly above that in Marsrover 8x8.",
-        scale=scale_of_one(here),
-        numbers=intervals_json({large.env: x, box.env: y}),
+        scale=scale_of([there, here], large.horizon, large.runs),
+        numbers={name: intervals_json({large.env: x, box.env: y}) for name, (x, y) in pairs.items()},
     )
 
 
 def _original_bonuses(groups: Groups) -> Claim:
     statement = Statement(
+        APPENDIX,
         "original-bonuses",
         "The rivals use the original bonus terms of their papers",
         "Appendix B",
@@ -350,45 +387,37 @@ def _original_bonuses(groups: Groups) -> Claim:
     )
 
 
-def _tractable(groups: Groups) -> list[Claim]:
-    found = by_agent("tractable", groups)
-    return [_intractable(setting, found.get((setting.env, presets.OPTIMISTIC))) for setting in presets.PAPER[1:]]
-
-
-def _intractable(setting: presets.Setting, selected: Selected | None) -> Claim:
+def _inefficient(groups: Groups, setting: presets.Setting) -> Claim:
+    """By the seconds of runs at the paper's horizon, or of shorter ones: seconds per plan times the plans it makes."""
+    rival = presets.OPTIMISTIC
     statement = Statement(
-        f"intractable/{setting.env}",
-        f"{setting.env}: {presets.OPTIMISTIC} is computationally intractable beyond Marsrover 4x4",
+        COMPUTATION,
+        f"inefficient/{setting.env}",
+        f"{setting.env}: {rival} is computationally inefficient",
         "Section 5, Appendix B",
-        f"a run of T = {setting.horizon:,} takes more than one day on one core, by the timings of the runs; of shorter "
-        "runs: seconds per plan times the plans of such a run",
+        f"a run takes more than {TIMES:g} times as long as one of {HERO}, by the timings of the runs",
     )
-    if selected is None or not np.isfinite(selected.group.seconds).any():
-        return statement.undecided("no run of it is both completed and timed")
-    group = selected.group
-    timed = np.isfinite(group.seconds)
-    plans = np.array([len(table) for table in group.episodes])
-    per_plan = float(group.seconds[timed].sum() / plans[timed].sum())
-    if group.horizon >= setting.horizon:
-        seconds = float(group.seconds[timed].mean())
-        source = f"{group.runs} of {selected.runs} runs completed, {_clock(seconds)} each in the mean"
-    else:
-        seconds = per_plan * _plans(setting.horizon)
-        source = f"{group.runs} shorter run{'s' if group.runs > 1 else ''} completed"
-        source += f", so {_clock(seconds)} for {_plans(setting.horizon):,} plans"
+    found = by_agent("figure-1", groups) | by_agent("tractable", groups)
+    both = [found.get((setting.env, agent)) for agent in (rival, HERO)]
+    if any(f is None or not np.isfinite(f.group.seconds).any() for f in both):
+        return statement.undecided("no run of it, or of PSConRL, is both completed and timed")
+    theirs, ours = (f for f in both if f is not None)
+    timed = theirs.group.seconds[np.isfinite(theirs.group.seconds)]
+    plans = np.array([len(table) for table in theirs.group.episodes])[np.isfinite(theirs.group.seconds)]
+    per_plan = float(timed.sum() / plans.sum())
+    shorter = theirs.group.horizon < setting.horizon
+    seconds = per_plan * _plans(setting.horizon) if shorter else float(timed.mean())
+    compared = float(np.nanmean(ours.group.seconds)) * (setting.horizon / ours.group.horizon)
+    source = f"from {len(timed)} shorter runs" if shorter else f"{len(timed)} of {theirs.runs} runs completed"
     return statement.tested(
-        seconds > DAY,
-        measured=f"{source}; {number(per_plan)} s per plan",
-        brief=f"{_clock(seconds)} per run",
-        note=f"Planning exactly over the confidence set, a run takes {_clock(seconds)}.",
-        # Seconds need no interval to be told from a day.
-        scale=Scale(scale_of_one(selected).text),
-        numbers={
-            "seconds_per_plan": per_plan,
-            "seconds_per_run": seconds,
-            "completed": group.runs,
-            "asked": selected.runs,
-        },
+        seconds > TIMES * compared,
+        measured=f"{_clock(seconds)} a run ({source}), {number(per_plan)} s a plan; {HERO} {_clock(compared)} a run",
+        brief=f"{_clock(seconds)} against {_clock(compared)} a run",
+        note=f"Planned exactly over the confidence set, a run takes {_clock(seconds)}, one of {HERO} "
+        f"{_clock(compared)}. The authors' solver took about 38 s a plan on the smallest grid.",
+        # Seconds need no interval to be told from ten times as many.
+        scale=Scale(scale_of_one(theirs).text),
+        numbers={"seconds_per_plan": per_plan, "seconds_per_run": seconds, "seconds_per_run_psconrl": compared},
     )
 
 
@@ -400,46 +429,10 @@ def _plans(horizon: int) -> int:
 
 def _clock(seconds: float) -> str:
     """A duration in the unit that people would use."""
-    for unit, size in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
+    for unit, size in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
             return f"{number(round(seconds / size, 1))} {unit}"
     return f"{number(seconds)} s"
-
-
-def _counterexample(groups: Groups) -> list[Claim]:
-    found = select("counterexample", groups)
-    rivals = [f for f in found if f.cell.agent == "CMDP-PSRL"]
-    rows = []
-    for rule in ("uniform", "explore"):
-        statement = Statement(
-            f"counterexample/{rule}",
-            f"toy: with infeasible samples answered by {rule}, {HERO} goes on learning where CMDP-PSRL stops",
-            "later version, Example 3.2",
-            "95% interval of the mean signed violation at T wholly below CMDP-PSRL's",
-        )
-        ours = [f for f in found if f.cell.agent == HERO and f.cell.settings.get("infeasible") == rule]
-        if not ours or not rivals:
-            rows.append(statement.undecided())
-            continue
-        x, y = (mean_interval(final(f[0].group, 1)) for f in (ours, rivals))
-        rows.append(
-            statement.tested(
-                x.below(y),
-                measured=f"{HERO} {x}, CMDP-PSRL {y}",
-                brief=_against(x, y),
-                note=f"Violation: {_relation(x, y, 'CMDP-PSRL')}.",
-                scale=scale_of_one(ours[0]),
-                numbers=intervals_json({HERO: x, "CMDP-PSRL": y}),
-            )
-        )
-    return rows
-
-
-def _cells() -> list[tuple[str, str]]:
-    """Environment and agent of all cells of Figure 1."""
-    experiment = presets.find("figure-1").experiment()
-    assert experiment is not None
-    return [(cell.env, cell.agent) for cell in experiment.cells]
 
 
 def _levels(averages: Floats) -> str:

@@ -18,6 +18,7 @@ from psconrl.analysis.statistics import Interval, growth_exponent, mean_interval
 from psconrl.experiments import presets
 
 HERO = "PSConRL"
+THEORY = "Theory"
 SQUARE_ROOT = 0.6
 """Up to which growth exponent a curve counts as growing like sqrt(T), up to logarithms."""
 
@@ -28,18 +29,17 @@ EPISODES = (1, 30)
 
 
 def claims(groups: Groups) -> list[Claim]:
-    """All claims about theory."""
+    """All claims about theory, and about the environments as models."""
     structures = {s.env: references.structure_of(s.env) for s in presets.PAPER}
     return [
+        _mixture(structures),
         _hitting_bound(structures),
         _slater(structures),
-        _mixture(structures),
-        *_cover(structures),
+        _cover(structures),
         _posterior(groups),
         _episodes(groups),
         *_theorem(groups),
         *_feasible_after(groups),
-        _premise(structures),
     ]
 
 
@@ -48,6 +48,7 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
     grown = {env: s.mixed_hitting[1] / s.mixed_hitting[0] for env, s in structures.items()}
     diameters = ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
     return Statement(
+        THEORY,
         "assumption/hitting",
         "A finite H bounds the hitting times of all policies for which they are finite",
         "Section 2, Assumption 1",
@@ -60,7 +61,8 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
         ),
         brief=f"grows at least {number(round(min(grown.values())))} times",
         note="Policies that leave a part of the model ever more seldom have finite hitting times without a common "
-        f"bound, so t_hit is infinite; the diameters {diameters} are finite and stand for H below.",
+        f"bound, so t_hit is infinite. The diameters {diameters} stand for H below, and the uniform policy's own "
+        "hitting time where the proof uses that policy.",
         scale=EXACT,
         numbers={env: {"hitting": list(s.mixed_hitting), "diameter": s.diameter} for env, s in structures.items()},
     )
@@ -69,6 +71,7 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
 def _slater(structures: dict[str, Structure]) -> Claim:
     margins = {env: s.margin for env, s in structures.items()}
     return Statement(
+        THEORY,
         "assumption/slater",
         "A strictly feasible policy exists",
         "Assumption 2",
@@ -86,6 +89,7 @@ def _slater(structures: dict[str, Structure]) -> Claim:
 def _mixture(structures: dict[str, Structure]) -> Claim:
     states = {env: s.randomised for env, s in structures.items()}
     return Statement(
+        "Appendix",
         "environments/mixture",
         "With constraints the optimal policy mixes the fast and the safe way",
         "Appendix B",
@@ -100,29 +104,32 @@ def _mixture(structures: dict[str, Structure]) -> Claim:
     )
 
 
-def _cover(structures: dict[str, Structure]) -> list[Claim]:
-    return [
-        Statement(
-            f"lemma/cover/{env}",
-            f"{env}: hitting and cover times of the uniform policy are finite",
-            "Lemma on hitting and cover times",
-            "communicating; largest expected hitting time and Matthews' bound on the cover time finite",
-        ).tested(
-            bool(s.communicating and np.isfinite([s.uniform_hitting, s.uniform_cover]).all()),
-            measured=f"hitting {number(s.uniform_hitting)}, cover at most {number(s.uniform_cover)}; "
-            f"diameter {number(s.diameter)}",
-            brief=f"{number(s.uniform_hitting)} and {number(s.uniform_cover)}",
-            note="The model is not communicating.",
-            scale=EXACT,
-            numbers={"hitting": s.uniform_hitting, "cover": s.uniform_cover, "diameter": s.diameter},
-        )
-        for env, s in structures.items()
-    ]
+def _cover(structures: dict[str, Structure]) -> Claim:
+    times = {env: (s.uniform_hitting, s.uniform_cover) for env, s in structures.items()}
+    return Statement(
+        THEORY,
+        "lemma/cover",
+        "Hitting and cover times of the uniform policy are finite in communicating CMDPs",
+        "Lemma on hitting and cover times",
+        "communicating; largest expected hitting time and Matthews' bound on the cover time finite",
+    ).tested(
+        bool(all(s.communicating for s in structures.values()) and np.isfinite(list(times.values())).all()),
+        measured="; ".join(
+            f"{env}: hitting {number(hitting)}, cover at most {number(cover)} (diameter "
+            f"{number(structures[env].diameter)})"
+            for env, (hitting, cover) in times.items()
+        ),
+        brief=f"hitting {number(max(hitting for hitting, _ in times.values()))} at most",
+        note="Some environment is not communicating.",
+        scale=EXACT,
+        numbers={env: {"hitting": hitting, "cover": cover} for env, (hitting, cover) in times.items()},
+    )
 
 
 def _posterior(groups: Groups) -> Claim:
     episodes = " and ".join(map(str, EPISODES))
     statement = Statement(
+        THEORY,
         "lemma/posterior",
         "At the start of an episode the sampled and the true model have the same law",
         "Posterior sampling lemma",
@@ -153,6 +160,7 @@ def _value_gap(group: Group, k: int) -> Interval:
 
 def _episodes(groups: Groups) -> Claim:
     statement = Statement(
+        THEORY,
         "lemma/episodes",
         "The number of episodes is at most sqrt(2 S A T log T)",
         "Section 4, from Ouyang et al.",
@@ -180,10 +188,10 @@ def _episodes(groups: Groups) -> Claim:
 def _theorem(groups: Groups) -> list[Claim]:
     found = select("bayesian", groups)
     gridworlds = [f for (_, agent), f in by_agent("figure-1", groups).items() if agent == HERO]
-    rows = [row(selected) for selected in found for row in (_printed, _signed, _constants)]
+    rows = [_printed([*found, *gridworlds])] if found or gridworlds else [_theorem_statement("printed").undecided()]
     if not found:
-        rows = [_theorem_statement(name).undecided() for name in _THEOREM]
-    return rows + [_printed(selected) for selected in gridworlds]
+        return rows + [_theorem_statement(name).undecided() for name in ("signed", "constants")]
+    return rows + [row(found[0]) for row in (_signed, _constants)]
 
 
 _THEOREM = {
@@ -192,33 +200,36 @@ _THEOREM = {
         f"growth exponent of the mean from T / 10 to T at most {SQUARE_ROOT:g}, for every cost",
     ),
     "signed": (
-        "Regret and violation, signed, grow like sqrt(T)",
+        "Regret and violation, signed as in the proof, grow like sqrt(T)",
         f"growth exponent of pseudo-regret and each signed violation from T / 10 to T at most {SQUARE_ROOT:g}",
     ),
     "constants": (
-        "Regret and violation stay below the bound with the constants of the proof, the diameter for H",
+        "Regret and violation stay below the bound with the constants of the proof",
         "mean signed regret and violation at most (D + 1) sqrt(2 S A t log2 t) + 49 D S sqrt(A t log(A t)) + "
-        "D (log S + 2) sqrt(t) + 1, at every checkpoint at which this is less than t",
+        "h (log S + 2) sqrt(t) + 1, D the diameter and h the uniform policy's hitting time, at every checkpoint at "
+        "which this is less than t",
     ),
 }
 
 
-def _theorem_statement(name: str, env: str = "") -> Statement:
+def _theorem_statement(name: str) -> Statement:
     text, test = _THEOREM[name]
-    key, said = (f"theorem/{name}/{env}", f"{env}: {text}") if env else (f"theorem/{name}", text)
-    return Statement(key, said, "Theorem 1, its proof" if name == "constants" else "Theorem 1", test)
+    where = "Theorem 1, its proof" if name == "constants" else "Theorem 1"
+    return Statement(THEORY, f"theorem/{name}", text, where, test)
 
 
-def _printed(selected: Selected) -> Claim:
-    group = selected.group
-    sums = curves.positive_parts(group)
-    exponents = {f"c_{i}": growth_exponent(group.grid, sums[:, i]) for i in range(group.m + 1)}
-    return _theorem_statement("printed", group.env).tested(
+def _printed(found: list[Selected]) -> Claim:
+    exponents = {
+        f"{f.group.env}, c_{i}": growth_exponent(f.group.grid, curves.positive_parts(f.group)[:, i])
+        for f in found
+        for i in range(f.group.m + 1)
+    }
+    return _theorem_statement("printed").tested(
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
         measured="; ".join(f"{name}: exponent {e}" for name, e in exponents.items()),
         brief=_largest(exponents),
         note="Per-step positive parts grow linearly, as they do for the optimal policy itself.",
-        scale=scale_of_one(selected),
+        scale=scale_of_one(found[0]),
         numbers=intervals_json(exponents),
     )
 
@@ -231,7 +242,7 @@ def _signed(selected: Selected) -> Claim:
     totals = {name: mean_interval(q[:, -1]) for name, q in quantities.items()}
     totals["regret"] = mean_interval(curves.regret(group)[:, -1])
     measured = "; ".join(f"{name}: {totals[name]}, exponent {e}" for name, e in exponents.items())
-    return _theorem_statement("signed", group.env).tested(
+    return _theorem_statement("signed").tested(
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
         measured=f"{measured}; signed regret: {totals['regret']}",
         brief=_largest(exponents),
@@ -243,18 +254,16 @@ def _signed(selected: Selected) -> Claim:
 
 def _constants(selected: Selected) -> Claim:
     group = selected.group
-    diameters = [
-        references.structure_of(group.env, tuple(sorted(options.items()))).diameter
-        for options in group.env_options[:10]
-    ]
-    D = float(np.mean(diameters))
-    bound = theory_bounds.theorem_bound(group.S, group.A, group.grid, D)
+    models = [references.structure_of(group.env, tuple(sorted(options.items()))) for options in group.env_options[:10]]
+    D, h = (float(np.mean([getattr(m, name) for m in models])) for name in ("diameter", "uniform_hitting"))
+    bound = theory_bounds.theorem_bound(group.S, group.A, group.grid, D, h)
     informative = bound < group.grid
     mean = curves.signed(group).mean(axis=0)
-    measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}), costs of a run at most {group.horizon:,}"
+    measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}, mean hitting time of the uniform "
+    measured += f"policy {number(h)}); costs of a run at most {group.horizon:,}"
     brief = f"bound {number(bound[-1])}, T = {group.horizon:,}"
-    numbers = {"bound": float(bound[-1]), "diameter": D, "largest": float(mean[:, -1].max())}
-    statement, scale = _theorem_statement("constants", group.env), scale_of_one(selected)
+    numbers = {"bound": float(bound[-1]), "diameter": D, "uniform_hitting": h, "largest": float(mean[:, -1].max())}
+    statement, scale = _theorem_statement("constants"), scale_of_one(selected)
     if not informative.any():
         why = "The bound exceeds t at every checkpoint, and no run of costs in [0, 1] can."
         return statement.unexercised(measured, why, scale, numbers, brief)
@@ -270,14 +279,13 @@ def _constants(selected: Selected) -> Claim:
 
 def _feasible_after(groups: Groups) -> list[Claim]:
     found = select("feasibility", groups)
-    rows = [] if found else [_feasibility_statement().undecided()]
-    found += [f for (_, agent), f in by_agent("figure-1", groups).items() if agent == HERO]
-    return rows + [_feasibility(selected) for selected in found]
+    return [_feasibility(selected) for selected in found] or [_feasibility_statement().undecided()]
 
 
 def _feasibility_statement(env: str = "") -> Statement:
     text = "ampled models are feasible after O(sqrt(T)) steps"
     return Statement(
+        THEORY,
         f"feasibility/{env}" if env else "feasibility",
         f"{env}: s{text}" if env else f"S{text}",
         "Section 3, feasibility lemma",
@@ -309,25 +317,6 @@ def _feasibility(selected: Selected) -> Claim:
         numbers=intervals_json({"steps": total, "exponent": exponent, "exponent_before": before})
         | {"share": share, "last": last},
     )
-
-
-def _premise(structures: dict[str, Structure]) -> Claim:
-    sizes = {s.env: (structures[s.env], s.horizon) for s in presets.PAPER}
-    needed = {env: theory_bounds.feasibility_premise(s.S, s.A, T, s.diameter) for env, (s, T) in sizes.items()}
-    statement = Statement(
-        "feasibility/premise",
-        "The margin is large enough for the feasibility lemma at the horizons of the experiments",
-        "Feasibility lemma",
-        "gamma >= D sqrt(14 S log(2 A T^2) / sqrt(T)) with the diameter for H, in some environment",
-    )
-    measured = "; ".join(
-        f"{env}: needs {number(gamma)}, has {number(structures[env].margin)}" for env, gamma in needed.items()
-    )
-    brief = f"{number(min(needed.values()))} needed at least"
-    if not any(structures[env].margin >= gamma for env, gamma in needed.items()):
-        why = "Margins are at most 1: at these horizons the lemma says nothing, whatever the environment."
-        return statement.unexercised(measured, why, EXACT, needed, brief)
-    return statement.tested(True, measured=measured, brief=brief, note="", scale=EXACT, numbers=needed)
 
 
 def _largest(exponents: dict[str, Interval]) -> str:

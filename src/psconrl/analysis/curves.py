@@ -9,6 +9,7 @@ as plotted         what the paper's figures show: a_i(t), the average of c_i ove
                    over the checkpoints, each standing for the d rounds before it, so d must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
+[V]+, L, policy violation, max_t [V_t]+: as `psconrl.simulation.measures` has them.
 infeasible steps   steps in episodes whose sampled or estimated model admitted no policy.
 
 Curves have the shape (R, ..., G): runs first, checkpoints last.
@@ -22,6 +23,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import Interval, interval_of, weights
 from psconrl.errors import InvalidArgumentError
+from psconrl.simulation import measures
 
 
 def levels(group: Group) -> Floats:
@@ -42,6 +44,31 @@ def regret(group: Group) -> Floats:
 def violation(group: Group) -> Floats:
     """Signed violation, (R, m, G)."""
     return signed(group)[:, 1:]
+
+
+def positive_violation(group: Group) -> Floats:
+    """[V]+, (R, m, G)."""
+    return measures.positive(violation(group))
+
+
+def largest_violation(group: Group) -> Floats:
+    """max_t [V_t]+ over the checkpoints so far, (R, m, G)."""
+    return measures.largest(violation(group))
+
+
+def lagrangian(group: Group) -> Floats:
+    """L = regret + lambda* . violation, (R, G); nan where the limits cannot be met."""
+    return measures.lagrangian(regret(group), violation(group), group.multipliers)
+
+
+def policy_violation(group: Group) -> Floats:
+    """The policy violation, (R, m, G); nan for runs whose policies were not evaluated."""
+    return np.stack(
+        [
+            measures.policy_violation(table, tau, group.grid)
+            for table, tau in zip(group.episodes, group.thresholds, strict=True)
+        ]
+    )
 
 
 def positive_parts(group: Group) -> Floats:
@@ -80,13 +107,13 @@ def pseudo_regret(group: Group) -> Floats:
     ):
         averages = table["average_costs"]
         rate = averages[:, 0] - J + (averages[:, 1:] - tau) @ multipliers
-        curves.append(_accumulated(table["start"], table["length"], rate, group.grid))
+        curves.append(measures.accumulated(table["start"], table["length"], rate, group.grid))
     return np.stack(curves)
 
 
 def infeasible_steps(group: Group) -> Floats:
     """Steps in infeasible episodes up to each checkpoint, (R, G)."""
-    return np.stack([_accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
+    return np.stack([measures.accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
 
 
 def last_infeasible(group: Group) -> int:
@@ -131,10 +158,3 @@ def _settled(times: Ints, relative: Floats, within: float) -> Floats:
     last = np.where(outside.any(axis=1), outside.shape[1] - 1 - np.argmax(outside[:, ::-1], axis=1), -1)
     padded = np.append(times.astype(np.float64), np.inf)
     return padded[last + 1]
-
-
-def _accumulated(start: Ints, length: Ints, rate: Floats, grid: Ints) -> Floats:
-    """The integral at the times of the grid of a rate that is constant in each episode."""
-    ends = np.concatenate([[0], start + length])
-    total = np.concatenate([[0.0], np.cumsum(rate * length)])
-    return np.interp(grid, ends, total)

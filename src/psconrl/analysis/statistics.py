@@ -72,11 +72,11 @@ def weights(runs: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     return np.asarray(drawn)
 
 
-def interval_of(value: float, resampled: Floats, runs: int) -> Interval:
-    """The statistic of all runs with the middle 95% of its values on the resamples; of one run, the whole line."""
+def interval_of(value: float, resampled: Floats, runs: int, level: float = LEVEL) -> Interval:
+    """The statistic of all runs with the middle `level` of its values on the resamples; of one run, the whole line."""
     if runs < 2:
         return Interval(float(value), -np.inf, np.inf)
-    low, high = (1 - LEVEL) / 2, (1 + LEVEL) / 2
+    low, high = (1 - level) / 2, (1 + level) / 2
     return Interval(
         float(value),
         float(np.quantile(resampled, low, method="lower")),
@@ -90,14 +90,11 @@ def mean_interval(values: ArrayLike) -> Interval:
     return interval_of(x.mean(), weights(len(x)) @ x, len(x))
 
 
-def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
-    """The ratio of the means of two independent sets of runs, with its interval."""
+def difference_interval(values: ArrayLike, others: ArrayLike, level: float = LEVEL) -> Interval:
+    """The difference of the means of two independent sets of runs, with its interval at a level."""
     x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        resampled = (weights(len(x)) @ x) / (weights(len(y), seed=1) @ y)
-        resampled = np.where(np.isnan(resampled), np.inf, resampled)
-        mean = np.float64(x.mean()) / y.mean()
-    return interval_of(float(mean), resampled, min(len(x), len(y)))
+    resampled = weights(len(x)) @ x - weights(len(y), seed=1) @ y
+    return interval_of(float(x.mean() - y.mean()), resampled, min(len(x), len(y)), level)
 
 
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:

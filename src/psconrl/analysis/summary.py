@@ -15,7 +15,7 @@ from psconrl.experiments.store import Store
 
 
 def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
-    """For each cell signed regret and violation, episodes, and the seconds that all its runs took together.
+    """For each cell signed regret and violation, episodes, further measures, and the seconds of all its runs together.
 
     JSON values; a number that does not exist (the regret where the limits cannot be met) is None.
     """
@@ -62,8 +62,19 @@ def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]
         "violation": [interval(column) for column in ends[:, 1:].T],
         "episodes": {"mean": _mean(episodes)},
         "infeasible_episodes": {"mean": _mean(infeasible)},
+        "lagrangian": interval(np.array([record.lagrangian[-1] for record in records])),
+        **{name: _of_limits([getattr(record, name)[:, -1] for record in records], m) for name in _OF_LIMITS},
         "seconds": round(seconds, 6),
     }
+
+
+_OF_LIMITS = ("positive_violation", "largest_violation", "policy_violation")
+"""Measures of each limit; see `psconrl.simulation.measures`."""
+
+
+def _of_limits(ends: list[Floats], m: int) -> list[dict[str, float | None]]:
+    """The intervals of a measure of each limit, from its values (m,) at the horizon of each run."""
+    return [interval(column) for column in np.array(ends).reshape(len(ends), m).T]
 
 
 def interval(values: Floats) -> dict[str, float | None]:

@@ -2,13 +2,14 @@
 
 episodes            K_T <= sqrt(2 S A T log2 T)                                   (Ouyang et al. 2017, Lemma 1)
 good event          (D + 1) sqrt(2 S A T log2 T) + 49 D S sqrt(A T log(A T))      sampled models that are feasible
-infeasible samples  D (log S + 2) sqrt(T) + 1
+infeasible samples  h (log S + 2) sqrt(T) + 1, h the hitting time of the uniform policy, which is executed then
 theorem             the sum of the last two
 feasibility         gamma >= D sqrt(14 S log(2 A T^2) / sqrt(T)), the premise of the feasibility lemma
 
-The paper has its bound H on the hitting times of all policies where these formulas have the diameter D. H is infinite
+The paper has its bound H on the hitting times of all policies where these formulas have D and h. H is infinite
 as soon as some stationary policy can be made to leave a part of the model arbitrarily seldom, as in all environments
-here; the diameter is what the later version of the paper uses.
+here. The diameter D is what the later version of the paper uses; but it says nothing about the uniform policy, whose
+hitting time can be exponentially larger, so that term keeps h.
 """
 
 import numpy as np
@@ -29,10 +30,10 @@ def good_event_bound(S: int, A: int, T: ArrayLike, D: float) -> Floats:
     return np.asarray((D + 1) * episodes_bound(S, A, t) + 49 * D * S * np.sqrt(A * t * np.log(A * t)))
 
 
-def theorem_bound(S: int, A: int, T: ArrayLike, D: float) -> Floats:
-    """The bound of Theorem 1 with the constants of its proof, with the diameter for H."""
+def theorem_bound(S: int, A: int, T: ArrayLike, D: float, uniform_hitting: float) -> Floats:
+    """The bound of Theorem 1 with the constants of its proof; see above for what stands for H."""
     t = np.maximum(np.asarray(T, dtype=np.float64), 2.0)
-    return np.asarray(good_event_bound(S, A, t, D) + D * (np.log(S) + 2) * np.sqrt(t) + 1)
+    return np.asarray(good_event_bound(S, A, t, D) + uniform_hitting * (np.log(S) + 2) * np.sqrt(t) + 1)
 
 
 def feasibility_premise(S: int, A: int, T: int, D: float) -> float:

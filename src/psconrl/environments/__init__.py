@@ -16,7 +16,7 @@ from typing import Any
 from psconrl import gymnasium_ids
 from psconrl._checks import shown
 from psconrl.cmdp import CMDP, require_model
-from psconrl.environments import grid, random, render, small, worlds
+from psconrl.environments import grid, random, render, small, tables, worlds
 from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
@@ -78,6 +78,9 @@ _ENVIRONMENTS = (
     Environment("inventory", worlds.inventory, "a shop that sells what it can within a budget"),
     Environment("access-control", worlds.access_control, "ten servers, four classes of customers, four limits"),
     Environment("hospital", worlds.hospital, "a ward with limits on overtime and on readmissions"),
+    Environment("frozen-lake", tables.frozen_lake, "Gymnasium's frozen lake, with a limit on falls"),
+    Environment("cliff-walking", tables.cliff_walking, "Gymnasium's cliff, with a limit on falls"),
+    Environment("taxi", tables.taxi, "Gymnasium's taxi, with a toll"),
     Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
     Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )

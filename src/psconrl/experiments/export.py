@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from psconrl._checks import Floats
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import SpecError
 from psconrl.formats import writing
@@ -29,10 +30,16 @@ SCHEMA = pa.schema(
         ("cumulative", pa.float64()),
         ("regret_or_violation", pa.float64()),
         ("excess", pa.float64()),
+        ("lagrangian", pa.float64()),
+        ("positive_violation", pa.float64()),
+        ("largest_violation", pa.float64()),
+        ("policy_violation", pa.float64()),
     ]
 )
 """level: the optimum for cost 0, the threshold for others; regret_or_violation: cumulative - level * t, signed;
-excess: sum over steps of the positive part. `cell` tells apart runs with other settings (experiment.json lists
+excess: sum over steps of the positive part. lagrangian: L, in the rows of cost 0; the others, in the rows of limited
+costs: [V]+, its largest value so far, and what the policies promise (see `psconrl.simulation.measures`); empty where
+nothing is known. `cell` tells apart runs with other settings (experiment.json lists
 them), `code` runs made by other versions."""
 
 _BATCH = 100
@@ -77,6 +84,12 @@ def rows(record: RunRecord) -> pa.Table:
     def constant(value: object) -> pa.Array:
         return pa.repeat(pa.scalar(value), n * G)
 
+    def by_cost(curves: Floats, first: int) -> pa.Array:
+        """Curves of some costs, the first of them given; nothing in the rows of the others."""
+        table = np.full((n, G), np.nan)
+        table[first : first + len(curves)] = curves
+        return pa.array(table.T.ravel(), from_pandas=True)  # an empty field where there is no number
+
     columns = {
         "env": constant(record.env),
         "agent": constant(record.agent),
@@ -91,5 +104,9 @@ def rows(record: RunRecord) -> pa.Table:
         "cumulative": pa.array(record.cumulative.T.ravel()),
         "regret_or_violation": pa.array(record.signed.T.ravel()),
         "excess": pa.array(record.cumulative_excess.T.ravel()),
+        "lagrangian": by_cost(record.lagrangian[np.newaxis], 0),
+        "positive_violation": by_cost(record.positive_violation, 1),
+        "largest_violation": by_cost(record.largest_violation, 1),
+        "policy_violation": by_cost(record.policy_violation, 1),
     }
     return pa.table(columns, schema=SCHEMA)

@@ -13,38 +13,39 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl.errors import UnknownNameError
-from psconrl.experiments.paper_settings import preset
+from psconrl.experiments import beyond
+from psconrl.experiments.comparisons import authors, factors, sweeps
+from psconrl.experiments.gridworlds import (
+    OPTIMISTIC,
+    PAPER,
+    QUICK,
+    RIVALS,
+    SMALLEST,
+    Setting,
+    cell_of,
+    gridworlds,
+    settings_of,
+    window,
+)
 from psconrl.experiments.spec import Cell, Experiment
 
+__all__ = [
+    "OPTIMISTIC",
+    "PAPER",
+    "QUICK",
+    "RIVALS",
+    "SMALLEST",
+    "Figure",
+    "Preset",
+    "Setting",
+    "find",
+    "presets",
+    "register",
+    "settings_of",
+    "window",
+]
 
-@dataclass(frozen=True)
-class Setting:
-    """One gridworld of the paper's experiments: horizon, runs, and the window its figures smooth over, in rounds."""
 
-    env: str
-    horizon: int
-    runs: int
-    window: int
-
-
-PAPER = (
-    Setting("marsrover-4x4", 5_000, 100, 900),
-    Setting("marsrover-8x8", 20_000, 30, 2_000),
-    Setting("box", 500_000, 30, 9_000),
-)
-"""The three columns of the paper's figures."""
-
-QUICK = (
-    Setting("marsrover-4x4", 1_500, 5, 900),
-    Setting("marsrover-8x8", 2_500, 1, 2_000),
-    Setting("box", 10_000, 1, 9_000),
-)
-
-RIVALS = ("ConRL", "C-UCRL")
-"""The rivals that the paper runs everywhere; UCRL-CMDP on the smallest grid alone."""
-
-OPTIMISTIC = "UCRL-CMDP"
-SMALLEST = "marsrover-4x4"
 SLIP = 0.1
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
@@ -66,12 +67,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Preset:
-    """An experiment with a name: what to run, quick or not, and what to draw of it."""
+    """An experiment with a name: what to run, quick or not, and what to draw of it.
+
+    second: what to run after that, settings that were chosen, given the score of each cell by its id, the less the
+    better.
+    by_default: whether it belongs to what is run if no preset is named.
+    """
 
     name: str
     description: str
     build: Callable[[bool], list[tuple[Cell, int]]] | None = None
     figures: tuple[Figure, ...] = ()
+    second: Callable[[bool, Mapping[str, float]], list[tuple[Cell, int]]] | None = None
+    by_default: bool = True
 
     @cache  # noqa: B019  presets live as long as the process
     def experiment(self, quick: bool = False) -> Experiment | None:
@@ -81,18 +89,10 @@ class Preset:
         cells, seeds = zip(*self.build(quick), strict=True)
         return Experiment(self.name, cells, seeds)
 
-
-def settings_of(quick: bool) -> tuple[Setting, ...]:
-    """The gridworlds at the paper's scale or at a fraction of it."""
-    return QUICK if quick else PAPER
-
-
-def window(env: str) -> int:
-    """The rounds that the paper's figures smooth over in an environment."""
-    windows = {setting.env: setting.window for setting in PAPER}
-    if env not in windows:
-        raise UnknownNameError("environment with a window", env, windows)
-    return windows[env]
+    def second_stage(self, quick: bool, scores: Mapping[str, float]) -> Experiment | None:
+        """What to run after that; None if there is no second stage."""
+        found = self.second(quick, scores) if self.second is not None else []
+        return Experiment(f"{self.name}-chosen", *zip(*found, strict=True)) if found else None
 
 
 def presets() -> Mapping[str, Preset]:
@@ -107,21 +107,8 @@ def find(name: str) -> Preset:
     return _PRESETS[name]
 
 
-def _cell(env: str, agent: str, horizon: int, extra: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
-    return Cell(env, agent, horizon, settings=preset(agent, env) | dict(extra or {}), **fields)
-
-
-def _gridworlds(quick: bool, **fields: Any) -> list[tuple[Cell, int]]:
-    cells = []
-    for setting in settings_of(quick):
-        agents = ["PSConRL", *RIVALS, *([OPTIMISTIC] if setting.env == SMALLEST else [])]
-        for agent in agents:
-            cells.append((_cell(setting.env, agent, setting.horizon, **fields), setting.runs))
-    return cells
-
-
 def _stochastic(quick: bool) -> list[tuple[Cell, int]]:
-    cells = _gridworlds(quick, env_options={"slip": SLIP})
+    cells = gridworlds(quick, env_options={"slip": SLIP})
     return [(cell, runs) for cell, runs in cells if cell.env == SMALLEST] if quick else cells
 
 
@@ -132,12 +119,12 @@ def _counterexample(quick: bool) -> list[tuple[Cell, int]]:
         ("PSConRL", {"infeasible": "explore"}),
         ("CMDP-PSRL", {}),
     ]
-    return [(_cell("toy", agent, 1_500, extra, costs="known"), runs) for agent, extra in agents]
+    return [(cell_of("toy", agent, 1_500, extra, costs="known"), runs) for agent, extra in agents]
 
 
 def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
     prior = 0.5
-    cell = _cell(
+    cell = cell_of(
         "dirichlet",
         "PSConRL",
         5_000 if quick else 100_000,
@@ -157,19 +144,19 @@ def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
     horizon, runs = 100_000, 5 if quick else 50
     garnet: dict[str, Any] = {"env_options": {"S": 5, "A": 2, "margin": 0.05}, "seed_option": "seed"}
     return [
-        (_cell("toy", "PSConRL", horizon, costs="known"), runs),
-        (_cell("garnet", "PSConRL", horizon, costs="known", **garnet), runs),
+        (cell_of("toy", "PSConRL", horizon, costs="known"), runs),
+        (cell_of("garnet", "PSConRL", horizon, costs="known", **garnet), runs),
     ]
 
 
 def _bonus(quick: bool) -> list[tuple[Cell, int]]:
     setting = settings_of(quick)[0]
-    cells = [(_cell(setting.env, "PSConRL", setting.horizon), setting.runs)]
+    cells = [(cell_of(setting.env, "PSConRL", setting.horizon), setting.runs)]
     variants = [{"bonus": "simple", "scale": scale} for scale in (SCALES[::2] if quick else SCALES)]
     variants.append({"bonus": "published", "scale": 1.0})
     for agent in (*RIVALS, OPTIMISTIC):
         runs = min(setting.runs, 30)
-        cells += [(_cell(setting.env, agent, setting.horizon, variant), runs) for variant in variants]
+        cells += [(cell_of(setting.env, agent, setting.horizon, variant), runs) for variant in variants]
     return cells
 
 
@@ -178,12 +165,12 @@ def _table_1(quick: bool) -> list[tuple[Cell, int]]:
     few = 1 if quick else 30
     all_runs = setting.runs
     runs = {"C-UCRL": all_runs, OPTIMISTIC: min(all_runs, 30), "FHA": few, "CMDP-PSRL": all_runs, "PSConRL": all_runs}
-    return [(_cell(setting.env, agent, setting.horizon), n) for agent, n in runs.items()]
+    return [(cell_of(setting.env, agent, setting.horizon), n) for agent, n in runs.items()]
 
 
 def _tractable(quick: bool) -> list[tuple[Cell, int]]:
     larger = [setting for setting in settings_of(quick) if setting.env != SMALLEST]
-    return [(_cell(setting.env, OPTIMISTIC, setting.horizon), setting.runs) for setting in larger]
+    return [(cell_of(setting.env, OPTIMISTIC, setting.horizon), setting.runs) for setting in larger]
 
 
 def register(preset: Preset) -> None:
@@ -197,7 +184,7 @@ for _preset in (
     Preset(
         "figure-1",
         "cumulative regret and violation in the three gridworlds",
-        _gridworlds,
+        gridworlds,
         (
             Figure(
                 "figure-1-signed",
@@ -219,7 +206,7 @@ for _preset in (
     Preset(
         "figure-appendix",
         "the same runs: average reward and consumption",
-        _gridworlds,
+        gridworlds,
         (
             Figure(
                 "figure-appendix",
@@ -227,6 +214,35 @@ for _preset in (
                 "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe "
                 "policy.",
                 "averages",
+            ),
+        ),
+    ),
+    Preset(
+        "authors",
+        "Figure 1 with the settings of the authors' code",
+        authors,
+        (
+            Figure(
+                "authors-as-plotted",
+                "Figure 1 with the authors' settings, as the paper plots it",
+                "The settings of the code that made the figure, as far as they are known; Box has 121 states here.",
+                "regret_and_violation",
+                (("preset", "authors"), ("quantity", "plotted")),
+            ),
+        ),
+    ),
+    Preset(
+        "known-costs",
+        "Figure 1 with known costs, as the theory has it",
+        lambda quick: gridworlds(quick, costs="known"),
+        (
+            Figure(
+                "known-costs-signed",
+                "Figure 1 with known costs, signed",
+                "The theory takes costs to be known, the experiments estimate them. Estimates are 0 where nothing was "
+                "seen, so that a part of all exploration comes from pairs thought free because never tried.",
+                "regret_and_violation",
+                (("preset", "known-costs"), ("quantity", "signed")),
             ),
         ),
     ),
@@ -301,6 +317,7 @@ for _preset in (
             ),
         ),
     ),
+    Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
     Preset(
         "tractable",
@@ -310,10 +327,42 @@ for _preset in (
             Figure(
                 "tractable",
                 "Beyond the smallest grid",
-                "UCRL-CMDP where the paper calls it intractable, beside PSConRL; signed.",
+                "UCRL-CMDP where the paper calls it computationally inefficient, beside PSConRL; signed.",
                 "tractable",
             ),
         ),
+    ),
+    Preset(
+        "beyond",
+        "all agents in all worlds, with equal budgets for tuning",
+        beyond.tuning,
+        (
+            Figure(
+                "beyond",
+                "All agents in all worlds",
+                "Agents as tuned in each world with equal budgets, ranked by L, by the positive part of their "
+                "violation and by the violation of the policies they executed; the mean of their ranks.",
+                "beyond",
+            ),
+        ),
+        beyond.chosen,
+        by_default=False,
+    ),
+    Preset("factors", "from the authors' settings to ours, one change at a time", factors, by_default=False),
+    Preset(
+        "sweeps",
+        "every agent tuned with as many settings, with and without slip",
+        sweeps,
+        (
+            Figure(
+                "sweeps",
+                "Regret against [V]+",
+                "One point for each setting of an agent: mean signed regret and mean positive part of the violation at "
+                "the horizon, with 95% intervals of the regret.",
+                "planes",
+            ),
+        ),
+        by_default=False,
     ),
 ):
     register(_preset)

@@ -64,6 +64,7 @@ def run_cell(cell: Cell, seed: int) -> pa.Table:
 def _run_cell(cell: Cell, seed: int) -> pa.Table:
     from psconrl.experiments.record import RunRecord, to_table
     from psconrl.experiments.world import describe
+    from psconrl.planning.averages import LARGEST
     from psconrl.simulation import simulate
 
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
@@ -73,8 +74,8 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
         cell.horizon,
         seed,
         checkpoints=cell.checkpoints,
-        optimum=solution.value,
-        evaluate_policies=cell.evaluate_policies,
+        optimum=solution,
+        evaluate_policies=cell.evaluate_policies or cmdp.S <= LARGEST,
     )
     return to_table(
         RunRecord(

@@ -55,7 +55,8 @@ class Cell:
         env_options, settings: the parameters of the environment and of the agent, JSON values.
         costs: whether the agent knows them.
         checkpoints: how many times are recorded.
-        evaluate_policies: keep the exact averages of each executed policy.
+        evaluate_policies: keep the exact averages of each executed policy, however large the model is; where it has at
+            most 512 states this costs little, and they are always kept.
         seed_option: an option of the environment that is set to the seed of each run, so that every run has its
             own model.
         model: checksum of the model file, found by itself; None for registered environments.

@@ -11,17 +11,22 @@ not depend on it, but the bias is what is collected on the way to it. Where elim
 random graphs, chains mix fast, and iteration takes its place. In the end the equations of the bias are checked.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from psconrl import _checks
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, SolverError
-from psconrl.graph import closed_classes
+from psconrl.graph import closed_classes, reachable
 from psconrl.planning.compiled.elimination import (
     Chain,
     as_shares,
@@ -34,6 +39,12 @@ from psconrl.planning.compiled.elimination import (
 )
 from psconrl.planning.compiled.mixing import settle, spread
 from psconrl.planning.compiled.ordering import Order, minimum_degree
+from psconrl.planning.finite_time import GOOD, Setting, first_steps
+
+if TYPE_CHECKING:
+    from psconrl.planning import relaxation
+else:
+    relaxation = late("psconrl.planning.relaxation")
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
@@ -51,10 +62,15 @@ _FAILED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What a stationary policy does in the long run.
+    """What a stationary policy does in the long run, and in the first steps if a horizon was given.
 
     Attributes:
-        average_costs: (m + 1, S), long-run average of each cost from each start state.
+        average_costs: (m + 1, S), the expected average of each cost from each start state: of the first `horizon`
+            steps, or in the long run without one.
+        long_run_costs: (m + 1, S), the long-run averages.
+        error: (m + 1,), bounds: no average of cost i is off by more than error[i]; `psconrl.planning.finite_time` says
+            why.
+        horizon: the number of steps, None for the long run.
         stationary: (S,), long-run share of time in each state, starting from the model's initial law.
         bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
             where it is beyond the range of floats.
@@ -72,18 +88,34 @@ class Evaluation:
     classes: tuple[Ints, ...]
     residual: float
     parts: Floats
+    long_run_costs: Floats
+    error: Floats
+    chain: sparse.csr_array = field(repr=False)
+    horizon: int | None = None
+
+    @cached_property
+    def relaxation_time(self) -> float:
+        """How slowly the start is forgotten: the largest 1 / |1 - lambda| over the eigenvalues lambda of the chain, 1
+        left out; 0 if there are no others. A chain of several classes has the eigenvalue 1 several times.
+
+        SolverError where the eigenvalues of a large chain are not found. It is computed when first asked for.
+        """
+        return relaxation.relaxation_time(self.chain)
 
     def __repr__(self) -> str:
         S = len(self.stationary)
         low, high = self.average_costs.min(axis=1), self.average_costs.max(axis=1)
         spans = ", ".join(f"{a:.6g}" if a == b else f"{a:.6g}..{b:.6g}" for a, b in zip(low, high, strict=True))
-        return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, average_costs=[{spans}])"
+        steps = "" if self.horizon is None else f"horizon={self.horizon}, "
+        return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, {steps}average_costs=[{spans}])"
 
 
-def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
+def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Evaluation:
     """Exact averages of all costs from every start state under a stationary policy.
 
     policy: probabilities (S, A), or one action (S,) for each state, as integers.
+    horizon: a number T of steps; the averages are then those that are expected of the first T, and the long-run ones
+    stand beside them. What that takes does not grow with T.
 
     >>> import psconrl
     >>> toy = psconrl.make("toy")
@@ -91,18 +123,26 @@ def evaluate(cmdp: CMDP, policy: ArrayLike) -> Evaluation:
     array([0.526316, 0.526316])
     >>> psconrl.evaluate(toy, [1, 0]).average_costs[1].round(6)
     array([0.526316, 0.526316])
+    >>> psconrl.evaluate(toy, [1, 0], horizon=100).average_costs[1].round(6)
+    array([0.528809, 0.523823])
     """
     require_model(cmdp)
+    steps = None if horizon is None else _checks.whole(horizon, "horizon")
     actions = _actions(cmdp, policy)
     if actions is None:
         pi = cmdp.check_policy(policy)
-        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial)
+        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial, steps)
     states = np.arange(cmdp.S)
-    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial)
+    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial, steps)
 
 
-def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> Evaluation:
-    """The same for a chain (S, S) with costs (n, S) and an initial law (S,)."""
+def evaluate_chain(
+    matrix: sparse.csr_array, costs: Floats, initial: Floats, horizon: int | None = None, good: float = GOOD
+) -> Evaluation:
+    """The same for a chain (S, S) with costs (n, S) and an initial law (S,).
+
+    good: averages of the first steps need to be no more exact than this share of their cost's range.
+    """
     chain, classes = chain_of(matrix), closed_classes(matrix)
     solved = _solve(chain, classes)
     weights = solved.shares(initial)
@@ -110,20 +150,62 @@ def evaluate_chain(matrix: sparse.csr_array, costs: Floats, initial: Floats) -> 
     for weight, states in zip(weights, classes, strict=True):
         stationary[states] = weight * solved.law[states]
     # In units of its range, a power of two, and from its least value on, each cost is of ordinary size.
-    least, unit = costs.min(axis=1), _units(costs)
-    averages, parts, residual = np.empty_like(costs), np.zeros((len(costs), PARTS, len(initial))), 0.0
-    for i, cost in enumerate((costs - least[:, np.newaxis]) / unit[:, np.newaxis]):
-        averages[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
-        parts[i] = np.ascontiguousarray(solved.bias(cost - averages[i]))
+    least, unit = costs.min(axis=1)[:, np.newaxis], _units(costs)[:, np.newaxis]
+    scaled = (costs - least) / unit
+    gains, parts, residual = np.empty_like(costs), np.zeros((len(costs), PARTS, len(initial))), np.empty(len(costs))
+    for i, cost in enumerate(scaled):
+        gains[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
+        parts[i] = np.ascontiguousarray(solved.bias(cost - gains[i]))
         # Costs far from zero are rounded, and so are their averages, by more than their range is.
-        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i])
-        residual = max(residual, rounded + _residual(chain, cost - averages[i], parts[i], solved.law, classes))
-    averages = averages * unit[:, np.newaxis] + least[:, np.newaxis]
-    averages = np.clip(averages, least[:, np.newaxis], costs.max(axis=1)[:, np.newaxis])
+        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i, 0])
+        residual[i] = rounded + _residual(chain, cost - gains[i], parts[i], solved.law, classes)
+    drift, drifted = _drift(solved, chain, classes, gains)
+    long_run = np.clip(gains * unit + least, least, costs.max(axis=1)[:, np.newaxis])
+    averages, error = long_run, residual + drifted
+    if horizon is not None:
+        modes = partial(relaxation.slow_modes, Biases(solved, classes), len(initial))
+        setting = Setting(chain, classes, solved.law, scaled, gains, parts, drift, drifted, modes)
+        first = first_steps(setting, horizon, good)
+        averages = np.clip(first.values * unit + least, least, costs.max(axis=1)[:, np.newaxis])
+        error = first.error + 4 * 2.0**-53 * np.abs(costs).max(axis=1) / unit[:, 0]
     with np.errstate(over="ignore"):
-        parts *= unit[:, np.newaxis, np.newaxis]
+        parts *= unit[:, np.newaxis]
     bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
-    return Evaluation(averages, stationary, bias, tuple(classes), residual, parts)
+    return Evaluation(
+        averages,
+        stationary,
+        bias,
+        tuple(classes),
+        float(residual.max()),
+        parts,
+        long_run_costs=long_run,
+        error=np.minimum(error * unit[:, 0], np.ptp(costs, axis=1)),
+        chain=matrix,
+        horizon=horizon,
+    )
+
+
+def _drift(solved: _Solved, chain: Chain, classes: list[Ints], gains: Floats) -> tuple[Floats, Floats]:
+    """By how much g = P g fails in transient states, at most, and what that may come to: bounds (n,) for gains (n, S).
+
+    Nothing where there is one class: all states have its average.
+    """
+    nothing: Floats = np.zeros(len(gains))
+    transient = np.ones(gains.shape[1])
+    transient[np.concatenate(classes)] = 0.0
+    if len(classes) == 1 or not transient.any():
+        return nothing, nothing
+    drift = np.empty(len(gains))
+    for i, g in enumerate(gains):
+        left, rounding, _ = residuals(chain, np.zeros(len(g)), 0.0, np.ascontiguousarray(g[np.newaxis]))
+        drift[i] = (transient * (np.abs(left) + rounding)).max()
+    return drift, drift * float(solved.collected(transient).max())
+
+
+def bias_spans(found: Evaluation, initial: Floats) -> Floats:
+    """The spans (n,) of the biases over the states that are met from an initial law (S,); inf where a bias is."""
+    bias = found.bias[:, reachable(found.chain, initial > 0)]
+    return np.array([np.ptp(h) if np.isfinite(h).all() else np.inf for h in bias])
 
 
 def stationary_law(matrix: sparse.csr_array) -> Floats:
@@ -138,6 +220,26 @@ def chain_of(matrix: sparse.csr_array) -> Chain:
         np.asarray(matrix.indices, dtype=np.int64),
         np.asarray(matrix.data, dtype=np.float64),
     )
+
+
+class Biases:
+    """The operator that takes costs (S,) of a chain to their biases."""
+
+    def __init__(self, solved: _Solved, classes: list[Ints]) -> None:
+        self._solved, self._classes = solved, classes
+
+    @staticmethod
+    def of_chain(matrix: sparse.csr_array) -> Biases:
+        """That of a chain (S, S)."""
+        classes = closed_classes(matrix)
+        return Biases(_solve(chain_of(matrix), classes), classes)
+
+    def __call__(self, costs: Floats) -> Floats:
+        """The bias (S,) of costs (S,)."""
+        law = self._solved.law
+        gains = self._solved.values(np.array([costs[states] @ law[states] for states in self._classes]))
+        parts = self._solved.bias(costs - gains)
+        return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
 
 
 class _Solved(Protocol):
@@ -156,6 +258,9 @@ class _Solved(Protocol):
 
     def bias(self, amounts: Floats) -> Floats:
         """h = amounts + P h with mean zero in each class, in parts (PARTS, S); amounts (S,), of mean zero in each."""
+
+    def collected(self, amounts: Floats) -> Floats:
+        """What is collected (S,) of amounts (S,) of transient states."""
 
 
 def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
@@ -222,6 +327,9 @@ class _Eliminated:
         values = self._collected(np.zeros(self.S), of_classes).sum(axis=0)
         return np.where(self.label >= 0, of_classes[self.label], values)
 
+    def collected(self, amounts: Floats) -> Floats:
+        return np.asarray(self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0))
+
     def bias(self, amounts: Floats) -> Floats:
         parts = self._bias(amounts)
         if self.S <= _SMALL and residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
@@ -276,6 +384,9 @@ class _Mixing:
     def values(self, of_classes: Floats) -> Floats:
         start = np.where(self.recurrent, of_classes[self.label], of_classes.mean())
         return settle(self.chain, np.zeros(len(start)), start).values
+
+    def collected(self, amounts: Floats) -> Floats:
+        return settle(self.chain, amounts, np.zeros(len(amounts))).values
 
     def bias(self, amounts: Floats) -> Floats:
         bias = settle(self.chain, amounts, np.zeros(len(amounts))).values

@@ -18,6 +18,7 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
+from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import between
 from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -55,11 +56,7 @@ def solve_finite(
 
     costs (m + 1, S, A), budgets (m,) for the whole horizon; columns: those of an earlier plan.
     """
-    S, m, costs = (
-        costs.shape[1],
-        len(budgets),
-        np.array(costs),
-    )  # kernels are compiled for arrays that can be written to
+    S, m, costs = costs.shape[1], len(budgets), ties.decided(costs)
     within = between(intervals.lower.reshape(-1, S), intervals.upper.reshape(-1, S))
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     limits = Limits(budgets / H, np.ones(m))
@@ -68,7 +65,7 @@ def solve_finite(
     if not feasible:
         found = optimise_steps(within, costs, limits, columns, MARGIN, H, start)
     optimum = found.optimum
-    gap = float(optimum.objective - optimum.bound)
+    gap = float(optimum.objective - optimum.bound) + ties.SIZE
     if optimum.status != OPTIMAL or not gap <= PROVEN * max(1.0, float(np.ptp(costs))):
         raise SolverError(f"the plan for {H} steps is proven to {gap:.2g} only; rescale the costs")
     actions, orders = np.ascontiguousarray(found.columns.swapaxes(0, 1))

@@ -12,6 +12,7 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -206,17 +207,20 @@ def _compiled(
 ) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
-    optimum, columns, bias, largest = planner(S)(rows, costs, Limits(thresholds, np.ones(m)), kept.start, VALUE)
-    status, value, bound, multipliers, master = optimum
+    optimum, columns, bias, largest = planner(S)(
+        rows, ties.decided(costs), Limits(thresholds, np.ones(m)), kept.start, VALUE
+    )
+    status, objective, bound, multipliers, master = optimum
     if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
-    gap = abs(value - bound)
-    if status != OPTIMAL or not gap <= PROVEN:
+    if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
+    bound -= ties.SIZE
     made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
-    policy, averages, classes, connected, way, policies, reference, _ = made
+    policy, value, averages, classes, connected, way, policies, reference, _ = made
+    gap = max(value - bound, 0.0)
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
         if largest > _BROKEN or np.isnan(averages[0]):

@@ -16,6 +16,7 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
+from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -25,7 +26,7 @@ from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals
@@ -112,7 +113,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
-    averages = evaluate(model, made.policy.reshape(S, A)).average_costs
+    evaluation = evaluate(model, made.policy.reshape(S, A))
+    averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
     support = made.occupancy.reshape(S, A).sum(axis=1) > 0
@@ -131,6 +133,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
+        bias_spans=bias_spans(evaluation, frame.initial),
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
@@ -157,7 +160,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
         tau, d = _limits(units, which)
         limits = Limits(tau if measured else np.minimum(tau, 4.0), d if measured else np.ones(len(which)))
         costs = np.ascontiguousarray(scaled[np.append(0, which + 1)])
-        found = optimise(within, costs, limits, start, goal)
+        found = optimise(within, ties.decided(costs) if goal == VALUE else costs, limits, start, goal)
         proven = found.optimum.status == OPTIMAL and found.optimum.objective - found.optimum.bound <= PROVEN
         return found if proven or found.optimum.status == INFEASIBLE else None
 
@@ -185,12 +188,14 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
         found = best(VALUE, every, start, False)
         if found is None or found.optimum.status == INFEASIBLE:
             return None
-        value, bound = float(found.optimum.objective), float(found.optimum.bound)
+        value, bound = np.nan, float(found.optimum.bound) - ties.SIZE
         multipliers = found.optimum.multipliers
     assert found is not None
     p = frame.matrix.toarray()
     columns = believed(within, scaled, found, p)
     used = [(float(w), columns.policies[k], columns.laws[k]) for k, w in enumerate(found.weights)]
+    if not held:
+        value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
     p, flow = _held_together(within, found, columns, p, join)
     return _Optimum(margin, value, bound, multipliers, used, p, held, flow)
 
@@ -297,7 +302,7 @@ def best_optimistic(
     costs, thresholds = np.array(costs), np.array(thresholds)
     center = p_hat.reshape(S * A, S)
     within = around(center, radius.ravel())
-    found = optimise(within, costs, Limits(thresholds, np.ones(m)), columns, VALUE)
+    found = optimise(within, ties.decided(costs), Limits(thresholds, np.ones(m)), columns, VALUE)
     optimum = found.optimum
     gap = float(optimum.objective - optimum.bound)
     if optimum.status == INFEASIBLE:
@@ -315,8 +320,9 @@ def best_optimistic(
             steered = None
             if steer is not None and m:
                 steered = steered_between(rows, flat, used, every, found.weights, thresholds, steer)
+            gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
             return OptimisticPolicy(
-                True, policy, optimum.objective, optimum.multipliers, made.connected, 1, gap, columns, way, steered
+                True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way, steered
             )
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method)

@@ -6,6 +6,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.errors import SolverError
+from psconrl.planning import ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import certified, price_tags
@@ -49,7 +50,7 @@ def by_components(
     rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
 ) -> BestPolicy | None:
     """The stateless program component by component; None if that proves nothing either."""
-    way, m = Components(rows, costs, None), len(thresholds)
+    way, m = Components(rows, ties.decided(costs), None), len(thresholds)
     optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
     if optimum.status == INFEASIBLE:
         return _infeasible(m, "components")
@@ -57,9 +58,10 @@ def by_components(
         return None
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
     policy, classes, connected, averages = _execution(rows, costs, columns, join)
-    value, bound = float(optimum.objective), float(optimum.bound)
+    value = float(sum(w * (costs[0, column.policy] @ column.law) for w, column in columns))
+    bound = float(optimum.bound) - ties.SIZE
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
-    gap = max(abs(value - bound), float(averages[0]) + missed - bound)
+    gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
     shaped = policy.reshape(rows.S, -1) if rows.K % rows.S == 0 else policy
     best = BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
     return best if steer is None else best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))

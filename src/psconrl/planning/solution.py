@@ -1,12 +1,16 @@
 """What a planner answers."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
+from psconrl.errors import InvalidArgumentError
 
 
 class Member(NamedTuple):
@@ -34,7 +38,8 @@ class Solution:
         average_costs: (m + 1,), the policy's exact long-run averages from the initial law.
         loss: average_costs[0] - value.
         occupancy: (S, A), the optimal occupancy measure.
-        multipliers: (m,), >= 0, the shadow prices -d value / d tau; nan if infeasible.
+        multipliers: (m,), >= 0, the shadow prices -d value / d tau; where these are not unique, those of least
+            Euclidean norm; nan if infeasible.
         margin: the largest gamma with J_i <= tau_i - gamma for all i; +inf without constraints, negative if
             and only if the model is infeasible.
         conflict: numbers i of the constraints (costs[i] <= thresholds[i - 1]) that cannot hold together, an
@@ -42,6 +47,8 @@ class Solution:
         program: "stateless" if the value is the same from every state that the initial law leads to, so that
             the loss is at most `join`; "multichain" if the program was solved from the initial law and the
             loss of a stationary policy is only reported.
+        bias_spans: (m + 1,), how much a start matters in total: the span of the policy's bias of each cost over the
+            states that it may come to from the initial law. See `holds_after`.
         classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
         connected: False if from some state no way into the optimal ones is known; the policy is uniform there.
         gap: proven distance of the value from the optimum of all policies, rounding included; nan if infeasible.
@@ -65,6 +72,7 @@ class Solution:
     conflict: tuple[int, ...]
     program: Literal["stateless", "multichain"]
     classes: int
+    bias_spans: Floats
     connected: bool = True
     gap: float = np.nan
     attained: bool = True
@@ -82,6 +90,30 @@ class Solution:
     def feasible(self) -> bool:
         """Whether the constraints can be met."""
         return self.status == "optimal"
+
+    def holds_after(self, tolerance: ArrayLike) -> float:
+        """A number of steps from which on the policy keeps its long-run averages, from the initial law.
+
+        The expected averages of the first T steps differ from the long-run ones by at most tolerance for every T from
+        there on, because T times that difference is at most the span of the bias: a guarantee, not the first such T.
+
+        Args:
+            tolerance: one number for all costs, or one for each (m + 1,).
+
+        Returns:
+            A whole number; inf if there is none in the range of floats.
+        """
+        allowed = _checks.numbers(tolerance, "tolerance")
+        n = len(self.bias_spans)
+        if allowed.shape not in ((), (n,)):
+            raise InvalidArgumentError(
+                f"tolerance has shape {allowed.shape}; it must be one number, or one for each of the {n} costs"
+            )
+        if not ((allowed > 0) & np.isfinite(allowed)).all():
+            raise InvalidArgumentError(f"tolerance is {_checks.shown(tolerance)}; it must be finite and above zero")
+        with np.errstate(over="ignore"):
+            steps = float((self.bias_spans / allowed).max())
+        return max(math.ceil(steps), 1) if steps < math.inf else math.inf
 
     def __repr__(self) -> str:
         averages = np.array2string(self.average_costs, precision=6, separator=", ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +13,13 @@ from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
+from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, planner
-from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.solution import Solution
@@ -79,6 +82,14 @@ class Mixture:
         return np.asarray(sum(weight * column.J for weight, column in self.columns))
 
 
+class _Executed(NamedTuple):
+    """A stationary policy, its averages J (m + 1,) from the initial law, and the spans (m + 1,) of its bias."""
+
+    made: Execution
+    J: Floats
+    spans: Floats
+
+
 class Known:
     """A model ready to be planned in: rows, units, end components."""
 
@@ -116,7 +127,15 @@ class Known:
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
         """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
-        guess = np.zeros(len(which))
+        if goal != VALUE:
+            return self._mixture(costs, goal, limits)
+        found = self._mixture(ties.decided(costs), goal, limits)
+        found.bound -= ties.SIZE
+        found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.law)) for w, column in found.columns]
+        return found
+
+    def _mixture(self, costs: Floats, goal: int, limits: Limits) -> Mixture:
+        guess = np.zeros(len(limits.tau))
         fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
         if fast is not None and self._sound(fast):
             return fast
@@ -173,15 +192,15 @@ class Known:
         if m:
             margin, safest = self._margin(feasible)
             chosen = best if feasible else safest
-        made, averages = self._executed(chosen, join)
+        made, averages, spans = self._executed(chosen, join)
         excess = averages[1:] - units.tau
         if feasible and made.classes > 1 and (excess > 0).any():
             # Joined classes miss the limits by their share of time: with limits tighter by that much, they keep them.
             tighter = self.mixture(VALUE, Limits(tau - 2 * excess.max(), np.ones(len(tau))), self.limits)
             if tighter.status == OPTIMAL:
-                again, others = self._executed(tighter, join)
-                if (others[1:] - units.tau <= 0).all() and others[0] <= averages[0] + join:
-                    made, averages = again, others
+                again = self._executed(tighter, join)
+                if (again.J[1:] - units.tau <= 0).all() and again.J[0] <= averages[0] + join:
+                    made, averages, spans = again
         target = self._averages(chosen)
         attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
@@ -189,8 +208,9 @@ class Known:
             # What the mixture misses the limits by, rounding included, counts at their prices.
             missed = np.maximum(target[1:] - units.tau, 0.0)[self.limits] + _NOISE
             reached += float(best.multipliers @ missed) + _NOISE
-        multipliers = np.zeros(m)
-        multipliers[self.limits] = best.multipliers
+        with np.errstate(over="ignore"):
+            spans = units.unit * spans
+        multipliers = self._prices(best) if feasible else np.full(m, np.nan)
         weights = [weight for weight, _ in chosen.columns]
         members = [executed(self.rows, units.costs, column, cmdp.initial) for _, column in chosen.columns]
         return Solution(
@@ -199,11 +219,12 @@ class Known:
             policy=made.policy.reshape(cmdp.S, cmdp.A),
             average_costs=units.averages(averages),
             occupancy=made.occupancy.reshape(cmdp.S, cmdp.A),
-            multipliers=units.multipliers(multipliers) if feasible else np.full(m, np.nan),
+            multipliers=units.multipliers(multipliers),
             margin=margin,
             conflict=() if feasible else self._conflict(best),
             program="stateless" if self.single is not None else "multichain",
             classes=made.classes,
+            bias_spans=spans,
             connected=made.connected,
             gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
             attained=attained,
@@ -212,12 +233,33 @@ class Known:
             model=cmdp,
         )
 
-    def _executed(self, mixture: Mixture, join: float) -> tuple[Execution, Floats]:
-        """The stationary policy of a mixture, and its exact averages (m + 1,) from the initial law."""
+    def _prices(self, best: Mixture) -> Floats:
+        """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""
+        multipliers = np.zeros(self.cmdp.m)
+        multipliers[self.limits] = best.multipliers
+        tau, unit = self.units.tau, self.units.unit
+        averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
+        if shadow_prices.unique(columns, averages, tau):
+            return multipliers
+        slack = max(averages[0] - best.bound, 0.0)
+        weight = unit[0] / unit[1:]
+        return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
+
+    def _best_at(self, multipliers: Floats) -> Floats:
+        """The averages (m + 1,) of a policy that is best at given prices (m,), without limits."""
+        combined = np.append(1.0, multipliers) @ self.units.costs / (1.0 + multipliers.sum())
+        priced = copy(self)
+        priced.units = self.units._replace(costs=np.ascontiguousarray(combined[np.newaxis]))
+        none = np.zeros(0)
+        return self._averages(priced.mixture(VALUE, Limits(none, none), none.astype(np.int64)))
+
+    def _executed(self, mixture: Mixture, join: float) -> _Executed:
+        """The stationary policy of a mixture, evaluated exactly."""
         start = None if self.single is not None else self.cmdp.initial
         made = executable(self.rows, self.parts, mixture.columns, start, join / 4)
         chain, costs = chain_of(self.rows, made.policy), self._mean_costs(made.policy)
-        return made, evaluate_chain(chain, costs, self.cmdp.initial).average_costs @ self.cmdp.initial
+        found = evaluate_chain(chain, costs, self.cmdp.initial)
+        return _Executed(made, found.average_costs @ self.cmdp.initial, bias_spans(found, self.cmdp.initial))
 
     def _column(self, column: Column) -> Floats:
         """The averages (m + 1,) of a column, of all costs."""

@@ -72,6 +72,11 @@ class Steered(NamedTuple):
                 return name
         return "" if isinstance(self.slope, float) else "slope"
 
+    def extended(self, new: int) -> "Steered":
+        """With so many more states, to which no column comes."""
+        actions, ways = (np.pad(array, ((0, 0), (0, new)), constant_values=-1) for array in (self.actions, self.ways))
+        return self._replace(actions=actions, ways=ways)
+
     def policies(self, stationary: Floats) -> Floats:
         """The columns as policies (k, S, A): where one does not come, it does as the stationary policy (S, A) does."""
         result = np.repeat(stationary[np.newaxis], len(self.actions), axis=0)
@@ -95,9 +100,9 @@ _KINDS = (np.float64, np.int64, np.float64, np.float64, np.bool_, np.int64, np.f
 """Of the arrays."""
 
 
-def unsteered(S: int, limits: Floats) -> Steered:
+def unsteered(limits: Floats) -> Steered:
     """What compiled code gets for a plan without steering: the limits (m,), but no columns."""
-    m = len(limits)
+    m, S = len(limits), 0
     return Steered(
         np.zeros(0),
         np.zeros((0, S), dtype=np.int64),

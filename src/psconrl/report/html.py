@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from psconrl._checks import Floats
-from psconrl.analysis import curves
-from psconrl.analysis.claims import VERDICTS, Claim, counts
+from psconrl.analysis import curves, ranking
+from psconrl.analysis.claims import Claim, by_group
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import mean_interval, number
 from psconrl.environments.text_map import LETTERS
@@ -47,10 +47,12 @@ def render(
     figures: Mapping[str, chart_data.Rows],
     claims: Sequence[Claim],
     made: Mapping[str, str] | None = None,
+    ranked: Sequence[ranking.Ranked] = (),
 ) -> str:
     """The page of the runs in a store.
 
-    figures: panels by file name. claims: the paper's. made: when and with what all this was made, for people.
+    figures: panels by file name. claims: the paper's. made: when and with what all this was made, for people. ranked:
+    the agents in each world of a comparison.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -80,11 +82,13 @@ def render(
         failures=len(store.failures()),
         codes=sorted({code for group in groups.values() for code in group.codes}),
         agents=sorted({group.agent for group in groups.values()}),
+        ranked=[_ranked(world) for world in ranked],
+        ranks=[(agent, [f"{r:.2f}" for r in ranks], n) for agent, ranks, n in ranking.mean_ranks(ranked)],
+        measures=ranking.MEASURES,
         figures=[_figure(name, content) for name, content in drawn.items()],
         worlds=[_world(k, world) for k, world in enumerate(worlds)],
-        claims=[_claim(claim) for claim in claims if claim.verdict != "not exercised"],
-        undecided=[_claim(claim) for claim in claims if claim.verdict == "not exercised"],
-        verdicts=[(verdict, _MARKS[verdict], counts(claims)[verdict]) for verdict in VERDICTS],
+        claims=_by_group([claim for claim in claims if claim.verdict != "not exercised"]),
+        undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
         experiments=[_experiment(*item) for item in experiments],
     )
 
@@ -115,6 +119,19 @@ def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
     declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
     heading, text = declared.get(name, OVERVIEW)
     return {"name": name, "heading": heading, "text": text, "strips": content["strips"], "legend": content["legend"]}
+
+
+def _ranked(world: ranking.Ranked) -> dict[str, Any]:
+    return {
+        "world": world.world,
+        "horizon": f"{world.horizon:,}",
+        "header": ranking.header(),
+        "rows": [[_minus(text) for text in ranking.row(entry)] for entry in world.entries],
+    }
+
+
+def _by_group(claims: Sequence[Claim]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [_claim(claim) for claim in found] for name, found in by_group(claims).items()}
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
@@ -190,7 +207,16 @@ def _agent(label: str, group: Group, seed: int, snapshots: int) -> dict[str, Any
         "snapshots": snapshots,
         "last": max(snapshots - 1, 0),
         "regret": _interval(ends[:, 0]),
-        "violations": [_interval(column) for column in ends[:, 1:].T],
+        "lagrangian": _interval(curves.lagrangian(group)[:, -1]),
+        "violations": [
+            {
+                "signed": _interval(ends[:, i + 1]),
+                "positive": _interval(curves.positive_violation(group)[:, i, -1]),
+                "largest": _interval(curves.largest_violation(group)[:, i, -1]),
+                "policies": _interval(curves.policy_violation(group)[:, i, -1]),
+            }
+            for i in range(group.m)
+        ],
         "episodes": f"{np.mean([len(table) for table in group.episodes]):,.0f}",
         "infeasible": f"{100 * infeasible.mean():.3g}%",
         "seconds": _seconds(float(seconds.mean())) if len(seconds) else "n/a",

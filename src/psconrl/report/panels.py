@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl.analysis import curves, references
+from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
@@ -250,6 +250,41 @@ def _growth(found: Selected) -> list[Panel]:
             (Level("", 0.0, "zero"),),
         ),
     ]
+
+
+def beyond(groups: Groups) -> list[list[Panel]]:
+    """The mean rank of every agent over all worlds of the preset, by each measure."""
+    ranked = ranking.ranking(groups)
+    if not ranked:
+        return []
+    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
+    lines = [
+        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
+        for agent, ranks, _ in ranking.mean_ranks(ranked)
+    ]
+    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
+    name = f"Mean rank in {len(ranked)} worlds"
+    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
+
+
+def planes(groups: Groups) -> list[list[Panel]]:
+    """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
+    found = select("sweeps", groups)
+    slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
+    return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
+
+
+def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
+    here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
+    lines = []
+    for agent in dict.fromkeys(f.cell.agent for f in here):
+        mine = [f for f in here if f.cell.agent == agent]
+        points = [(float(curves.positive_violation(f.group)[:, 0, -1].mean()), f) for f in mine]
+        lines.append(_ends(agent, sorted(points, key=lambda point: point[0]), 0, "o"))
+    name = title(env) + (f", slip {slip:g}" if slip else "")
+    return Panel(
+        runs_title(name, [f.group for f in here]), "Signed regret", lines, (Level("", 0.0, "zero"),), x_label="[V]+"
+    )
 
 
 def bonus(groups: Groups) -> list[list[Panel]]:

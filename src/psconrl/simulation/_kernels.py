@@ -4,8 +4,6 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from psconrl._checks import Floats, Ints
@@ -13,72 +11,14 @@ from psconrl._numba import njit, njit_inline
 from psconrl.agents._counts_kernels import count
 from psconrl.planning.compiled.steering_rule import chosen, settle
 from psconrl.planning.steered import Steered
+from psconrl.simulation.parts import Curves, Moves, Orders, Seen, Supply
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
-numbers or room for counts ran out."""
+numbers or room for counts ran out, or in a state that the learner has not seen before."""
 
 T, LENGTH_SO_FAR, STATE, CHECKPOINT, FORCED = 0, 1, 2, 3, 4
 """What the clock holds: steps done, steps of the plan done, current state, next checkpoint, way of steering."""
-
-
-class Orders(NamedTuple):
-    """A plan as the loop reads it: policy (L, S * A), cumulative over the actions of each state, count_limit (S, A)."""
-
-    policy: Floats
-    max_length: int
-    count_limit: Ints
-    steered: Steered
-
-
-class World(NamedTuple):
-    """A model by rows s * A + a, probabilities cumulative; costs (m + 1, rows) or, per move, (m + 1, entries)."""
-
-    indptr: Ints
-    indices: Ints
-    cumulative: Floats
-    costs: Floats
-    per_move: bool
-
-
-class Supply(NamedTuple):
-    """Random numbers of the environment and the actions, and where to read on in each (1,), which moves."""
-
-    environment: Floats
-    actions: Floats
-    environment_at: Ints
-    actions_at: Ints
-
-
-class Seen(NamedTuple):
-    """What a learner has seen, updated in place: counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A).
-
-    excess (m,): sums of costs less limits, for steering.
-    """
-
-    head: Ints
-    link: Ints
-    target: Ints
-    number: Ints
-    used: Ints
-    visits: Ints
-    cost_sums: Floats
-    excess: Floats
-
-
-class Curves(NamedTuple):
-    """Totals (2, m + 1): costs and their excesses over levels (m + 1,); curves (2, m + 1, G): the same at the times of
-    the grid (G,)."""
-
-    totals: Floats
-    levels: Floats
-    grid: Ints
-    curves: Floats
-
-
-def plain(parts: Any) -> Any:
-    """The same as plain tuples: named ones take half a microsecond each to be recognised, at every call."""
-    return tuple([plain(part) if isinstance(part, tuple) else part for part in parts])
 
 
 @njit_inline
@@ -132,15 +72,15 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
 
 
 @njit
-def run_plan(orders: Orders, world: World, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
+def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    The parts come as `plain` tuples. Updated in place: clock, the positions in the supply, what is seen, and the curves.
+    The parts come as `plain` tuples. Updated in place: clock, positions in the supply, what is seen, and the curves.
     """
     policy, max_length, count_limit, mixture = orders
     weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
     steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
-    indptr, indices, cumulative, costs, per_move = world
+    indptr, indices, cumulative, costs, per_move = moves
     environment, actions, environment_at, actions_at = supply
     head, link, target, number, used, visits, cost_sums, excess = seen
     totals, levels, grid, curves = record
@@ -150,7 +90,7 @@ def run_plan(orders: Orders, world: World, supply: Supply, seen: Seen, record: C
     steering, forced = len(steered.actions) > 0, clock[FORCED]
     reason = HORIZON
     while t < until:
-        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions):
+        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions) or s >= visits.shape[0]:
             reason = SUPPLY
             break
         a = -1

@@ -9,7 +9,11 @@ from psconrl._checks import shown, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidTypeError, PsconrlError
+from psconrl.problem import Problem
 from psconrl.simulation.tabular import simulate
+
+_STATES = 4
+"""States of the model in which agents that discover theirs are checked."""
 
 
 class AgentError(PsconrlError, AssertionError):
@@ -30,8 +34,13 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
         raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as agents.PSConRL(problem)")
     steps, seed, problem = whole(steps, "steps", 2), whole(seed, "seed", 0, most=None), agent.problem
     rng = np.random.default_rng(np.random.SeedSequence(seed))
-    p = rng.dirichlet(np.ones(problem.S), (problem.S, problem.A))
-    costs = rng.random((problem.m + 1, problem.S, problem.A)) if problem.costs is None else problem.costs
+    S = _STATES if problem.S is None else problem.S
+    p = rng.dirichlet(np.ones(S), (S, problem.A))
+    costs = problem.costs
+    if costs is None:
+        costs = rng.random((problem.m + 1, S, problem.A))
+        if problem.units is not None and problem.cost_ranges is not None:
+            costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
     cmdp = CMDP(p, costs, problem.thresholds)
     checked = _Checked(agent)
     full = simulate(checked, cmdp, steps, seed)
@@ -49,6 +58,9 @@ class _Checked(Agent):
     def __init__(self, agent: Agent) -> None:
         object.__setattr__(self, "problem", agent.problem)
         object.__setattr__(self, "agent", agent)
+
+    def inside(self, problem: Problem) -> "_Checked":
+        return _Checked(self.agent.inside(problem))  # type: ignore[attr-defined]
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         agent: Agent = self.agent  # type: ignore[attr-defined]

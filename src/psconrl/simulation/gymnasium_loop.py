@@ -1,18 +1,19 @@
-"""An agent in a Gymnasium environment with discrete observations and actions."""
+"""An agent in a Gymnasium environment with discrete actions."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
-from psconrl._checks import real, shown
+from psconrl._checks import hashable, real, shown
 from psconrl.agents.contract import Agent
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
+from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run, episode_columns
@@ -20,7 +21,7 @@ from psconrl.simulation.tabular import one_thread, optimum_level, time_grid
 
 
 def learn(
-    agent: Agent,
+    agent: Agent | None,
     env: Any,
     horizon: int,
     seed: int,
@@ -28,7 +29,8 @@ def learn(
     costs: CostFunction | None = None,
     reward_range: tuple[float, float] | None = None,
     checkpoints: int | None = None,
-    optimum: float | None = None,
+    optimum: float | Solution | None = None,
+    problem: Problem | None = None,
 ) -> Run:
     """Run an agent in an environment for `horizon` steps.
 
@@ -36,18 +38,24 @@ def learn(
     without end, as in `CMDP.from_gymnasium`. A truncated step is recorded as it is; the reset after it is not.
 
     Args:
-        agent: what learns; its problem must have as many states and actions as the environment.
-        env: a Gymnasium environment with Discrete observation and action spaces.
+        agent: what learns; its problem must have as many actions as the environment, and as many states, or none that
+            are known: `Problem(None, A, thresholds)` takes any observations, arrays as tuples, and numbers them as they
+            appear. None: the agent that is recommended for `problem`, or, without one, for the environment's sizes and
+            its attribute `thresholds`, if it has one.
+        env: a Gymnasium environment with a Discrete action space.
         horizon: T. seed: chooses all random numbers of the run, the environment's too.
-        costs: costs(s, a, s_next, reward, info) -> (c_0, ..., c_m) in [0, 1]; s_next is the terminal state, not the
-            start. Without it: c_0 = (high - reward) / (high - low) and the others from info["cost"].
+        costs: costs(s, a, s_next, reward, info) -> (c_0, ..., c_m) in [0, 1], or in the ranges that the problem
+            declares; s_next is the terminal state, not the start. Without it: c_0 = (high - reward) / (high - low), or
+            -reward if the problem declares the ranges of costs, and the others from info["cost"].
         reward_range: (low, high) of the rewards.
+        checkpoints, optimum: as in `simulate`.
     """
-    learner = Learner(agent, horizon, seed)
-    problem = agent.problem
-    world = _World(env, problem)
-    charge = move_costs(costs, reward_range, problem.m)
-    J = optimum_level(optimum)
+    world = _World(env)
+    learner = Learner(agent, horizon, seed, problem=world.problem() if agent is None and problem is None else problem)
+    problem = learner.problem
+    world.fit(problem)
+    charge = move_costs(costs, reward_range, problem.m, problem.cost_ranges)
+    J = optimum_level(optimum, problem.m)
     levels = np.append(J, problem.thresholds)
     grid = time_grid(horizon, checkpoints)
     curves, totals = np.full((2, problem.m + 1, len(grid)), np.nan), np.zeros((2, problem.m + 1))
@@ -56,11 +64,13 @@ def learn(
     # Two threads change the order of sums in linear algebra, and so the bits of the results.
     with one_thread():
         while learner.t < horizon:
-            a = learner.act(s)
+            called = world.name(s)
+            answer = learner.act(called)
+            a = learner.named_actions.find(answer, "a").number
             x, reward, terminated, truncated, info = world.step(a)
             c = charge(s, a, x, reward, info)
             after = world.reset() if terminated or truncated else x
-            learner.observe(s, a, c, after if terminated else x)
+            learner.observe(called, answer, c, world.name(after if terminated else x))
             s = after
             totals += np.stack([c, np.where(c > levels, c - levels, 0.0)])
             if learner.t == grid[checkpoint]:
@@ -72,7 +82,7 @@ def learn(
     if math.isnan(J):
         curves[1, 0] = np.nan
     return Run(
-        agent=agent.name,
+        agent=learner.agent.name,
         horizon=horizon,
         seed=seed,
         thresholds=problem.thresholds,
@@ -83,38 +93,73 @@ def learn(
         episodes=np.array(rows, episode_columns()),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
+        state_names=learner.state_names,
+        action_names=problem.action_names,
         state={"learner": learner.state(), "totals": totals, "curves": curves},
+        problem=problem,
+        truth=optimum if isinstance(optimum, Solution) else None,
     )
 
 
 class _World:
-    """An environment whose answers are checked: states and actions are numbers from 0."""
+    """An environment whose answers are checked: actions are numbers from 0, states are too, or hashable values."""
 
-    def __init__(self, env: Any, problem: Problem) -> None:
+    def __init__(self, env: Any) -> None:
         from gymnasium.spaces import Discrete
 
         if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
             raise InvalidTypeError(f"env is {shown(env)}; it must be a Gymnasium environment, as gymnasium.make gives")
-        for what, size in (("observation", problem.S), ("action", problem.A)):
-            space = getattr(env, f"{what}_space")
-            if not isinstance(space, Discrete):
-                raise InvalidArgumentError(f"the {what} space is {shown(space)}; learn needs discrete ones")
-            if int(space.n) != size:
-                raise InvalidArgumentError(
-                    f"the {what} space has {space.n} elements, but the agent's problem has {size}; make the agent for "
-                    f"Problem({env.observation_space.n}, {env.action_space.n}, thresholds)"
-                )
-        self.env, self.S = env, problem.S
-        self.first_state, self.first_action = int(env.observation_space.start), int(env.action_space.start)
+        if not isinstance(env.action_space, Discrete):
+            raise InvalidArgumentError(f"the action space is {shown(env.action_space)}; learn needs discrete ones")
+        self.env, self.A, self.first_action = env, int(env.action_space.n), int(env.action_space.start)
+        self.S: int | None = None  # None: any observations
+        self.first_state = 0
+        if isinstance(env.observation_space, Discrete):
+            self.S, self.first_state = int(env.observation_space.n), int(env.observation_space.start)
+        self.names: tuple[Hashable, ...] | None = None
 
-    def reset(self, **options: Any) -> int:
+    def problem(self) -> Problem:
+        """What is known of the environment: its sizes, and its limits if it has some."""
+        find = getattr(self.env, "get_wrapper_attr", None)
+        try:
+            thresholds = () if find is None else find("thresholds")
+        except AttributeError:
+            thresholds = ()
+        return Problem(self.S, self.A, thresholds)
+
+    def fit(self, problem: Problem) -> None:
+        """Refuse a problem that is not this environment's."""
+        if problem.A != self.A:
+            self._misfit("action", self.A, problem.A)
+        if problem.open:
+            self.S, self.first_state = None, 0
+        elif self.S is None:
+            raise InvalidArgumentError(
+                f"the observation space is {shown(self.env.observation_space)}; learn needs discrete ones, or an agent "
+                f"for Problem(None, {self.A}, thresholds), which discovers its states"
+            )
+        elif problem.S != self.S:
+            self._misfit("observation", self.S, problem.S)
+        self.names = problem.state_names
+
+    def _misfit(self, what: str, found: int, wanted: int) -> None:
+        raise InvalidArgumentError(
+            f"the {what} space has {found} elements, but the agent's problem has {wanted}; make the agent for "
+            f"Problem({self.S}, {self.A}, thresholds)"
+        )
+
+    def name(self, s: Any) -> Any:
+        """What the learner calls a state."""
+        return s if self.names is None else self.names[s]
+
+    def reset(self, **options: Any) -> Any:
         """The state in which it starts anew."""
         answer = self.env.reset(**options)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise InvalidArgumentError(f"env.reset() gave {shown(answer)}; it must give (observation, info)")
         return self._state(answer[0], "reset")
 
-    def step(self, a: int) -> tuple[int, float, bool, bool, Mapping[str, Any]]:
+    def step(self, a: int) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
         """Next state, reward, whether it is over, whether it was broken off, and what else there is to know."""
         answer = self.env.step(a + self.first_action)
         if not isinstance(answer, tuple) or len(answer) != 5:
@@ -127,7 +172,9 @@ class _World:
             raise InvalidArgumentError(f"env.step() gave info = {shown(info)}; it must be a dictionary")
         return self._state(observation, "step"), number, bool(terminated), bool(truncated), info
 
-    def _state(self, observation: Any, call: str) -> int:
+    def _state(self, observation: Any, call: str) -> Any:
+        if self.S is None:
+            return hashable(_frozen(observation), f"the observation that env.{call}() gave")
         try:
             s = operator.index(observation) - self.first_state
         except TypeError:
@@ -139,3 +186,14 @@ class _World:
                 f"{first + self.S - 1}"
             )
         return s
+
+
+def _frozen(observation: Any) -> Any:
+    """An observation as something hashable: arrays and lists as tuples, tables as tuples of their items."""
+    if isinstance(observation, np.ndarray):
+        observation = observation.tolist()
+    if isinstance(observation, (list, tuple)):
+        return tuple(_frozen(part) for part in observation)
+    if isinstance(observation, Mapping):
+        return tuple((name, _frozen(part)) for name, part in observation.items())
+    return observation

@@ -9,38 +9,57 @@ A learner's rules. What breaks one is refused, and leaves the learner as it was.
                    asked for. Asked again in the same state, act gives the same action; asked in another state, it
                    forgets the step that was not observed.
     overruled      the action observed may be another than the one asked for: it is the one that is counted.
-    costs          m + 1 numbers in [0, 1]; NaN is none.
+    costs          m + 1 numbers in [0, 1], or in the ranges that the problem declares; NaN is none.
     the horizon    after it there is no action and nothing to observe.
+    names          states and actions are numbers, or the names that the problem gives them. Where it does not know its
+                   states, every hashable value is one, numbered when it is first asked for or moved to. The answer is
+                   the name of an action if the problem's actions were given by name, or the state was; else its number.
+    new states     in a state that was discovered while a plan lasts the action is uniformly random; plans that end by
+                   counts end after it.
     threads        calls from several threads take place one after the other; the rules above hold for all together.
+
+Inside, costs are those of the problem's ranges brought to [0, 1]; see `psconrl.problem`.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, shown, whole
+from psconrl._checks import Floats, Ints, range_rule, shown, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
 from psconrl.planning.steered import FREE, Steered, unsteered
-from psconrl.simulation import saved
+from psconrl.problem import Problem
+from psconrl.simulation import files, saved
+from psconrl.simulation.described import described
+from psconrl.simulation.numbering import Numbering
+from psconrl.simulation.parts import Orders, Seen
 from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
+    from psconrl import agents
     from psconrl.planning.compiled import steering_rule as rule
     from psconrl.simulation import _kernels as kernels
+    from psconrl.simulation import estimate as estimation
+    from psconrl.simulation.estimate import Estimate
 else:
+    agents = late("psconrl.agents")
+    estimation = late("psconrl.simulation.estimate")
     rule = late("psconrl.planning.compiled.steering_rule")
     kernels = late("psconrl.simulation._kernels")
 
+HORIZON = 10**6
+"""Steps of a learner that was not told how many there will be."""
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
 
@@ -50,27 +69,31 @@ Rows = list[tuple[Any, ...]]
 class Learner:
     """Runs one agent, step by step: `a = learner.act(s)`, then `learner.observe(s, a, costs, s_next)`.
 
-    horizon: T, for the agents that need it.
+    agent: what learns; None: the one that is recommended for the problem. horizon: T, for the agents that need it.
     """
 
-    def __init__(self, agent: Agent, horizon: int, seed: int) -> None:
-        if not isinstance(agent, Agent):
-            raise InvalidTypeError(
-                f"agent is {shown(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)"
-            )
-        problem = agent.problem
-        self.agent, self.horizon, self.seed = agent, whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
+    def __init__(
+        self, agent: Agent | None, horizon: int = HORIZON, seed: int = 0, *, problem: Problem | None = None
+    ) -> None:
+        self.agent = chosen(agent, problem)
+        self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
+        self.problem = self.agent.problem
+        S, A, m = self.problem.S, self.problem.A, self.problem.m
+        self.states = Numbering(S, self.problem.state_names)
+        self.named_actions = Numbering(A, self.problem.action_names)
+        self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
         self.environment, self.actions, self.planning = streams(self.seed)
-        self.observed = Counts(problem.S, problem.A)
-        self.visits: Ints = np.zeros((problem.S, problem.A), dtype=np.int64)
-        self.cost_sums: Floats = np.zeros((problem.m + 1, problem.S, problem.A))
-        self.excess: Floats = np.zeros(problem.m)  # of the limits, as steering counts it
-        self.direction: Floats = np.zeros(problem.m)  # in which the plan before was forcing it at its end
+        self.observed = Counts(len(self.states), A)
+        self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
+        self.cost_sums: Floats = np.zeros((m + 1, len(self.states), A))
+        self.excess: Floats = np.zeros(m)  # of the limits, as steering counts it
+        self.direction: Floats = np.zeros(m)  # in which the plan before was forcing it at its end
         self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self.orders: kernels.Orders  # the current plan, as loops read it
-        self._unsteered = unsteered(problem.S, problem.thresholds)
+        self._unsteered = unsteered(self.problem.inside(1).thresholds)
+        nothing: Ints = np.zeros((0, A), dtype=np.int64)
+        self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._unsteered)  # the current plan, as loops read it
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
@@ -93,9 +116,46 @@ class Learner:
         """Steps done."""
         return self.clock.item(0)
 
+    @property
+    def state_names(self) -> tuple[Hashable, ...] | None:
+        """What the states are called, in the order of their numbers: those seen so far, where they are discovered."""
+        return None if self.states.names is None else tuple(self.states.names)
+
+    @property
+    def average_costs(self) -> Floats:
+        """The averages (m + 1,) of the costs of all steps so far, in the user's units; nan before the first."""
+        sums, units = self.cost_sums.sum(axis=(1, 2)), self.problem.units
+        total = sums if units is None else units.sums(sums, self.t)
+        return np.asarray(total / self.t if self.t else np.full(len(sums), np.nan))
+
+    def _discover(self, *states: Any) -> None:
+        """Take in states that were not seen before; nothing that the old arrays hold is changed."""
+        for state in states:
+            self.states.take_in(state)
+        (n, known, A), S = self.cost_sums.shape, len(self.states)
+        self.visits = np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)])
+        self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
+        self.observed = self.observed.widened(S)
+        if self.current is not None:
+            self._extend(self.current)
+
+    def _extend(self, plan: Plan) -> None:
+        """Go on with a plan in states that it did not know: uniformly, and to the first visit if it ends by counts."""
+        S, A = self.visits.shape
+        policy, _, count_limit, steered = self.orders
+        new = S - len(count_limit)
+        nothing = np.zeros((new, A), dtype=np.int64)
+        _, uniform, _, _ = kernels.take_up(np.full((1, new, A), 1.0 / A), nothing, nothing)
+        rows = np.broadcast_to(uniform, (len(policy), new * A))
+        limit = FOREVER if plan.count_limit is None else 0
+        self.orders = self.orders._replace(
+            policy=np.concatenate([policy, rows], axis=1),
+            count_limit=np.concatenate([count_limit, np.full((new, A), limit, dtype=np.int64)]),
+            steered=steered if plan.steered is None else steered.extended(new),
+        )
+
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
-        self._keep_newest()
         t = self.t
         memory = Memory(
             t=t,
@@ -109,11 +169,14 @@ class Learner:
             carry=self.carry,
             excess=self.excess,
         )
-        plan = self.agent.plan(memory, self.planning)
-        visits = self._adopt(plan)
+        if self.problem.open and len(self.states) != self.planner.problem.S:
+            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
+        plan = self.planner.plan(memory, self.planning)
+        visits = self._adopt(plan, len(self.states))
         self.clock[1], self.clock[4], self.origin = 0, FREE, s
         if plan.steered is not None:
             self.clock[4] = rule.take_over(self.orders.steered, self.excess, self.direction, t)
+        self._keep_newest()
         self.newest = Snapshot(t, plan.policy, visits)
         return plan
 
@@ -125,8 +188,9 @@ class Learner:
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        """Those that are kept, and the newest one."""
-        return self.kept if self.newest is None else [*self.kept, self.newest.copy()]
+        """Those that are kept, and the newest one, all with the states that are known by now."""
+        found = self.kept if self.newest is None else [*self.kept, self.newest.copy()]
+        return [snapshot.widened(len(self.states)) for snapshot in found] if self.problem.open else found
 
     def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
@@ -134,16 +198,16 @@ class Learner:
         self.environment.ready()
         self.actions.ready()
 
-    def _seen(self) -> kernels.Seen:
+    def _seen(self) -> Seen:
         """What a loop updates, until there is more room for counts."""
         observed = self.observed
-        return kernels.Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess)
+        return Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess)
 
-    def _adopt(self, plan: Plan) -> Ints:
-        """Make a plan the current one, if it is sound; a copy of the visits so far."""
+    def _adopt(self, plan: Plan, S: int) -> Ints:
+        """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
         if not isinstance(plan, Plan):
             raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
-        S, A = self.visits.shape
+        A = self.problem.A
         policy, limit = plan.policy, plan.count_limit
         if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
             told = getattr(policy, "shape", None) or shown(policy)
@@ -156,16 +220,16 @@ class Learner:
         elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
             told = getattr(limit, "shape", None) or shown(limit)
             raise InvalidArgumentError(f"Plan.count_limit is {told}; it must be int64 (S, A) = {(S, A)}")
-        sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits)
+        sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits[:S])
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-        steered = self._unsteered if plan.steered is None else self._steered(plan)
-        self.current, self.orders = plan, kernels.Orders(cumulative, plan.max_length, limit, steered)
+        steered = self._unsteered if plan.steered is None else self._steered(plan, S)
+        self.current, self.orders = plan, Orders(cumulative, plan.max_length, limit, steered)
         return visits
 
-    def _steered(self, plan: Plan) -> Steered:
-        """The mixture of a plan, if compiled code may read it."""
-        steered, S, A, m = plan.steered, *self.visits.shape, len(self.excess)
+    def _steered(self, plan: Plan, S: int) -> Steered:
+        """The mixture of a plan for S states, if compiled code may read it."""
+        steered, A, m = plan.steered, self.problem.A, len(self.excess)
         if not isinstance(steered, Steered):
             raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
         if len(plan.policy) != 1:
@@ -202,31 +266,49 @@ class Learner:
         """The row of the current plan."""
         plan, length = self.current, self.clock.item(1)
         assert plan is not None
+        units = self.problem.units
+        if units is not None:
+            plan = replace(plan, value=float(units.low[0] + units.width[0] * plan.value))
         episode = Episode(plan, self.t - length, length, REASONS[reason])
         row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
 
-    def act(self, s: int) -> int:
+    def act(self, s: Any) -> Any:
         """The action in state s; a new plan is made first if the last one is over."""
         with self._lock:
-            state = self._number(s, "s", self.agent.problem.S)
-            if self.asked is not None and self.asked[0] == state:
-                return self.asked[1]
-            if self.clock[0] >= self.horizon:
-                raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
+            state, named = self.states.find(s, "s")
+            if self.asked is None or self.asked[0] != state:
+                if self.clock[0] >= self.horizon:
+                    raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
+                self._ask(state, s)
+            assert self.asked is not None
+            a = self.asked[1]
+            return self.named_actions.name(a) if named or self.problem.answers_by_name else a
+
+    def _ask(self, state: int, s: Any) -> None:
+        """Choose the action in state number `state`, which is called s."""
+        before = self.observed, self.visits, self.cost_sums, self.orders
+        new = state == len(self.states)
+        if new:
+            self._discover(s)
+        try:
             if self.current is None:
                 self._begin(state)
-            policy, steered, A = self.orders.policy, self.orders.steered, self.agent.problem.A
-            u, a = self.actions.random(), -1
-            if len(steered.actions):
-                a = rule.act(steered, self.excess, self.clock.item(4), state)
-            if a < 0:
-                row = policy[self.clock.item(1) % len(policy)]
-                a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
-            self.asked = state, a
-            return a
+        except BaseException:
+            if new:
+                self.states.forget_last()
+                self.observed, self.visits, self.cost_sums, self.orders = before
+            raise
+        policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
+        u, a = self.actions.random(), -1
+        if len(steered.actions):
+            a = rule.act(steered, self.excess, self.clock.item(4), state)
+        if a < 0:
+            row = policy[self.clock.item(1) % len(policy)]
+            a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
+        self.asked = state, a
 
-    def observe(self, s: int, a: int, costs: ArrayLike, s_next: int) -> bool:
+    def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
 
         a: the action that was really taken, which may be another than the one asked for.
@@ -234,18 +316,21 @@ class Learner:
         with self._lock:
             if self.asked is None or self.current is None:
                 raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
-            problem = self.agent.problem
-            state, action = self._number(s, "s", problem.S), self._number(a, "a", problem.A)
-            after = self._number(s_next, "s_next", problem.S)
+            state, action = self.states.find(s, "s").number, self.named_actions.find(a, "a").number
+            after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
-                raise OutOfTurnError(f"s is {state}, but act was asked in {self.asked[0]}; call act({state}) first")
-            c = _costs(costs, len(self.cost_sums))
+                name = self.states.name(self.asked[0])
+                raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
+            c = _costs(costs, self.problem)
+            if after == len(self.states):
+                self._discover(s_next)
             self.asked = None
             self.observed.add(state, action, after)
             self.visits[state, action] += 1
             self.cost_sums[:, state, action] += c
             self.clock[0] += 1
             self.clock[1] += 1
+            self.clock[2] = after
             orders = self.orders
             self.excess += c[1:] - orders.steered.limits
             if len(orders.steered.actions):
@@ -256,18 +341,26 @@ class Learner:
                 self._end(1)
             return self.current is None
 
-    @staticmethod
-    def _number(value: Any, what: str, n: int) -> int:
-        """The number of a state or an action, one of n."""
-        if type(value) is int and 0 <= value < n:
-            return value
+    def save(self, path: str | Path) -> None:
+        """Write all that this learner is to a .npz file, never pickled, for `Learner.load`.
+
+        Names of discovered states may be text, numbers, True, False, None, bytes and tuples of these.
+        """
+        files.save(self.state(), path)
+
+    @classmethod
+    def load(cls, path: str | Path, agent: Agent) -> Learner:
+        """A learner that goes on, bit for bit, from a file that `save` wrote; agent: the one that it was saved with."""
+        require_agent(agent)
+        state = files.load(path)
         try:
-            number = operator.index(value)
-        except TypeError:
-            number = -1
-        if not 0 <= number < n or isinstance(value, bool):
-            raise InvalidArgumentError(f"{what} is {shown(value)}; it must be one of 0, ..., {n - 1}")
-        return number
+            return cls.restore(agent, state)
+        except PsconrlError as error:
+            raise LearnerFileError(f"{path}: {error}") from error
+
+    def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
+        """What was learned so far, as a model to be solved; as `Run.estimate`."""
+        return estimation.estimate(self.problem, self.state(), confidence, draws, seed)
 
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
@@ -277,6 +370,8 @@ class Learner:
     def _state(self) -> dict[str, Any]:
         plan = self.current
         return {
+            "agent": described(self.agent),
+            "states": list(self.states.names or ()) if self.states.open else None,
             "horizon": self.horizon,
             "seed": self.seed,
             "streams": [self.environment.state(), self.actions.state(), self.planning.bit_generator.state],
@@ -299,15 +394,18 @@ class Learner:
     def restore(cls, agent: Agent, state: Mapping[str, Any]) -> Learner:
         """A learner that goes on from a state; one that is damaged is refused."""
         state = saved.mapping(state, _PARTS)
+        require_agent(agent)
+        saved.belongs(state["agent"], agent)
         learner = cls(agent, state["horizon"], state["seed"])
-        problem = agent.problem
+        learner._discover(*saved.states(state["states"], agent.problem.open))
+        problem, S = agent.problem, len(learner.states)
         streams = state["streams"]
         if not isinstance(streams, (tuple, list)) or len(streams) != 3:
             raise saved.refused("streams", "must be those of the environment, the actions and the planning")
         learner.environment.restore(streams[0])
         learner.actions.restore(streams[1])
         saved.generator(learner.planning, streams[2])
-        learner.visits = saved.array(state["visits"], "visits", np.int64, (problem.S, problem.A))
+        learner.visits = saved.array(state["visits"], "visits", np.int64, (S, problem.A))
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
         learner.excess, learner.direction = (
@@ -315,20 +413,22 @@ class Learner:
         )
         learner.clock = saved.array(state["clock"], "clock", np.int64, (5,))
         t, length, s, checkpoint, forced = learner.clock.tolist()
-        if not (0 <= length <= t <= learner.horizon and 0 <= s < problem.S and checkpoint >= 0):
+        if not (0 <= length <= t <= learner.horizon and 0 <= s < max(S, 1) and checkpoint >= 0):
             raise saved.refused("clock", "does not fit the horizon and the states")
         if learner.visits.sum() != t:
             raise saved.refused("visits", f"does not add up to the {t} steps done")
-        learner.origin = cls._number(state["origin"], "origin", problem.S)
+        learner.origin = saved.integer(state["origin"], "origin", 0, max(S - 1, 0))
         learner.last_length = saved.integer(state["last_length"], "last_length", 1)
         learner.carry = saved.carry(state["carry"])
         learner.rows = saved.rows(state["rows"], problem.m + 1)
-        learner.kept = saved.snapshots(state["snapshots"], problem)
+        learner.kept = saved.snapshots(state["snapshots"], S, problem.A)
         if learner.kept:
             learner.newest = learner.kept.pop()
         plan = saved.plan(state["plan"])
         if plan is not None:
-            learner._adopt(plan)
+            shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
+            learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
+            learner._extend(plan)
         ways = 0 if plan is None or plan.steered is None else len(plan.steered.ways)
         if not FREE <= forced < max(ways, FREE + 1):
             raise saved.refused("clock", "names a way of steering that the plan does not have")
@@ -339,28 +439,50 @@ class Learner:
     def _asked(self, pair: Any) -> tuple[int, int]:
         if self.current is None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise saved.refused("asked", "must be a state and an action of a plan that is under way")
-        problem = self.agent.problem
-        return self._number(pair[0], "asked", problem.S), self._number(pair[1], "asked", problem.A)
+        return (
+            saved.integer(pair[0], "asked", 0, len(self.states) - 1),
+            saved.integer(pair[1], "asked", 0, self.problem.A - 1),
+        )
 
 
 _PARTS = (
-    *("horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction", "clock", "asked"),
-    *("origin", "last_length", "carry", "rows", "snapshots", "plan"),
+    *("agent", "states", "horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction"),
+    *("clock", "asked", "origin", "last_length", "carry", "rows", "snapshots", "plan"),
 )
 """What a state has."""
 
 
-def _costs(given: ArrayLike, n: int) -> NDArray[Any]:
-    """The n costs of a step."""
+def require_agent(agent: Any) -> None:
+    """Refuse what is not an agent."""
+    if not isinstance(agent, Agent):
+        raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)")
+
+
+def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
+    """The agent, or the one that is recommended for the problem."""
+    if agent is None and isinstance(problem, Problem):
+        return getattr(agents, "recommended", agents.PSConRL)(problem)
+    if agent is None:
+        raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
+    require_agent(agent)
+    if problem is not None:
+        raise InvalidArgumentError("problem is given beside an agent, which has its own; leave one of them out")
+    return agent
+
+
+def _costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
+    """The costs of a step, brought to [0, 1]."""
     try:
         c = np.asarray(given)
     except ValueError:
         c = np.array(None)
+    n, ranges, units = problem.m + 1, problem.cost_ranges, problem.units
     if c.dtype.kind not in "biuf" or c.shape != (n,):
         raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {n} of them, all numbers")
+    low, high = 0.0, 1.0
     for i, x in enumerate(c.tolist()):  # a few numbers are looked through faster than an array
-        if not 0.0 <= x <= 1.0:
-            raise InvalidArgumentError(
-                f"costs[{i}] is {x}; learners need costs in [0, 1]; bring costs and limits there by shift and scale"
-            )
-    return c
+        if ranges is not None:
+            low, high = ranges[i].tolist()
+        if not low <= x <= high:
+            raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
+    return c if units is None else units.inside(c)

@@ -1,15 +1,29 @@
 """What a run leaves behind."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.agents.contract import Plan
+from psconrl.cmdp import CMDP
+from psconrl.planning.solution import Solution
+from psconrl.planning.solving import solve
+from psconrl.problem import Problem
+from psconrl.simulation import measures
+
+if TYPE_CHECKING:
+    from psconrl.simulation import estimate as estimation
+    from psconrl.simulation.estimate import Estimate
+else:
+    estimation = late("psconrl.simulation.estimate")
 
 
 class Episode(NamedTuple):
@@ -59,6 +73,14 @@ class Snapshot(NamedTuple):
         """A snapshot that nothing changes any more."""
         return Snapshot(self.start, self.policy.copy(), self.visits.copy())
 
+    def widened(self, S: int) -> "Snapshot":
+        """The same with more states, in which the plan was uniform."""
+        (L, _, A), new = self.policy.shape, S - len(self.visits)
+        if not new:
+            return self
+        policy = np.concatenate([self.policy, np.full((L, new, A), 1.0 / A)], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((new, A), dtype=np.int64)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -75,7 +97,12 @@ class Run:
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+        state_names, action_names: what states and actions are called, None where they have numbers only. States that
+            were discovered by `learn` are numbered in the order in which they appeared.
         state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
+        problem: what the agent knew before.
+        truth: where `multipliers` come from: the solution of the true model, or the model, solved when they are first
+            asked for; None if neither is known.
     """
 
     agent: str
@@ -89,7 +116,11 @@ class Run:
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
     state: dict[str, Any] = field(repr=False)
+    problem: Problem = field(repr=False)
+    truth: Solution | CMDP | None = field(default=None, repr=False)
 
     @property
     def policy(self) -> Floats:
@@ -105,6 +136,43 @@ class Run:
     def violation(self) -> Floats:
         """Signed violation (m, G): sum_t (c_i - tau_i)."""
         return np.asarray(self.cumulative[1:] - np.outer(self.thresholds, self.grid))
+
+    @property
+    def positive_violation(self) -> Floats:
+        """[V]+, (m, G): the positive part of the signed violation."""
+        return measures.positive(self.violation)
+
+    @property
+    def largest_violation(self) -> Floats:
+        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
+        return measures.largest(self.violation)
+
+    @property
+    def policy_violation(self) -> Floats:
+        """sum_k T_k max(0, J_i(pi_k) - tau_i), (m, G): exact averages of what was executed; nan if not asked for."""
+        return measures.policy_violation(self.episodes, self.thresholds, self.grid)
+
+    @cached_property
+    def multipliers(self) -> Floats:
+        """lambda*, (m,): the optimal multipliers of the true model; nan where it is not known."""
+        if isinstance(self.truth, CMDP):
+            return solve(self.truth).multipliers
+        return np.full(len(self.thresholds), np.nan) if self.truth is None else self.truth.multipliers
+
+    @property
+    def lagrangian(self) -> Floats:
+        """L = regret + lambda* . violation, (G,): what breaking limits saves is paid for; nan without an optimum."""
+        if math.isnan(self.optimum):
+            return np.full(len(self.grid), np.nan)
+        return measures.lagrangian(self.regret, self.violation, self.multipliers)
+
+    def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
+        """What was learned, as a model to be solved: the plan in it, not the last sample, is what to deploy.
+
+        confidence: with 0.95, limits are tightened until the plan keeps the true ones in that share of `draws` models
+        from the posterior; `seed` chooses these. See `psconrl.simulation.estimate`.
+        """
+        return estimation.estimate(self.problem, self.state["learner"], confidence, draws, seed)
 
     def __repr__(self) -> str:
         violation = ", ".join(f"{v:.4g}" for v in self.violation[:, -1])

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import LARGEST, Floats, Ints, shown, whole
+from psconrl._checks import LARGEST, Floats, Ints, hashables, shown, whole
 from psconrl._lazy import late
-from psconrl.agents.contract import Plan
+from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
 from psconrl.planning.steered import Steered
-from psconrl.problem import Problem
+from psconrl.simulation.described import described, difference
 from psconrl.simulation.run import Snapshot, episode_columns
 
 if TYPE_CHECKING:
@@ -41,6 +41,25 @@ def mapping(state: Any, keys: Iterable[str], what: str = "the state") -> Mapping
     if missing:
         raise InvalidArgumentError(f"{what} has no {missing[0]!r}; {_REMEDY}")
     return state
+
+
+def belongs(value: Any, agent: Agent) -> None:
+    """Refuse the state of another agent, or of another problem."""
+    other = difference(described(agent), mapping(value, (), 'state["agent"]'))
+    if other is not None:
+        raise InvalidArgumentError(f"the state belongs to {other}; go on with the agent that it belongs to")
+
+
+def states(value: Any, discovered: bool) -> list[Any]:
+    """The states that were discovered, in the order of their numbers."""
+    if not discovered and value is None:
+        return []
+    if not discovered or not isinstance(value, list):
+        raise refused("states", "must be the list of states that were discovered, or None where they were declared")
+    try:
+        return list(hashables(value, "states")) if value else []
+    except PsconrlError as error:
+        raise refused("states", f"is wrong: {error}") from None
 
 
 def integer(value: Any, part: str, least: int, most: int | None = LARGEST) -> int:
@@ -130,11 +149,10 @@ def rows(value: Any, costs: int) -> list[tuple[Any, ...]]:
     return list(value)
 
 
-def snapshots(value: Any, problem: Problem) -> list[Snapshot]:
+def snapshots(value: Any, S: int, A: int) -> list[Snapshot]:
     """Snapshots of plans."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(s, (tuple, list)) and len(s) == 3 for s in value):
         raise refused("snapshots", "must be a list of (start, policy, visits)")
-    S, A = problem.S, problem.A
     return [
         Snapshot(
             integer(start, "snapshots", 0),
@@ -145,6 +163,16 @@ def snapshots(value: Any, problem: Problem) -> list[Snapshot]:
     ]
 
 
+_PLAIN: dict[str, Any] = {
+    "phase": str,
+    "feasible": (bool, np.bool_),
+    "value": (int, float, np.number),
+    "connected": (bool, np.bool_),
+    "solver": str,
+}
+"""The plain values of a plan."""
+
+
 def plan(value: Any) -> Plan | None:
     """The plan that was under way; its policy is checked when it is taken up."""
     if value is None:
@@ -153,6 +181,9 @@ def plan(value: Any) -> Plan | None:
     unknown = set(fields) - set(Plan.__dataclass_fields__)
     if unknown:
         raise refused("plan", f"has no field {min(map(str, unknown))!r}")
+    for name, kind in _PLAIN.items():
+        if not isinstance(fields[name], kind):
+            raise refused("plan", f"has {shown(fields[name])} for its {name}")
     parts = {"carry": carry(fields["carry"], "plan"), "steered": steered(fields["steered"])}
     return Plan(**(dict(fields) | parts))
 
@@ -174,6 +205,19 @@ def plain_plan(plan: Plan) -> dict[str, Any]:
 def generator(target: np.random.Generator, value: Any) -> None:
     """Bring a generator into a state."""
     try:
-        target.bit_generator.state = value
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):
-        raise refused("streams", "does not hold the states of numpy's generators") from None
+        sound = _like(target.bit_generator.state, value)
+        if sound:
+            target.bit_generator.state = value
+    except (ValueError, TypeError, OverflowError):
+        sound = False
+    if not sound:
+        raise refused("streams", "does not hold the states of numpy's generators")
+
+
+def _like(mine: Any, value: Any) -> bool:
+    """Whether a value has the form of this one: tables with the same keys, whole numbers, the same text."""
+    if isinstance(mine, dict):
+        return isinstance(value, dict) and mine.keys() == value.keys() and all(_like(mine[k], value[k]) for k in mine)
+    if isinstance(mine, int):
+        return type(value) is int and 0 <= value < 2**128
+    return bool(mine == value) if isinstance(value, str) else False

@@ -15,7 +15,7 @@ it was. Calls from several threads take place one after the other.
 from __future__ import annotations
 
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import FREE, unsteered
-from psconrl.simulation.learner import Learner
+from psconrl.simulation.numbering import Numbering
 
 if TYPE_CHECKING:
     from psconrl.planning import for_agents
@@ -71,8 +71,9 @@ class Steering:
         self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
         steer = for_agents.Steer(0, horizon, np.zeros(model.m))
         made = mixtures.from_solution(solution, steer, self._unit)
-        self._steered = unsteered(model.S, model.thresholds) if made is None else made
-        self._S, self._thresholds = model.S, model.thresholds
+        self._steered = unsteered(model.thresholds) if made is None else made
+        self._states, self._actions = Numbering(model.S, model.state_names), Numbering(model.A, model.action_names)
+        self._thresholds = model.thresholds
         self._excess: Floats = np.zeros(model.m)
         self._violation: Floats = np.zeros(model.m)
         self._forced, self._t = FREE, 0
@@ -99,18 +100,17 @@ class Steering:
         """The band (m,) at this time."""
         return np.asarray(np.sqrt(self._steered.slope * self._t) * self._unit[1:])
 
-    def act(self, state: int) -> int:
-        """The action in a state."""
+    def act(self, state: Any) -> Any:
+        """The action in a state; if the state is called by its name, so is the action."""
         with self._lock:
-            s = Learner._number(state, "state", self._S)
-            if self._asked is not None and self._asked[0] == s:
-                return self._asked[1]
-            a = rule.act(self._steered, self._excess, self._forced, s)
-            if a < 0:
-                law = self.solution.policy[s]
-                a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
-            self._asked = s, a
-            return a
+            s, named = self._states.find(state, "state")
+            if self._asked is None or self._asked[0] != s:
+                a = rule.act(self._steered, self._excess, self._forced, s)
+                if a < 0:
+                    law = self.solution.policy[s]
+                    a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
+                self._asked = s, a
+            return self._actions.name(self._asked[1]) if named else self._asked[1]
 
     def observe(self, costs: ArrayLike) -> None:
         """Take in the costs (m + 1,) of the step whose action was asked for last."""

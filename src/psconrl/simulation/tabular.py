@@ -9,16 +9,20 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Floats, Ints, flag, real, shown, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
-from psconrl.cmdp import CMDP, require_model
+from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
-from psconrl.planning.evaluation import evaluate
+from psconrl.planning.averages import Averages
+from psconrl.planning.solution import Solution
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
+from psconrl.simulation.parts import Curves, Supply, plain
 from psconrl.simulation.run import Run, episode_columns
+from psconrl.simulation.world import World
 
 if TYPE_CHECKING:
     from psconrl.simulation import _kernels as kernels
@@ -38,7 +42,7 @@ def simulate(
     seed: int,
     *,
     checkpoints: int | None = None,
-    optimum: float | None = None,
+    optimum: float | Solution | None = None,
     evaluate_policies: bool = False,
     stop: int | None = None,
     state: Mapping[str, Any] | None = None,
@@ -48,11 +52,13 @@ def simulate(
 
     Args:
         agent: what learns; it sees only its problem and what it experiences.
-        cmdp: the true model; its costs must lie in [0, 1].
+        cmdp: the true model; its costs must lie in [0, 1], or in the ranges that the agent's problem declares. An agent
+            whose problem does not know its states discovers them; the run has them in the model's order.
         horizon: T. seed: chooses all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
-        optimum: J*, for regret and excess; `psconrl.solve(cmdp).value` gives it.
-        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in.
+        optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
+        evaluate_policies: also write the exact averages of each executed policy, from the state it starts in; they
+            are what `Run.policy_violation` sums.
         stop: end after this many steps, to continue later from `run.state`; state: such a state.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
@@ -73,33 +79,30 @@ class _Simulation:
         horizon: int,
         seed: int,
         checkpoints: int | None,
-        optimum: float | None,
+        optimum: float | Solution | None,
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
         require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
-        if (problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
+        self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
+        if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
-        cmdp.problem()  # asks for costs in [0, 1]
-        self.cmdp, self.evaluate_policies = cmdp, flag(evaluate_policies, "evaluate_policies")
+        require_ranges(cmdp, problem.cost_ranges)
+        self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
+        self.averages = Averages(cmdp) if self.evaluate_policies else None
         self.run_plan = _kernel(flag(compiled, "compiled"))
-        matrix = cmdp.to_sparse() if cmdp.move_costs is not None else cmdp
-        self.indptr, self.indices = (
-            np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
-        )
-        self.cumulative = _cumulative_rows(cmdp.matrix.data, self.indptr)
-        self.costs: Floats = np.ascontiguousarray(
-            cmdp.costs.reshape(cmdp.m + 1, -1) if matrix.move_costs is None else matrix.move_costs
-        )
-        self.optimum = optimum_level(optimum)
-        self.levels = np.append(self.optimum, cmdp.thresholds)
+        self.world = World(cmdp, self.units)
+        self.optimum = optimum_level(optimum, cmdp.m)
+        self.truth = optimum if isinstance(optimum, Solution) else cmdp
+        levels = np.append(self.optimum, cmdp.thresholds)
+        self.levels = levels if self.units is None else self.units.inside(levels)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((2, cmdp.m + 1))
         self.curves = np.full((2, cmdp.m + 1, len(self.grid)), np.nan)
-        start = int(np.searchsorted(np.cumsum(cmdp.initial), self.learner.environment.random(), side="right"))
-        self.learner.clock[2] = min(start, int(np.flatnonzero(cmdp.initial)[-1]))
+        self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
+        self._look_around()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
@@ -109,7 +112,7 @@ class _Simulation:
             "horizon": (mine.horizon, before["horizon"]),
             "seed": (mine.seed, before["seed"]),
             "number of checkpoints": (len(self.grid), (0, *getattr(state["curves"], "shape", ()))[-1]),
-            "size": (mine.cost_sums.shape, getattr(before["cost_sums"], "shape", ())),
+            "size": (mine.cost_sums.shape[::2], getattr(before["cost_sums"], "shape", ())[::2]),
             "agent": (mine.agent.name, state["agent"]),
             "optimum": (str(self.optimum), state["optimum"]),
             "choice of evaluate_policies": (self.evaluate_policies, state["evaluate_policies"]),
@@ -122,38 +125,72 @@ class _Simulation:
         self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
         self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
         self.learner = Learner.restore(self.learner.agent, state["learner"])
+        if self.open:
+            self._number_as_seen()
         done = int(np.searchsorted(self.grid, self.learner.t, side="right"))
         if self.learner.clock[3] != done:
             raise saved.refused("clock", f"must have passed {done} checkpoints")
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        environment, actions, plain = learner.environment, learner.actions, kernels.plain
-        supply = plain(kernels.Supply(environment.buffer, actions.buffer, environment.position, actions.position))
-        world = plain(
-            kernels.World(self.indptr, self.indices, self.cumulative, self.costs, self.cmdp.move_costs is not None)
-        )
-        record = plain(kernels.Curves(self.totals, self.levels, self.grid, self.curves))
-        seen = plain(learner._seen())
+        environment, actions = learner.environment, learner.actions
+        supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
+        record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
+        moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(plain(learner.orders), world, supply, seen, record, clock, until)
+            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
+            found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
-                seen = plain(learner._seen())  # there is more room for counts
+            if found or reason > HORIZON:
+                moves, seen = plain(self.world.moves), plain(learner._seen())
+
+    def _look_around(self) -> bool:
+        """Let the learner discover the state that it is in; whether it is a new one."""
+        learner, at = self.learner, self.learner.clock.item(2)
+        new = len(learner.states)
+        if not self.open or at < new:
+            return False
+        learner._discover(int(self.world.order[at]))
+        # The move into it, if there was one, was counted under the number that it had so far.
+        target = learner.observed.chains[2][: learner.observed.used[0]]
+        target[target == at] = new
+        learner.clock[2] = new
+        self._number_as_seen()
+        return True
+
+    def _number_as_seen(self) -> None:
+        seen = self.learner.states.names
+        assert seen is not None
+        if not all(type(s) is int and 0 <= s < self.cmdp.S for s in seen):
+            raise saved.refused("states", f"must be states of {self.cmdp}")
+        self.world.renumber(seen)  # type: ignore[arg-type]
 
     def _averages(self, plan: Plan) -> Floats | None:
-        return exact_averages(self.cmdp, plan, self.learner.origin) if self.evaluate_policies else None
+        if self.averages is None:
+            return None
+        start = int(self.world.order[self.learner.origin])
+        if plan.steered is None:
+            return self.averages(self._whole(plan.policy), start)
+        # Those of the columns, weighted: in the long run steering gives each its share of the time.
+        columns = plan.steered.policies(plan.policy[0])[:, np.newaxis]
+        return np.asarray(plan.steered.weights @ [self.averages(self._whole(column), start) for column in columns])
+
+    def _whole(self, policy: Floats) -> Floats:
+        """A policy in the numbers of the model's states."""
+        return self.world.policy(policy) if self.open else policy
 
     def result(self) -> Run:
         learner = self.learner
         rows: Rows = list(learner.rows)
         if learner.current is not None:
             rows.append(learner._row(HORIZON, self._averages(learner.current)))
-        observed = learner.observed
         curves = self.curves.copy()
+        if self.units is not None:
+            curves = np.stack([self.units.sums(curves[0], self.grid), self.units.excesses(curves[1])])
         if np.isnan(self.optimum):
             curves[1, 0] = np.nan
         state = {
@@ -174,10 +211,22 @@ class _Simulation:
             cumulative=curves[0],
             cumulative_excess=curves[1],
             episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
-            counts=observed.sparse() if self.cmdp.is_sparse else observed.dense(),
-            snapshots=tuple(learner.snapshots),
+            counts=self._counts(),
+            snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
+            state_names=self.cmdp.state_names,
+            action_names=self.cmdp.action_names,
             state=state,
+            problem=learner.agent.problem,
+            truth=self.truth,
         )
+
+    def _counts(self) -> Ints | sparse.csr_array:
+        observed = self.learner.observed
+        if not self.open:
+            return observed.sparse() if self.cmdp.is_sparse else observed.dense()
+        counts = self.world.counts(observed)
+        shape = self.cmdp.S, self.cmdp.A, self.cmdp.S
+        return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -193,11 +242,18 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def optimum_level(optimum: float | None) -> float:
-    """J* as a number; nan if there is none, or it is not known."""
+def optimum_level(optimum: float | Solution | None, m: int) -> float:
+    """J* as a number; nan if there is none, or it is not known. A solution must be one with m limits."""
+    if isinstance(optimum, Solution):
+        if optimum.multipliers.shape != (m,):
+            raise InvalidArgumentError(
+                f"optimum is a solution with {len(optimum.multipliers)} limits, but there are {m} of them here; solve "
+                "the model that the agent is run in"
+            )
+        return float(optimum.value)
     if optimum is None or (isinstance(optimum, float) and math.isnan(optimum)):
         return math.nan
-    return real(optimum, "optimum", "a number, or None", lambda x: True)
+    return real(optimum, "optimum", "a number, a Solution, or None", lambda x: True)
 
 
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
@@ -211,28 +267,3 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
 
 def _kernel(compiled: bool) -> Callable[..., int]:
     return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
-
-
-def _cumulative_rows(data: Floats, indptr: Ints) -> Floats:
-    """Cumulative probabilities within each row; the last entry of a row exceeds every number in [0, 1)."""
-    cumulative = data.copy()
-    kernels.cumulate(cumulative, indptr)
-    return cumulative
-
-
-def exact_averages(cmdp: CMDP, plan: Plan, state: int) -> Floats:
-    """The exact averages (m + 1,) of a plan's policy from a state; of its L steps if it is not stationary.
-
-    If it is steered, the weighted ones of its columns.
-    """
-    if plan.steered is not None:
-        columns = plan.steered.policies(plan.policy[0])
-        each = [evaluate(cmdp, column).average_costs[:, state] for column in columns]
-        return np.asarray(plan.steered.weights @ each)
-    if len(plan.policy) == 1:
-        return np.asarray(evaluate(cmdp, plan.policy[0]).average_costs[:, state])
-    law, totals = np.eye(cmdp.S)[state], np.zeros(cmdp.m + 1)
-    for pi in plan.policy:
-        totals += np.einsum("s,sa,isa->i", law, pi, cmdp.costs)
-        law = law @ cmdp.policy_matrix(pi)
-    return totals / len(plan.policy)

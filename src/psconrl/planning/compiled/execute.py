@@ -17,13 +17,14 @@ _NO_TRIP: Floats = np.empty(0)
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of an optimum.
 
-    average_costs (m + 1,): of the policy, nan if classes stay apart. classes: recurrent ones of the mixture, joined by
-    round trips if there is a way. connected: whether all states lead there (those that do not act uniformly). way (S,):
-    the pairs of the fastest way, -1 on the support. policies (k, S): the columns used, the safest first; reference
-    (1,): their likeliest state. stops (classes,): a state of each class.
+    value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
+    classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
+    there (those that do not act uniformly). way (S,): the pairs of the fastest way, -1 on the support. policies (k, S):
+    the columns used, the safest first; reference (1,): their likeliest state. stops (classes,): a state of each class.
     """
 
     policy: Floats
+    value: float
     average_costs: Floats
     classes: int
     connected: bool
@@ -97,7 +98,10 @@ def _execute(
                 policy[actions[s]] += weights[k] * law[s]
                 mass[s] += weights[k] * law[s]
         for i in range(len(costs)):
-            averages[i] += weights[k] * columns.J[names[k], i]
+            average = 0.0
+            for s in range(S):
+                average += law[s] * costs[i, actions[s]]
+            averages[i] += weights[k] * average
     classes = 0
     for k in range(count):
         if group[k] == k:
@@ -107,8 +111,9 @@ def _execute(
     for s in range(S):
         if mass[s] > mass[reference[0]]:
             reference[0] = s
+    value = averages[0]
     if classes > 1 and len(trip) == 0:
-        return Executed(policy, averages, classes, False, last_way, policies, reference, stops[:classes])
+        return Executed(policy, value, averages, classes, False, last_way, policies, reference, stops[:classes])
     if join > 0.0:
         for i in range(len(costs)):
             averages[i] *= 1.0 - join
@@ -146,7 +151,7 @@ def _execute(
                 policy[pair] = 1.0 / (after - first)
     if missing == 0 or count == 0:
         way = last_way
-    return Executed(policy, averages, classes, connected, way, policies, reference, stops[:classes])
+    return Executed(policy, value, averages, classes, connected, way, policies, reference, stops[:classes])
 
 
 @njit

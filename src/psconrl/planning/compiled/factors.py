@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_sums
+from psconrl._numba import njit
 from psconrl.planning.compiled.elimination import longer_floats, longer_ints, pop, push
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.rows import Rows, row_times
 
 RARE = 0.03
 """Moves less likely than this are left out of the factor."""
@@ -370,7 +370,7 @@ def refine(rows: Rows, factor: Factor, b: Floats, y: Floats, transposed: bool, e
     return left
 
 
-@njit_sums
+@njit
 def _square(w: Floats) -> float:
     total = 0.0
     for s in range(len(w)):
@@ -378,12 +378,10 @@ def _square(w: Floats) -> float:
     return total
 
 
-@njit_sums
+@njit
 def _project(V: Floats, i: int, w: Floats) -> float:
     """Take the direction V[i] out of w, in place; how much of it there was."""
-    total = 0.0
-    for s in range(len(w)):
-        total += V[i, s] * w[s]
+    total = row_times(V, i, w)
     for s in range(len(w)):
         w[s] -= total * V[i, s]
     return total

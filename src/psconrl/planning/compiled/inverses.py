@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_inline, njit_sums
-from psconrl.planning.compiled.rows import Rows
+from psconrl._numba import njit, njit_inline
+from psconrl.planning.compiled.rows import Rows, row_times
 from psconrl.planning.compiled.shortest_path import moves_into
 
 HUGE = 1e11
@@ -217,15 +217,13 @@ def bias_of(rows: Rows, chain: Inverse, c: Floats, h: Floats) -> float:
     return g
 
 
-@njit_sums
+@njit
 def _add_solution(inverse: Floats, rhs: Floats, r: int, h: Floats) -> float:
     """Add the bias for a right-hand side to h; its gain."""
     S = len(rhs)
     g = 0.0
     for s in range(S):
-        total = 0.0
-        for j in range(S):
-            total += inverse[s, j] * rhs[j]
+        total = row_times(inverse, s, rhs)
         if s == r:
             g = total
         else:

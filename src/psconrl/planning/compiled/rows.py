@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit
+from psconrl._numba import njit, njit_inline
 from psconrl.errors import InvalidModelError
 
 
@@ -156,3 +156,22 @@ def longer(array: NDArray[Any]) -> NDArray[Any]:
     for i in range(len(array)):
         result[i] = array[i]
     return result
+
+
+@njit_inline
+def row_times(matrix: Floats, i: int, v: Floats) -> float:
+    """Row i of a matrix times a vector: four sums at once, then the rest.
+
+    An order of addition that processors are fast with, and the same on all of them.
+    """
+    whole = len(v) - len(v) % 4
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for j in range(0, whole, 4):
+        a += matrix[i, j] * v[j]
+        b += matrix[i, j + 1] * v[j + 1]
+        c += matrix[i, j + 2] * v[j + 2]
+        d += matrix[i, j + 3] * v[j + 3]
+    total = (a + b) + (c + d)
+    for j in range(whole, len(v)):
+        total += matrix[i, j] * v[j]
+    return total

@@ -5,10 +5,12 @@ sp: span of the optimal bias; T_M: the largest hitting time over all policies; C
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psconrl.analysis import curves
+from psconrl.analysis.ends import code_of
 from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, by_agent
 from psconrl.analysis.statistics import growth_exponent, mean_interval
@@ -21,7 +23,8 @@ HEADER = (
     "Setting, as printed",
     "As published",
     "Signed regret at T",
-    "Signed violation at T",
+    "[V]+ at T",
+    "L at T",
     "Exponent of the regret",
     "Runs",
 )
@@ -61,7 +64,7 @@ BOUNDS = (
         "frequentist",
         "the printed bound is that of an intractable algorithm of the same paper; "
         "FHA: Õ((1 + sp)(S² A)^(1/3) T^(2/3)); known span",
-        "Chen et al.: their tractable algorithm",
+        "Chen et al.: their tractable algorithm, told the true span of the cost bias",
     ),
     Bound(
         "CMDP-PSRL",
@@ -86,15 +89,29 @@ def rows(groups: Groups) -> list[tuple[str, ...]]:
     return [_row(bound, found.get((presets.SMALLEST, bound.agent))) for bound in BOUNDS]
 
 
+def document(groups: Groups) -> dict[str, Any] | None:
+    """The table as JSON values; None if nothing was run."""
+    found = [f.group for f in by_agent("table-1", groups).values()]
+    if not found:
+        return None
+    where = f"{presets.SMALLEST}, T = {found[0].horizon:,}"
+    return {"code": code_of(found), "where": where, "header": list(HEADER), "rows": [list(row) for row in rows(groups)]}
+
+
+def _measured_in(where: str) -> str:
+    return (
+        f"Measured in {where}; means with 95% bootstrap intervals over runs. The exponent is fitted from T / 10 to T; "
+        "-∞ where the mean regret is not positive there."
+    )
+
+
 def as_markdown(groups: Groups) -> str:
     """The table in Markdown."""
-    found = [f.group for f in by_agent("table-1", groups).values()]
-    where = f"{presets.SMALLEST}, T = {found[0].horizon:,}" if found else "nothing was run"
+    found = document(groups)
     lines = [
         "# Bounds, and what was measured",
         "",
-        f"Measured in {where}; means with 95% bootstrap intervals over runs. The exponent is fitted from T / 10 to T; "
-        "-∞ where the mean regret is not positive there.",
+        _measured_in(found["where"] if found else "nothing was run"),
         "",
         "| " + " | ".join(HEADER) + " |",
         "|" + "---|" * len(HEADER),
@@ -103,18 +120,31 @@ def as_markdown(groups: Groups) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cards(found: Mapping[str, Any]) -> str:
+    """The table as two narrower ones, for a page: what the literature says, and what was measured."""
+    sizes = {"What the paper's table says": range(1, 5), _measured_in(found["where"]): range(5, len(HEADER))}
+    lines: list[str] = []
+    for text, columns in sizes.items():
+        header = [found["header"][k] for k in (0, *columns)]
+        lines += [text, "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+        lines += ["| " + " | ".join(row[k] for k in (0, *columns)) + " |" for row in found["rows"]]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def _row(bound: Bound, found: Selected | None) -> tuple[str, ...]:
     name = f"{bound.agent} ({bound.note})" if bound.note else bound.agent
     stated = (name, bound.regret, bound.violation, bound.setting, bound.published)
-    return (*stated, *(_measured(found) if found is not None else ("-",) * 4))
+    return (*stated, *(_measured(found) if found is not None else ("-",) * 5))
 
 
 def _measured(found: Selected) -> Sequence[str]:
     group = found.group
-    regret, violation = curves.regret(group), curves.violation(group)[:, 0]
+    regret, violation = curves.regret(group), curves.positive_violation(group)[:, 0]
     return (
         str(mean_interval(regret[:, -1])),
         str(mean_interval(violation[:, -1])),
+        str(mean_interval(curves.lagrangian(group)[:, -1])),
         str(growth_exponent(group.grid, regret)),
         str(group.runs),
     )

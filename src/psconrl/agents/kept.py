@@ -1,0 +1,42 @@
+"""What optimistic plans leave for the next one, looked at before compiled code sees it.
+
+A carry may come from a file, or from a time when fewer states were known; what does not fit is left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psconrl._checks import Ints
+from psconrl.agents.contract import Carry
+
+
+def columns(carry: Carry, steps: int, S: int, A: int) -> Ints | None:
+    """Columns (n, 2, steps, S), actions and orders of the states, if they are those of such a problem."""
+    found = _ints(carry, "columns", 4)
+    if found is None or found.shape[1:] != (2, steps, S):
+        return None
+    actions, orders = found[:, 0], found[:, 1]
+    sound = ((actions >= 0) & (actions < A)).all() and (np.sort(orders, axis=2) == np.arange(S)).all()
+    return np.ascontiguousarray(found) if sound else None
+
+
+def way(carry: Carry, S: int, A: int) -> Ints | None:
+    """A way (S,), the pair to be taken in each state, or -1, if it is one of such a problem."""
+    found = _ints(carry, "way", 1)
+    if found is None or found.shape != (S,):
+        return None
+    first = np.arange(S) * A
+    sound = ((found == -1) | ((found >= first) & (found < first + A))).all()
+    return np.ascontiguousarray(found) if sound else None
+
+
+def count(carry: Carry, name: str) -> Ints:
+    """A number (1,) that is counted on from plan to plan."""
+    found = _ints(carry, name, 1)
+    return np.zeros(1, dtype=np.int64) if found is None or len(found) != 1 else found
+
+
+def _ints(carry: Carry, name: str, axes: int) -> Ints | None:
+    array = carry.get(name)
+    return array if isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == axes else None

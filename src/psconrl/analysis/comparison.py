@@ -1,0 +1,182 @@
+"""Three columns for each curve of the paper's two figures: published, with the authors' settings, and ours.
+
+A published value is met if it lies within the 95% interval for a mean of as many runs, 1.96 sd sqrt(1/R' + 1/R) around
+the mean of ours, widened by what a reading may be off. Every number comes from stored runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from psconrl.analysis.ends import Numbers, code_of, ends, precise, short, told
+from psconrl.analysis.groups import Group, Groups
+from psconrl.analysis.published import APPENDIX, FIGURE_1, REASONS, tolerance
+from psconrl.analysis.references import levels
+from psconrl.analysis.selection import by_agent
+from psconrl.experiments.comparisons import steps
+from psconrl.experiments.gridworlds import PAPER, shown
+
+Document = dict[str, Any]
+NAMES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box"}
+
+
+def document(groups: Groups) -> Document | None:
+    """The numbers of the three columns; None unless both figures' runs are there."""
+    theirs, ours = by_agent("authors", groups), by_agent("figure-1", groups)
+    rows = []
+    for setting in PAPER:
+        for agent in shown(setting.env):
+            key = setting.env, agent
+            if key in theirs and key in ours:
+                rows.append(_row(groups, setting.env, agent, theirs[key].group, ours[key].group, setting.window))
+    if not rows:
+        return None
+    used = [found[key].group for found in (theirs, ours) for key in found]
+    return {"code": code_of(used), "rows": rows}
+
+
+def _row(groups: Groups, env: str, agent: str, theirs: Group, ours: Group, window: int) -> Document:
+    setting = next(setting for setting in PAPER if setting.env == env)
+    published = FIGURE_1[env, agent]._asdict()
+    columns = {"authors": ends(theirs, window), "ours": ends(ours, window)}
+    met = {
+        name: _met(published[name], columns["authors"].get(f"plotted_{name}"), theirs.runs, setting.runs)
+        for name in published
+    }
+    tried = [
+        {"text": step.text, **ends(groups[step.cell.id], window)}
+        for step in steps(setting, agent)
+        if step.of == "tried" and step.cell.id in groups
+    ]
+    for variant in tried:
+        variant["met"] = all(
+            _met(published[name], variant.get(f"plotted_{name}"), variant["runs"], setting.runs) for name in published
+        )
+    found = levels(env)
+    policies = {name: [float(f"{x:.6g}") for x in getattr(found, name)] for name in ("optimal", "fast", "safe")}
+    return {"env": env, "agent": agent, "published": published, **columns, "met": met, "tried": tried, **policies}
+
+
+def _met(reading: float, quantity: Numbers | None, runs: int, published_runs: int) -> bool:
+    if quantity is None:
+        return False
+    spread = 1.96 * quantity["sd"] * math.sqrt(1 / runs + 1 / published_runs)
+    return bool(abs(quantity["mean"] - reading) <= spread + tolerance(reading))
+
+
+def where(env: str, numbers: Mapping[str, Any]) -> str:
+    """The environment in words; of Box, which."""
+    return f"Box, {numbers['states']} states" if env == "box" else NAMES.get(env, env)
+
+
+def figure_1(found: Document) -> str:
+    """The table of Figure 1 in Markdown: regret | violation as plotted in all columns, then the others."""
+    lines = [
+        "| | | published | authors' settings | ours |",
+        "|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
+        cells = [_pair(row[column], "plotted_regret", "plotted_violation") for column in ("authors", "ours")]
+        lines.append(f"| **{_name(row)}** | as plotted | {reading} | {cells[0]} | {cells[1]} |")
+        for name, first, second in (
+            ("signed", "regret", "violation"),
+            ("[V]+ \\| L", "positive_violation", "lagrangian"),
+        ):
+            told_here = [_pair(row[column], first, second) for column in ("authors", "ours")]
+            lines.append(f"| | {name} | | {told_here[0]} | {told_here[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{NAMES[row['env']]}, {row['agent']}"
+
+
+def _pair(numbers: Numbers, first: str, second: str) -> str:
+    return f"{told(numbers.get(first))} \\| {told(numbers.get(second))}"
+
+
+def unmet(found: Document) -> str:
+    """The published curves that the authors' settings do not meet: why, and what was tried; Markdown."""
+    lines = []
+    for row in found["rows"]:
+        if all(row["met"].values()):
+            continue
+        missed = " and ".join(name for name, met in row["met"].items() if not met)
+        lines.append(f"**{_name(row)}** ({missed}). {_one_line(REASONS[row['env'], row['agent']])}")
+        lines.append("")
+        lines += ["| tried | as plotted | met |", "|---|---|---|"]
+        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
+        lines.append(f"| published | {reading} | |")
+        lines.append(f"| authors' settings | {_pair(row['authors'], 'plotted_regret', 'plotted_violation')} | no |")
+        for variant in row["tried"]:
+            pair = _pair(variant, "plotted_regret", "plotted_violation")
+            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} |")
+        lines.append(f"| ours | {_pair(row['ours'], 'plotted_regret', 'plotted_violation')} | |")
+        lines.append("")
+    if not lines:
+        return "Every published curve is met.\n"
+    met = [_name(row) for row in found["rows"] if all(row["met"].values())]
+    head = f"Met: {'; '.join(met) or 'none'}. Not met:"
+    return "\n".join([head, "", *lines]).rstrip() + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def appendix(found: Document) -> str:
+    """The table of the appendix figure in Markdown: reward | consumption, moving averages at T."""
+    lines = [
+        "| | published (text; the curves are not readable) | authors' settings | ours | optimal | safe |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        pairs = [
+            f"{precise(row[column].get('reward'))} \\| {precise(row[column].get('consumption'))}"
+            for column in ("authors", "ours")
+        ]
+        policies = [f"{1 - row[name][0]:.4f} \\| {row[name][1]:.4f}" for name in ("optimal", "safe")]
+        said = APPENDIX[row["env"], row["agent"]]
+        lines.append(f"| {_name(row)} | {said} | {' | '.join([*pairs, *policies])} |")
+    return "\n".join(lines) + "\n"
+
+
+def readme(found: Document) -> str:
+    """One table for the README: environment and agent, regret, [V]+, L of ours, and the published values."""
+    lines = [
+        "| | regret | [V]+ | L | regret \\| violation as plotted | published |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        ours = row["ours"]
+        numbers = [told(ours[name]) for name in ("regret", "positive_violation", "lagrangian")]
+        plotted = f"{short(_mean(ours, 'plotted_regret'))} \\| {short(_mean(ours, 'plotted_violation'))}"
+        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
+        name = f"{where(row['env'], ours)}: {row['agent']}"
+        lines.append(f"| {name} | {' | '.join(numbers)} | {plotted} | {reading} |")
+    return "\n".join(lines) + "\n"
+
+
+def headline(found: Document) -> str:
+    """A few sentences for the README: what was met, and who is best where."""
+    met = sum(all(row["met"].values()) for row in found["rows"])
+    best = []
+    for env in dict.fromkeys(row["env"] for row in found["rows"]):
+        here = [row for row in found["rows"] if row["env"] == env]
+        first = min(here, key=lambda row: row["ours"]["charged"]["mean"])
+        best.append(f"{first['agent']} on {where(env, first['ours'])}")
+    states = [row[column]["states"] for row in found["rows"] if row["env"] == "box" for column in ("ours", "authors")]
+    boxes = f" Box has {min(states)} states here and had {max(states)} in the authors' code." if states else ""
+    return (
+        f"With the authors' own settings {met} of the {len(found['rows'])} published curves are met within the noise "
+        "of their runs. With the algorithms as their papers define them, the least regret plus price of [V]+ has "
+        f"{', '.join(best)}.{boxes} L also pays back what a limit allows and was not used, so it calls a safe policy "
+        "as good as the best: read it beside the regret.\n"
+    )
+
+
+def _mean(numbers: Numbers, name: str) -> float | None:
+    return numbers[name]["mean"] if name in numbers else None

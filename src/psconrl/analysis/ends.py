@@ -1,0 +1,88 @@
+"""What a cell's runs came to at the horizon, as numbers that tables are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.analysis import curves
+from psconrl.analysis.groups import Group
+from psconrl.analysis.statistics import mean_interval, number
+
+Numbers = dict[str, Any]
+
+WORST = 0.1
+"""The share of runs that the tail of a quantity is the mean of."""
+
+
+def summary(values: Floats) -> Numbers:
+    """Mean, 95% interval, standard deviation and the mean of the worst tenth of runs; JSON values."""
+    found = mean_interval(values).as_json()
+    worst = np.sort(values)[-max(1, round(WORST * len(values))) :].mean()
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {name: rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
+
+
+def rounded(x: float | None) -> float | None:
+    """Six significant digits: enough for every table, and the same on every machine that has the same runs."""
+    return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
+
+
+def ends(group: Group, window: int | None = None) -> Numbers:
+    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
+
+    charged: regret plus the price of the limit times [V]+. It is L, but what a limit allows and was not used earns
+    nothing: whoever stays on a safe policy pays for it.
+    """
+    signed = curves.signed(group)[..., -1]
+    positive = np.maximum(signed[:, 1], 0.0)
+    found: Numbers = {
+        "runs": group.runs,
+        "horizon": group.horizon,
+        "states": group.S,
+        "regret": summary(signed[:, 0]),
+        "violation": summary(signed[:, 1]),
+        "positive_violation": summary(positive),
+        "lagrangian": summary(curves.lagrangian(group)[:, -1]),
+        "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
+    }
+    if window is not None and window <= group.horizon:
+        plotted = curves.as_plotted(group, window)[1][..., -1]
+        average = curves.moving_average(group, window)[1][..., -1]
+        found |= {
+            "plotted_regret": summary(plotted[:, 0]),
+            "plotted_violation": summary(plotted[:, 1]),
+            "reward": summary(1.0 - average[:, 0]),
+            "consumption": summary(average[:, 1]),
+        }
+    return found
+
+
+def told(quantity: Numbers | None) -> str:
+    """A mean with half the width of its interval, for a table."""
+    if quantity is None or quantity["mean"] is None:
+        return "-"
+    mean, low, high = (quantity[name] for name in ("mean", "low", "high"))
+    if low is None or high is None:
+        return short(mean)
+    return f"{short(mean)} ± {short((high - low) / 2)}"
+
+
+def short(x: float | None) -> str:
+    """A number of a table: whole from 10 on, two significant digits below."""
+    if x is None:
+        return "-"
+    text = f"{x:,.0f}" if abs(x) >= 10 else f"{x:.2g}" if abs(x) >= 0.005 else "0"
+    return "0" if text in ("-0", "0") else text
+
+
+def code_of(groups: list[Group]) -> str:
+    """The code that made the runs; several are a mixture, and all are named."""
+    return ", ".join(sorted({code for group in groups for code in group.codes})) or "-"
+
+
+def precise(quantity: Numbers | None) -> str:
+    """A mean of an average cost, with four digits."""
+    return "-" if quantity is None or quantity["mean"] is None else number(round(quantity["mean"], 4))

@@ -1,0 +1,169 @@
+"""Agents ranked in every world of the preset "beyond": by L, by [V]+ and by the violation of their policies.
+
+Of an agent with several limits the violations are summed over them. Only seeds count that were not used to choose its
+setting. The worst tenth is the mean of the worst seeds, a tenth of them and at least one: what an unlucky user gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psconrl._checks import Floats
+from psconrl.analysis import curves
+from psconrl.analysis.groups import Group, Groups
+from psconrl.analysis.statistics import Interval, mean_interval, number
+from psconrl.experiments import beyond
+
+MEASURES = ("L", "[V]+", "policy violation")
+REFERENCES = ("Uniform", "Optimal")
+"""Agents that do not learn: they are shown, but have no rank."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measure of an agent in a world: mean with interval, mean of the worst tenth of seeds, rank among learners."""
+
+    interval: Interval
+    worst: float
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An agent in a world, with the setting that was chosen for it and its measures, in the order of MEASURES."""
+
+    agent: str
+    settings: Mapping[str, object]
+    seeds: int
+    measures: tuple[Measured, ...]
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The agents of a world, those with the least L first."""
+
+    world: str
+    horizon: int
+    entries: tuple[Entry, ...]
+
+
+def ends(group: Group) -> Floats:
+    """(R, 3): L, and the sums over limits of [V]+ and of the policy violation, at the horizon of each run."""
+    return np.stack(
+        [
+            curves.lagrangian(group)[:, -1],
+            curves.positive_violation(group)[..., -1].sum(axis=1),
+            curves.policy_violation(group)[..., -1].sum(axis=1),
+        ],
+        axis=1,
+    )
+
+
+def scores(groups: Groups) -> dict[str, float]:
+    """What settings are chosen by, for each cell: the mean of L + sum_i [V_i]+ over its seeds; the less the better."""
+    return {cell: float(ends(group)[:, :2].sum(axis=1).mean()) for cell, group in groups.items()}
+
+
+def ranking(groups: Groups) -> list[Ranked]:
+    """Every world that the preset was run in: at full scale where there is any, else the quick runs."""
+    for quick in (False, True):
+        found = [_ranked(world, groups) for world in beyond.worlds(quick)]
+        if any(ranked.entries for ranked in found):
+            return [ranked for ranked in found if ranked.entries]
+    return []
+
+
+def _ranked(world: beyond.World, groups: Groups) -> Ranked:
+    """The agents of a world, each with the setting that was run beyond the seeds for tuning."""
+    chosen: dict[str, Group] = {}
+    for cell in beyond.cells(world):
+        group = groups.get(cell.id)
+        if group is not None and len(_reported(group)):
+            chosen[cell.agent] = group
+    values = {agent: _reported(group) for agent, group in chosen.items()}
+    means = np.array([found.mean(axis=0) for agent, found in values.items() if agent not in REFERENCES])
+    entries = [
+        Entry(
+            agent,
+            chosen[agent].settings,
+            len(found),
+            tuple(_measured(agent, column, means[:, i]) for i, column in enumerate(found.T)),
+        )
+        for agent, found in values.items()
+    ]
+    return Ranked(world.name, world.horizon, tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean)))
+
+
+def _reported(group: Group) -> Floats:
+    """The ends of the seeds that did not serve to choose."""
+    return ends(group)[group.seeds >= beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON)]
+
+
+def _measured(agent: str, values: Floats, means: Floats) -> Measured:
+    rank = None if agent in REFERENCES else 1 + int((means < values.mean()).sum())
+    return Measured(mean_interval(values), worst_tenth(values), rank)
+
+
+def worst_tenth(values: Floats) -> float:
+    """The mean of the largest tenth of some values, of one at least."""
+    n = max(1, len(values) // 10)
+    return float(np.sort(values)[-n:].mean())
+
+
+def mean_ranks(ranked: Sequence[Ranked]) -> list[tuple[str, tuple[float, ...], int]]:
+    """Every agent with its mean rank over the worlds that it was run in, in each measure, and their number."""
+    ranks: dict[str, list[list[int]]] = {}
+    for world in ranked:
+        for entry in world.entries:
+            found = [measured.rank for measured in entry.measures]
+            if None not in found:
+                ranks.setdefault(entry.agent, []).append([r for r in found if r is not None])
+    rows = [(agent, tuple(np.mean(found, axis=0).tolist()), len(found)) for agent, found in ranks.items()]
+    return sorted(rows, key=lambda row: row[1])
+
+
+def header() -> tuple[str, ...]:
+    """Of the table of a world."""
+    return ("Agent", "Setting", "Seeds", *(name for measure in MEASURES for name in (measure, "worst tenth", "rank")))
+
+
+def row(entry: Entry) -> tuple[str, ...]:
+    """An agent as a row of the table of its world."""
+    told: list[str] = []
+    for measured in entry.measures:
+        told += [str(measured.interval), number(measured.worst), "-" if measured.rank is None else str(measured.rank)]
+    settings = ", ".join(f"{key} = {value}" for key, value in sorted(entry.settings.items()))
+    return (entry.agent, settings or "-", str(entry.seeds), *told)
+
+
+def as_markdown(ranked: Sequence[Ranked]) -> str:
+    """All tables in Markdown."""
+    lines = [
+        "# All agents in all worlds",
+        "",
+        f"Each agent with the one of at most five settings whose mean of L + [V]+ was least on {beyond.TUNING} seeds; "
+        "reported are further seeds. Violations are summed over limits. Means with 95% bootstrap intervals; the worst "
+        "tenth is the mean of the worst tenth of the seeds. Uniform and Optimal do not learn, and have no rank.",
+        "",
+        "## Mean ranks",
+        "",
+        *_table(
+            ("Agent", *MEASURES, "Worlds"),
+            [(agent, *(f"{r:.2f}" for r in ranks), str(n)) for agent, ranks, n in mean_ranks(ranked)],
+        ),
+    ]
+    for world in ranked:
+        lines += [
+            "",
+            f"## {world.world}, T = {world.horizon:,}",
+            "",
+            *_table(header(), [row(e) for e in world.entries]),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *rows)]

@@ -1,0 +1,67 @@
+"""The tables that README and documentation show: numbers from stored runs, and how they read.
+
+A table's numbers are a JSON document, so that it can be made again, and compared, without the runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psconrl.analysis import bounds, claims, comparison, one_factor, proof, tuning
+from psconrl.analysis.groups import Groups
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """document: the numbers, None where runs are missing; parts: how they read, by the name of a place in a page.
+
+    A table without such a function has its numbers from elsewhere.
+    """
+
+    document: Callable[[Groups], Document | None] | None
+    parts: Mapping[str, Callable[[Document], str]]
+
+
+TABLES: Mapping[str, Table] = {
+    "comparison": Table(
+        comparison.document,
+        {
+            "readme": comparison.readme,
+            "headline": comparison.headline,
+            "figure-1": comparison.figure_1,
+            "appendix": comparison.appendix,
+            "unmet": comparison.unmet,
+        },
+    ),
+    "one-factor": Table(one_factor.document, {"one-factor": one_factor.markdown}),
+    "tuning": Table(
+        tuning.document,
+        {"tuning-headline": tuning.headline, "tuning-best": tuning.best, "tuning": tuning.markdown},
+    ),
+    "theory": Table(
+        None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
+    ),
+    "claims": Table(None, {"claims": claims.as_cards}),
+    "bounds": Table(bounds.document, {"bounds": bounds.cards}),
+}
+
+
+def documents(groups: Groups) -> dict[str, Document]:
+    """The numbers of all tables whose runs are there."""
+    found = {name: table.document(groups) for name, table in TABLES.items() if table.document is not None}
+    return {name: document for name, document in found.items() if document is not None}
+
+
+def as_json(document: Document) -> str:
+    """The numbers of a table as a file."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def parts(name: str, document: Document) -> dict[str, str]:
+    """The texts of a table by the name of their place."""
+    return {place: render(document) for place, render in TABLES[name].parts.items()}

@@ -1,0 +1,180 @@
+"""The paper's figures against other settings: the authors' own, one change at a time, and fair sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psconrl.experiments.gridworlds import OPTIMISTIC, SMALLEST, Setting, cell_of, settings_of, shown
+from psconrl.experiments.paper_settings import authors as authors_settings
+from psconrl.experiments.paper_settings import preset
+from psconrl.experiments.spec import Cell
+
+ALL_STATES = {"box": {"full": True}}
+"""The authors' Box has all 121 pairs of cells, ours the 60 that can be reached."""
+
+BOXES = {False: "60 states", True: "121 states"}
+
+FEWEST = 30
+"""Runs of each cell that a table compares."""
+
+
+def options(env: str) -> dict[str, Any]:
+    """The options of an environment as the authors had it."""
+    return dict(ALL_STATES.get(env, {}))
+
+
+def authors(quick: bool) -> list[tuple[Cell, int]]:
+    """Figure 1 with the settings of the code that made it."""
+    return [
+        (
+            Cell(
+                setting.env,
+                agent,
+                setting.horizon,
+                env_options=options(setting.env),
+                settings=authors_settings(agent, setting.env),
+            ),
+            setting.runs,
+        )
+        for setting in settings_of(quick)
+        for agent in shown(setting.env)
+    ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of settings, in words, and the cell after it; `of`: what it is compared with, "path" or "tried"."""
+
+    text: str
+    cell: Cell
+    of: str = "path"
+
+
+_FASTEST = ("states without occupancy: the fastest way", {"elsewhere": "fastest way"})
+_SCALE = "bonus scale as in the last released code"
+_PATHS: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    "PSConRL": (
+        _FASTEST,
+        ("prior 0.01 instead of the floor 0.05", {"floor": None, "prior": 0.01}),
+        ("episodes: TSDE instead of quadrupled counts", {"episodes": "tsde"}),
+    ),
+    "ConRL": (
+        (_SCALE, {"scale": ...}),
+        _FASTEST,
+        ("costs after the bonus clipped to [0, 1]", {"clip": True}),
+        ("pairs never visited: uniform over seen states", {"impute": "seen"}),
+        ("episodes: doubling instead of quadrupling", {"episodes": "doubling"}),
+    ),
+    "C-UCRL": (
+        (_SCALE, {"scale": ...}),
+        _FASTEST,
+        ("costs after the bonus clipped to [0, 1]", {"clip": True}),
+        ("pairs never visited: uniform over seen states", {"impute": "seen"}),
+    ),
+    "UCRL-CMDP": (
+        (_SCALE, {"scale": ...}),
+        ("episodes of ceil(T^(1/3)) steps, no uniform phase", {"h": None}),
+    ),
+}
+"""From the authors' settings to ours; ... stands for the value that ours has."""
+
+_TRIED: Mapping[tuple[str, str], tuple[tuple[str, Mapping[str, Any]], ...]] = {
+    ("marsrover-4x4", "PSConRL"): (("floor 0.01", {"floor": 0.01}),),
+    ("marsrover-4x4", "ConRL"): (("pairs never visited: self-loop", {"impute": "self-loop"}),),
+    ("marsrover-8x8", "PSConRL"): (
+        ("floor 0.01", {"floor": 0.01}),
+        ("floor 0.002", {"floor": 0.002}),
+        ("floor 0.001", {"floor": 0.001}),
+        ("floor 0.0005", {"floor": 0.0005}),
+    ),
+    ("marsrover-8x8", "ConRL"): (
+        ("pairs never visited: self-loop", {"impute": "self-loop"}),
+        ("bonus scale 0.03", {"scale": 0.03}),
+        ("bonus scale 0.1, self-loop", {"scale": 0.1, "impute": "self-loop"}),
+    ),
+    ("marsrover-8x8", "C-UCRL"): (("h = 60", {"h": 60}), ("h = 200", {"h": 200})),
+    ("marsrover-4x4", "C-UCRL"): (("h = 20", {"h": 20}),),
+    ("marsrover-4x4", "UCRL-CMDP"): (("h = 20", {"h": 20}),),
+    ("box", "PSConRL"): (("floor 0.01", {"floor": 0.01}),),
+    ("box", "ConRL"): (("bonus scale 0.01", {"scale": 0.01}),),
+    ("box", "C-UCRL"): (("bonus scale 0.01", {"scale": 0.01}), ("h = 500", {"h": 500})),
+}
+"""What else was tried to come near to the published curves."""
+
+
+def steps(setting: Setting, agent: str) -> list[Step]:
+    """The authors' cell, then one change at a time until ours, then what else was tried."""
+    env, T = setting.env, setting.horizon
+    ours, settings = preset(agent, env), authors_settings(agent, env)
+
+    def cell(chosen: Mapping[str, Any], env_options: Mapping[str, Any]) -> Cell:
+        return Cell(env, agent, T, env_options=env_options, settings=chosen)
+
+    begun = cell(settings, options(env))
+    found = [Step("the authors' settings", begun)]
+    tried = [Step(text, cell({**settings, **change}, options(env)), "tried") for text, change in _TRIED[env, agent]]
+    if "elsewhere" in settings:
+        last = cell({**settings, "elsewhere": "action 0"}, options(env))
+        tried.append(Step("states without occupancy: action 0, as in the last released code", last, "tried"))
+    for text, given in _PATHS[agent]:
+        change = {key: ours[key] if value is ... else value for key, value in given.items()}
+        if all(settings.get(key) == value for key, value in change.items()):
+            continue
+        settings = {**settings, **change}
+        found.append(Step(text, cell(settings, options(env))))
+    if options(env):
+        found.append(Step(f"{BOXES[False]} instead of {BOXES[True]}", cell(settings, {})))
+    # The last one is what Figure 1 runs, whose settings leave out what is the default.
+    found[-1] = Step(found[-1].text, cell_of(env, agent, T))
+    return found + tried
+
+
+def factors(quick: bool) -> list[tuple[Cell, int]]:
+    """From the authors' settings to ours, one change at a time, and what else was tried."""
+    found: dict[str, tuple[Cell, int]] = {}
+    for setting in settings_of(quick):
+        for agent in shown(setting.env):
+            runs = setting.runs if quick else FEWEST
+            found |= {step.cell.id: (step.cell, runs) for step in steps(setting, agent)}
+    return list(found.values())
+
+
+SCALES = (0.0, 0.01, 0.1, 0.5, 1.0)
+"""Of the rivals' bonus; 0 is certainty equivalence, but for pairs never visited, which stay free of cost."""
+
+PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
+"""Of the posterior agents, per next state."""
+
+SLIPS = (0.0, 0.1)
+_LONGEST = 100_000
+
+SWEPT: Mapping[str, tuple[str, tuple[float, ...]]] = {
+    "PSConRL": ("prior", PRIORS),
+    "CMDP-PSRL": ("prior", PRIORS),
+    "ConRL": ("scale", SCALES),
+    "C-UCRL": ("scale", SCALES),
+    OPTIMISTIC: ("scale", SCALES),
+}
+"""The parameter of each agent that is tuned, and its values: as many for each."""
+
+
+def sweeps(quick: bool) -> list[tuple[Cell, int]]:
+    """Every agent with as many settings, in all gridworlds, with and without slip."""
+    cells = []
+    for setting in settings_of(quick):
+        if quick and setting.env != SMALLEST:
+            continue
+        for slip in SLIPS:
+            for agent, (parameter, values) in SWEPT.items():
+                for value in values[::2] if quick else values:
+                    cell = cell_of(
+                        setting.env,
+                        agent,
+                        min(setting.horizon, _LONGEST),
+                        {parameter: value},
+                        env_options={"slip": slip} if slip else {},
+                    )
+                    cells.append((cell, 2 if quick else FEWEST))
+    return cells

@@ -1,0 +1,41 @@
+"""The rule for ties: which of several optimal policies is the answer.
+
+A result that rounding decides is none: it would change with the machine. So c_0 is planned with as
+
+    c_0(s, a) + SIZE * level(s, a) / LEVELS,       level = 0, ..., LEVELS - 1 by a hash of the number of the pair
+
+in units of its range, which makes the optimum unique but for pairs of equal level; of those the first, or the one in
+use, is taken. Comparisons with a tolerance alone would not do: they are not transitive. Levels are further apart than
+`tolerances.TIE`, from which on one action counts as better than another, and that is far above rounding.
+
+Averages are those of the true costs, and what the rule may cost is part of every gap.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from psconrl._checks import Floats
+
+SIZE = 1e-9
+"""The most that the rule can cost, in units of c_0."""
+
+LEVELS = 64
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: Fibonacci hashing
+_SHIFT = np.uint64(58)
+
+
+def decided(costs: Floats) -> Floats:
+    """Costs (m + 1, ...) in which c_0 decides between policies that are equally good otherwise; a copy."""
+    result = np.array(costs, order="C")
+    result[0] += _levels(result[0].size).reshape(result[0].shape)
+    return result
+
+
+@lru_cache(maxsize=64)
+def _levels(K: int) -> Floats:
+    numbers = np.arange(1, K + 1, dtype=np.uint64) * _MULTIPLIER
+    levels = (numbers >> _SHIFT).astype(np.float64) * (SIZE / LEVELS)
+    levels.setflags(write=False)
+    return levels

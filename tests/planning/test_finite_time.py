@@ -1,0 +1,308 @@
+"""Averages of the first steps: against products in 80 digits, closed forms, plain products, and simulation."""
+
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import psconrl
+from psconrl import CMDP
+from psconrl._checks import Floats
+from psconrl.errors import InvalidArgumentError, InvalidTypeError
+from psconrl.graph import phases
+from psconrl.planning import finite_time
+from psconrl.planning.compiled.products import advance, twofold_product
+from psconrl.planning.evaluation import Evaluation, chain_of, evaluate_chain
+from tests.planning.test_evaluation import random_chain
+
+
+def in_digits(P: Floats, c: Floats, T: int) -> Floats:
+    """The averages (S,) of T steps by doubling in 80 digits; what a row lacks to one is the probability of staying."""
+    with localcontext() as context:
+        context.prec = 80
+        S = len(P)
+        power = [[Decimal(float(p)) for p in row] for row in P]
+        for s in range(S):
+            power[s][s] = 1 - sum((power[s][x] for x in range(S) if x != s), Decimal(0))
+        some, total = [Decimal(float(x)) for x in c], [Decimal(0)] * S
+        while T:
+            if T & 1:
+                total = [some[s] + sum(power[s][x] * total[x] for x in range(S)) for s in range(S)]
+            some = [some[s] + sum(power[s][x] * some[x] for x in range(S)) for s in range(S)]
+            power = [
+                [sum((power[s][y] * power[y][x] for y in range(S)), Decimal(0)) for x in range(S)] for s in range(S)
+            ]
+            T >>= 1
+        return np.array([float(x) for x in total])
+
+
+def of(P: Floats, costs: Floats, T: int | None, **options: Any) -> Evaluation:
+    start = np.zeros(len(P))
+    start[0] = 1.0
+    return evaluate_chain(sparse.csr_array(P), np.atleast_2d(costs), start, T, **options)
+
+
+def check(P: Floats, c: Floats, T: int, found: Evaluation | None = None) -> None:
+    """The averages are within their bound, which is small."""
+    found = of(P, c, T) if found is None else found
+    exact = in_digits(P, c, T) / T
+    assert np.abs(found.average_costs[0] - exact).max() <= found.error[0] + 1e-15
+    assert found.error[0] <= 1.01e-11
+
+
+HORIZONS = (1, 2, 3, 10, 257, 65_536, 10**9, 10**15)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_chains_periodic_and_multichain(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    S = int(rng.integers(1, 7))
+    P, c = random_chain(rng, S), rng.random(S)
+    for T in HORIZONS:
+        check(P, c, T)
+
+
+@pytest.mark.parametrize("leak", [1e-3, 1e-6, 1e-9, 1e-12, 1e-200])
+def test_chains_that_nearly_fall_apart(leak: float) -> None:
+    """Two blocks of three states each, at different costs; the bias is 1 / leak."""
+    rng = np.random.default_rng(0)
+    P = np.zeros((6, 6))
+    P[:3, :3], P[3:, 3:] = rng.dirichlet(np.ones(3), size=3), rng.dirichlet(np.ones(3), size=3)
+    P[0, 4], P[5, 2] = leak, leak / 3
+    c = rng.random(6) + np.repeat([0.0, 1.0], 3)
+    for T in HORIZONS:
+        check(P, c, T)
+
+
+def test_a_leak_in_closed_form() -> None:
+    """P(still there after t steps) = (1 - p)^t."""
+    p, T = 1e-12, 10**9
+    P = np.array([[1 - p, p], [0.0, 1.0]])
+    found = of(P, np.array([0.0, 1.0]), T)
+    assert found.average_costs[0, 0] == pytest.approx(p * (T - 1) / 2, rel=1e-3)
+    assert found.average_costs[0, 1] == 1.0
+    assert found.long_run_costs[0, 0] == 1.0
+
+
+def test_a_cycle_in_closed_form() -> None:
+    P = np.roll(np.eye(5), 1, axis=1)
+    for T in (1, 4, 5, 6, 10**9 + 2):
+        found = of(P, np.eye(5)[4], T)
+        visits = [(T + s) // 5 for s in range(5)]  # of the last state, from s
+        np.testing.assert_allclose(found.average_costs[0], np.array(visits) / T, atol=1e-14)
+        assert found.relaxation_time == pytest.approx(1 / abs(1 - np.exp(2j * np.pi / 5)))
+
+
+@pytest.mark.parametrize("way", ["_by_steps", "_by_doubling", "_by_twofold", "_by_biases"])
+def test_all_ways_agree_within_their_bounds(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way by itself, its bound included."""
+    chosen = getattr(finite_time, way)
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        S = int(rng.integers(2, 6))
+        P, c, T = random_chain(rng, S), rng.random(S), int(rng.integers(1, 3000))
+        k = int((P > 0).sum(axis=1).max())
+        bounds = {
+            "_by_steps": (k + 4) * 2.0**-53 * T / 2,
+            "_by_doubling": (S + 3) * 2.0**-53 * (T + 2 * np.log2(T) + 2),
+            "_by_twofold": 2.0**-53,
+            "_by_biases": finite_time.GOOD,
+        }
+
+        def only(setting: Any, T: int, good: float, bound: float = bounds[way]) -> Any:
+            return chosen(setting, T, bound)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("psconrl.planning.evaluation.first_steps", only)
+            check(P, c, T, of(P, c, T))
+
+
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finite_time, "DENSE", 0)
+    monkeypatch.setattr(finite_time, "TWOFOLD", 0)
+    monkeypatch.setattr(finite_time, "_FEW", 0.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_large_chains_by_steps_of_the_bias(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of large chains, on small ones: periodic, multichain, with transient states."""
+    small_is_large(monkeypatch)
+    rng = np.random.default_rng(seed)
+    S = int(rng.integers(1, 7))
+    P, c = random_chain(rng, S), rng.random(S)
+    for T in HORIZONS:
+        check(P, c, T)
+
+
+def test_transient_states_before_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_is_large(monkeypatch)
+    P = np.zeros((6, 6))
+    P[0, [0, 1, 2]] = 0.5, 0.25, 0.25
+    P[1, [0, 3]] = 0.9, 0.1
+    P[[2, 3, 4], [3, 4, 2]] = 1.0
+    P[5, [0, 4]] = 0.5, 0.5
+    for T in (10, 1000, 10**6 + 1, 10**9):
+        check(P, np.array([0.3, 0.1, 0.0, 0.4, 1.0, 0.7]), T)
+
+
+def grid_walk(n: int, stay: float) -> sparse.csr_array:
+    """A walk on an n x n grid, stopped by its walls."""
+    S = n * n
+    own = np.arange(S)
+    rows, columns, p = [own], [own], [np.full(S, stay)]
+    for down, right in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        r, c = own // n + down, own % n + right
+        rows.append(own)
+        columns.append(np.where((r >= 0) & (r < n) & (c >= 0) & (c < n), r * n + c, own))
+        p.append(np.full(S, (1 - stay) / 4))
+    return sparse.csr_array((np.concatenate(p), (np.concatenate(rows), np.concatenate(columns))), shape=(S, S))
+
+
+def test_slow_modes_are_split_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk on a grid: its relaxation time is 4 / (1 - stay) / (2 - 2 cos(pi / n)); the answer is that by squaring."""
+    P, n = grid_walk(24, 0.9), 24
+    S = n * n
+    c, start, T = np.random.default_rng(0).random((2, S)), np.eye(S)[0], 200_000
+    monkeypatch.setattr(finite_time, "_PATIENCE", 1e5)
+    found = evaluate_chain(P, c, start, T)
+    assert found.relaxation_time == pytest.approx(40 / (2 - 2 * np.cos(np.pi / n)), rel=1e-6)
+    monkeypatch.setattr(finite_time, "DENSE", S)
+    dense = evaluate_chain(P, c, start, T)
+    assert (np.abs(found.average_costs - dense.average_costs).max(axis=1) <= found.error + dense.error).all()
+    assert found.error.max() <= 1.01e-11
+
+
+def test_what_does_not_converge_is_told_of_by_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_is_large(monkeypatch)
+    monkeypatch.setattr(finite_time, "_MANY", 3e4)
+    monkeypatch.setattr(finite_time, "_PATIENCE", np.inf)
+    p, T = 1e-7, 10**6
+    P = np.array([[1 - p, p], [p, 1 - p]])
+    found = of(P, np.array([0.0, 1.0]), T)
+    exact = in_digits(P, np.array([0.0, 1.0]), T) / T
+    assert found.error[0] > 1e-3
+    assert np.abs(found.average_costs[0] - exact).max() <= found.error[0]
+
+
+def test_costs_of_any_size() -> None:
+    rng = np.random.default_rng(2)
+    P, c = random_chain(rng, 5), rng.random(5)
+    for scale, shift in ((1e-9, 0.0), (1e12, 0.0), (1.0, 1e9), (3.0, -50.0)):
+        cost = c * scale + shift
+        for T in (7, 10**6):
+            found = of(P, cost, T)
+            off = np.abs(found.average_costs[0] - in_digits(P, cost, T) / T).max()
+            assert off <= found.error[0] + 2.0**-52 * np.abs(cost).max()
+            assert found.error[0] <= 1e-11 * scale + 1e-15 * abs(shift)
+    assert of(P, np.full(5, 0.1), 10).average_costs == pytest.approx(0.1, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", ["riverswim", "marsrover-4x4", "queue", "garnet"])
+def test_models_against_plain_products(name: str) -> None:
+    cmdp = psconrl.make(name)
+    policy = psconrl.solve(cmdp).policy
+    P, c = cmdp.policy_matrix(policy), np.einsum("isa,sa->is", cmdp.costs, policy)
+    sums, T = np.zeros_like(c), 3000
+    for _ in range(T):
+        sums = c + (P @ sums.T).T
+    found = psconrl.evaluate(cmdp, policy, horizon=T)
+    assert (np.abs(found.average_costs - sums / T).max(axis=1) <= found.error + 1e-11).all()
+    long = psconrl.evaluate(cmdp, policy)
+    np.testing.assert_array_equal(found.long_run_costs, long.average_costs)
+    np.testing.assert_array_equal(long.long_run_costs, long.average_costs)
+    assert found.horizon == T
+    assert f"horizon={T}" in repr(found)
+    assert long.horizon is None
+    assert (long.error <= 1e-11).all()
+
+
+def test_against_simulation() -> None:
+    """300 runs of 400 steps from the left end; a false alarm once in 15,000 seeds (four standard errors)."""
+    river = psconrl.make("riverswim")
+    policy = np.tile([0.2, 0.8], (6, 1))
+    rng, T = np.random.default_rng(0), 400
+    states, totals = np.zeros(300, dtype=np.int64), np.zeros((2, 300))
+    moves = np.cumsum(np.asarray(river.transitions), axis=2)
+    for _ in range(T):
+        a = (rng.random(300) < policy[states, 1]).astype(np.int64)
+        totals += river.costs[:, states, a]
+        states = (rng.random(300)[:, np.newaxis] > moves[states, a]).sum(axis=1)
+    expected = psconrl.evaluate(river, policy, horizon=T).average_costs[:, 0]
+    means, errors = totals.mean(axis=1) / T, totals.std(axis=1) / T / np.sqrt(300)
+    assert (np.abs(means - expected) <= 4 * errors).all()
+
+
+def test_policies_by_actions() -> None:
+    river = psconrl.make("riverswim")
+    swim = psconrl.evaluate(river, np.ones(6, dtype=np.int64), horizon=50)
+    np.testing.assert_array_equal(
+        swim.average_costs, psconrl.evaluate(river, np.eye(2)[[1] * 6], horizon=50).average_costs
+    )
+
+
+@pytest.mark.parametrize(
+    ("horizon", "error", "text"),
+    [
+        (0, InvalidArgumentError, "horizon is 0; it must be at least 1"),
+        (-3, InvalidArgumentError, "horizon is -3; it must be at least 1"),
+        (2.5, InvalidTypeError, "horizon is 2.5; it must be a whole number"),
+        (True, InvalidTypeError, "horizon is True; it must be a whole number"),
+        (2**63, InvalidArgumentError, "horizon is 9223372036854775808; it must be at most"),
+    ],
+)
+def test_horizons_that_are_none(horizon: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        psconrl.evaluate(psconrl.make("toy"), [0, 0], horizon=horizon)
+
+
+def test_periods() -> None:
+    P = np.zeros((7, 7))
+    P[[0, 1, 2, 3], [1, 2, 3, 0]] = 1.0
+    P[1, [2, 4]] = 0.5
+    P[4, 5] = P[5, 6] = 1.0
+    P[6, 2] = 1.0  # rounds of four and of seven steps less three: 0 1 2 3, 0 1 4 5 6 2 3
+    assert phases(sparse.csr_array(P), np.arange(7))[0] == 1
+    P[6] = np.eye(7)[0]  # of four and of five
+    assert phases(sparse.csr_array(P), np.arange(7))[0] == 1
+    P[5] = np.eye(7)[0]
+    P[6] = np.eye(7)[0]
+    period, phase = phases(sparse.csr_array(P[:6, :6]), np.arange(6))
+    assert (period, phase.tolist()) == (4, [0, 1, 2, 3, 2, 3])
+    assert phases(sparse.csr_array(np.ones((1, 1))), np.arange(1))[0] == 1
+
+
+def test_twofold_products_are_twice_as_exact() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((4, 3)), rng.random((3, 5))
+    a_low, b_low = rng.random((4, 3)) * 2.0**-55, rng.random((3, 5)) * 2.0**-55
+    for product in (twofold_product, twofold_product.py_func):  # type: ignore[attr-defined]
+        high, low = product(a, a_low, b, b_low)
+        with localcontext() as context:
+            context.prec = 60
+            for i in range(4):
+                for j in range(5):
+                    exact = sum(
+                        (Decimal(a[i, k]) + Decimal(a_low[i, k])) * (Decimal(b[k, j]) + Decimal(b_low[k, j]))
+                        for k in range(3)
+                    )
+                    assert abs(Decimal(high[i, j]) + Decimal(low[i, j]) - exact) <= Decimal(2.0**-98)
+
+
+def test_steps_have_a_plain_twin() -> None:
+    rng = np.random.default_rng(0)
+    P, c, v = random_chain(rng, 6), rng.random(6), rng.random(6)
+    chain = chain_of(sparse.csr_array(P))
+    np.testing.assert_array_equal(advance(chain, c, v, 7), advance.py_func(chain, c, v, 7))  # type: ignore[attr-defined]
+    expected = v
+    for _ in range(7):
+        expected = c + P @ expected
+    np.testing.assert_allclose(advance(chain, c, v, 7), expected, rtol=1e-13)
+
+
+def test_a_model_of_one_state() -> None:
+    cmdp = CMDP([[[1.0]]], [[[3.0]]])
+    found = psconrl.evaluate(cmdp, [0], horizon=10)
+    assert found.average_costs.tolist() == [[3.0]]
+    assert found.relaxation_time == 0.0

@@ -1,0 +1,48 @@
+"""The measured tables of README and documentation are those of the numbers that are kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from docs import results
+from psconrl.analysis.tables import TABLES, as_json
+
+PLACES = {place for table in TABLES.values() for place in table.parts}
+
+
+@pytest.mark.parametrize("page", results.pages(), ids=lambda path: path.name)
+def test_pages_show_the_numbers_that_are_kept(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == results.written(text, results.texts()), "python docs/results.py writes the pages again"
+
+
+def test_every_place_has_numbers_and_every_table_a_place() -> None:
+    asked = [m["name"] for page in results.pages() for m in results.PLACE.finditer(page.read_text(encoding="utf-8"))]
+    assert set(asked) == PLACES
+    assert set(results.texts()) == PLACES
+    assert {path.stem for path in results.KEPT.glob("*.json")} == set(TABLES)
+
+
+@pytest.mark.parametrize("path", sorted(results.KEPT.glob("*.json")), ids=lambda path: path.stem)
+def test_numbers_carry_the_code_that_made_them(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert as_json(document) == text
+    code = document["made"]["Code"] if path.stem == "claims" else document["code"]
+    assert code
+    assert code != "-"
+
+
+def test_a_page_is_changed_in_its_places_alone() -> None:
+    page = "before\n<!-- results: a -->\nold\n<!-- end of results -->\nafter\n<!-- results: b -->\n<!-- end of results -->\n"
+    written = results.written(page, {"a": "new\n"})
+    assert written == page.replace("old\n", "\nnew\n\n")
+    assert results.written(written, {"a": "new\n"}) == written
+
+
+def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
+    shown = (results.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    for name in results.FIGURES.values():
+        if name != "sweeps":
+            assert f"figures/{name}.png" in shown, name
