@@ -28,14 +28,6 @@ RESULTS = {
 }
 """What the library hands out, or an agent's author fills in: plain values, checked where they are taken up."""
 
-KNOWN = {
-    "planning.best_policy",
-    "planning.solve_optimistic",
-    "solve",
-    "threshold_sweep",
-}
-"""Entries whose arguments are not yet all checked; they are not called."""
-
 TOY = psconrl.make("toy")
 SOLUTION = psconrl.solve(TOY)
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidModelError
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -94,8 +94,7 @@ def best_policy(
         method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" evaluates
             without subtractions, slowly; "highs" is the linear program.
     """
-    if method not in ("compiled", "components", "highs"):
-        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled", "components" or "highs"')
+    _checks.one_of(method, "method", ("compiled", "components", "highs"))
     join = _checks.share(join, "join")
     rows = _checked_rows(transitions)
     c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
@@ -127,7 +126,7 @@ def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
 
 def _scaled_start(start: Start | None, units: Units) -> Start | None:
     """A start in the scaled units; one that has no numbers there is none."""
-    if not start:
+    if not isinstance(start, Mapping):
         return None
     try:
         multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])

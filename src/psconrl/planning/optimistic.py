@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidArgumentError
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
@@ -73,8 +72,7 @@ def solve_optimistic(
     Raises:
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.
     """
-    if method not in ("compiled", "highs"):
-        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled" or "highs"')
+    _checks.one_of(method, "method", ("compiled", "highs"))
     join = _checks.share(join, "join")
     intervals = Intervals.around(p_hat, radius)
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.

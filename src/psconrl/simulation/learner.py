@@ -306,6 +306,7 @@ class Learner:
         if a < 0:
             row = policy[self.clock.item(1) % len(policy)]
             a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
+        self.clock[2] = state
         self.asked = state, a
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:

@@ -154,7 +154,7 @@ class _Simulation:
         new = len(learner.states)
         if not self.open or at < new:
             return False
-        learner._discover(int(self.world.order[at]))
+        learner._discover(self.cmdp.state_names[self.world.order[at]])
         # The move into it, if there was one, was counted under the number that it had so far.
         target = learner.observed.chains[2][: learner.observed.used[0]]
         target[target == at] = new
@@ -163,11 +163,10 @@ class _Simulation:
         return True
 
     def _number_as_seen(self) -> None:
-        seen = self.learner.states.names
-        assert seen is not None
-        if not all(type(s) is int and 0 <= s < self.cmdp.S for s in seen):
-            raise saved.refused("states", f"must be states of {self.cmdp}")
-        self.world.renumber(seen)  # type: ignore[arg-type]
+        try:
+            self.world.renumber([self.world.number[name] for name in self.learner.states.names or ()])
+        except KeyError:
+            raise saved.refused("states", f"must be names of states of {self.cmdp}") from None
 
     def _averages(self, plan: Plan) -> Floats | None:
         if self.averages is None:

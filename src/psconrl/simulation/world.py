@@ -6,6 +6,8 @@ them: the loop stops as soon as it gets into one of those.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +48,11 @@ class World:
             self._costs,
         )
         self.order = np.arange(cmdp.S)
+
+    @cached_property
+    def number(self) -> dict[Hashable, int]:
+        """The model's number of each state, by name."""
+        return {name: s for s, name in enumerate(self.cmdp.state_names)}
 
     def first_state(self, u: float) -> int:
         """The start state that belongs to a uniform number."""
