@@ -290,6 +290,7 @@ def _limit(assignment: str) -> tuple[str, float]:
 
 @app.command(
     epilog=_examples(
+        "psconrl run --env toy --horizon 1000 --seeds 10",
         "psconrl run --env toy --agent psconrl --agent conrl --horizon 1000 --seeds 10",
         "psconrl run --env model.json --agent psconrl --set psconrl.prior=0.3 --horizon 5000 --seeds 20 --out mine",
         "psconrl run experiment.toml --out mine",
@@ -305,7 +306,10 @@ def run(
         typer.Option(metavar="NAME", help="Environment or model file; may be repeated.", autocompletion=_env_names),
     ] = None,
     agent: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Agent; may be repeated.", autocompletion=_agent_names)
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Agent; may be repeated. The recommended one by default.", autocompletion=_agent_names
+        ),
     ] = None,
     horizon: Annotated[int | None, typer.Option(metavar="T", help="Steps of each run.")] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each agent in each environment.")] = None,
@@ -462,16 +466,22 @@ def _experiment(
     costs: str,
     assignments: list[str],
 ) -> spec.Experiment:
-    for name, value in (("env", envs), ("agent", agents), ("horizon", horizon), ("seeds", seeds)):
+    for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
-            raise WrongCommandError(f"--{name} is missing; give --env, --agent, --horizon and --seeds, or a TOML file")
+            raise WrongCommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
     assert envs is not None
-    assert agents is not None
     assert horizon is not None
     assert seeds is not None
     settings, options = _assigned(assignments)
     return spec.Experiment.grid(
-        "run", envs, agents, horizon=horizon, seeds=seeds, costs=costs, settings=settings, env_options=options
+        "run",
+        envs,
+        agents or ["recommended"],
+        horizon=horizon,
+        seeds=seeds,
+        costs=costs,
+        settings=settings,
+        env_options=options,
     )
 
 

@@ -117,7 +117,9 @@ def with_restarts(cmdp: CMDP, N: float) -> CMDP:
     anew = sparse.csr_array(np.tile(np.append(cmdp.initial, 0.0), (A, 1)))
     matrix = sparse.csr_array(sparse.vstack([sparse.hstack([on, ends]), anew], format="csr"))
     costs = np.concatenate([cmdp.costs, np.zeros((cmdp.m + 1, 1, A))], axis=1)
-    return CMDP(matrix, costs, cmdp.thresholds * (N / (N + 1.0)), initial=np.append(cmdp.initial, 0.0))
+    available = np.concatenate([cmdp.available, np.ones((1, A), dtype=np.bool_)])
+    thresholds, initial = cmdp.thresholds * (N / (N + 1.0)), np.append(cmdp.initial, 0.0)
+    return CMDP(matrix, costs, thresholds, initial=initial, available=available)
 
 
 class _Family:

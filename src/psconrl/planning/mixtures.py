@@ -26,6 +26,7 @@ from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes, reachable
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import Way, fastest_way
 from psconrl.planning.components import Column
@@ -110,10 +111,10 @@ def reweighted(weights: list[float], members: list[Executed], units: Units) -> l
     return weights if vertex.status == "infeasible" else (vertex.x / vertex.x.sum()).tolist()
 
 
-def members_of(weights: list[float], members: list[Executed], rows: Rows, units: Units) -> list[Member]:
+def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:
     """Members of a solution: actions in place of pairs, averages in the units of the model."""
     return [
-        Member(float(weight), np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J), k.core)
+        Member(float(weight), pairs.actions(k.policy), units.averages(k.J), k.core)
         for weight, k in zip(weights, members, strict=True)
     ]
 

@@ -19,11 +19,11 @@ from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
-from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, planner
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
+from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
@@ -92,14 +92,14 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
 
 def _for_steps(known: Known, solution: Solution, T: int) -> Solution:
     """The solution with a policy that was made for T steps."""
-    initial, units = known.cmdp.initial, known.units
-    policy, found = horizons.made_for(known, T, solution.policy.ravel())
+    initial, units, pairs = known.cmdp.initial, known.units, known.cmdp.pairs
+    policy, found = horizons.made_for(known, T, pairs.taken(solution.policy))
     J = found.average_costs @ initial
     with np.errstate(over="ignore"):
         spans = units.unit * bias_spans(found, initial)
     return replace(
         solution,
-        policy=policy.reshape(known.cmdp.S, known.cmdp.A),
+        policy=pairs.table(policy),
         average_costs=units.averages(J),
         long_run_costs=units.averages(found.long_run_costs @ initial),
         bias_spans=spans,
@@ -135,8 +135,8 @@ class Known:
 
     def __init__(self, cmdp: CMDP) -> None:
         self.cmdp = cmdp
-        self.rows = Rows.from_sparse(cmdp.matrix)
-        costs = np.ascontiguousarray(cmdp.costs.reshape(cmdp.m + 1, -1))
+        self.rows = rows_of(cmdp)
+        costs = np.ascontiguousarray(cmdp.pairs.taken(cmdp.costs))
         self.units = Units.of(costs, cmdp.thresholds)
         # Constant costs are the same under every policy: their limits are met or not, and decide nothing else.
         self.slack = cmdp.thresholds - costs[1:, 0]
@@ -258,9 +258,9 @@ class Known:
         return Solution(
             status="optimal" if feasible else "infeasible",
             value=float(units.averages(target)[0]) if feasible else np.nan,
-            policy=made.policy.reshape(cmdp.S, cmdp.A),
+            policy=cmdp.pairs.table(made.policy),
             average_costs=units.averages(averages),
-            occupancy=made.occupancy.reshape(cmdp.S, cmdp.A),
+            occupancy=cmdp.pairs.table(made.occupancy),
             multipliers=units.multipliers(multipliers),
             margin=margin,
             conflict=() if feasible else self._conflict(best),
@@ -271,8 +271,9 @@ class Known:
             connected=made.connected,
             gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
             attained=attained,
-            mixture=members_of(weights, members, self.rows, units),
+            mixture=members_of(weights, members, cmdp.pairs, units),
             switching_times=switching_times(members),
+            model=cmdp,
         )
 
     def _prices(self, best: Mixture) -> Floats:
@@ -366,8 +367,7 @@ class Known:
 
     def mean_costs(self, policy: Floats) -> Floats:
         """The scaled costs (m + 1, S) of a policy (K,)."""
-        S, A = self.cmdp.S, self.cmdp.A
-        return np.asarray((self.units.costs * policy).reshape(-1, S, A).sum(axis=2))
+        return np.asarray(self.cmdp.pairs.table(self.units.costs * policy).sum(axis=2))
 
 
 def carrying(optimum: Optimum) -> list[tuple[int, float]]:
