@@ -43,12 +43,14 @@ GROWTH = (10**3, 10**4, 10**5, 10**6)
 
 
 class Ends:
-    """Regret (R,) and violation (R, m) at the end of runs."""
+    """Regret, L (R,), violation and max_t [V_t]+ (R, m) at the end of runs."""
 
-    def __init__(self, agent: agents.Agent, cmdp: psconrl.CMDP, T: int, seeds: int, J: float) -> None:
-        runs = [psconrl.simulate(agent, cmdp, T, seed, checkpoints=1, optimum=J) for seed in range(seeds)]
+    def __init__(self, agent: agents.Agent, cmdp: psconrl.CMDP, T: int, seeds: int, solution: psconrl.Solution) -> None:
+        runs = [psconrl.simulate(agent, cmdp, T, seed, optimum=solution) for seed in range(seeds)]
         self.regret = np.array([run.regret[-1] for run in runs])
+        self.lagrangian = np.array([run.lagrangian[-1] for run in runs])
         self.violation = np.array([run.violation[:, -1] for run in runs])
+        self.largest = np.array([run.largest_violation[:, -1].max() for run in runs])
 
     @property
     def positive(self) -> Floats:
@@ -91,29 +93,34 @@ def bounds(seeds: int, quick: bool) -> bool:
         d, span = reach(cmdp, solution, T)
         T = max(T // (10 if quick else 1), int(np.ceil(36 * (d + span))))
         bound = 3 * np.sqrt((d + span) * T)
-        ends = {execution: Ends(optimal(cmdp, execution), cmdp, T, seeds, solution.value) for execution in _BOTH}
+        ends = {execution: Ends(optimal(cmdp, execution), cmdp, T, seeds, solution) for execution in _BOTH}
         steered = ends["steered"]
         share = steered.positive.max() / bound
         paid = np.abs(steered.regret).max() / (bound * (1 + solution.multipliers.sum()))
         fine &= share < 1 and paid < 1
         label = f"{name} {options}" if options else name
-        print(
-            f"{label} | {T:,} | {d + span:.1f} | {ends['stationary'].text()} | {steered.text()} | {share:.2f}, {paid:.2f}"
-        )
+        both = f"{ends['stationary'].text()} | {steered.text()}"
+        print(f"{label} | {T:,} | {d + span:.1f} | {both} | {share:.2f}, {paid:.2f}")
     return bool(fine)
 
 
 def growth(seeds: int, quick: bool) -> None:
-    """Exponents of T in the mean of [V]+ and of the regret, by least squares in logarithms."""
-    print("\nmodel | mean [V]+ at T = 10^3 ... | exponent | mean regret | exponent (where positive)")
+    """Means at T = 10^3, ... and their exponents of T, by least squares in logarithms, where all are above 0.5.
+
+    Where columns lie far apart, V swings in its band, and where it is at the end is chance: max_t [V_t]+ and L are not.
+    """
+    print("\nmodel | [V]+ | max_t [V_t]+ | regret | L, each at T = 10^3, 10^4, ... (exponent)")
     horizons = GROWTH[:-1] if quick else GROWTH
     for name, options, _ in MODELS:
         cmdp = psconrl.make(name, **options)
-        J, agent = psconrl.solve(cmdp).value, optimal(cmdp, "steered")
-        ends = [Ends(agent, cmdp, T, seeds, J) for T in horizons]
-        V, R = np.array([end.positive.mean() for end in ends]), np.array([end.regret.mean() for end in ends])
+        solution, agent = psconrl.solve(cmdp), optimal(cmdp, "steered")
+        ends = [Ends(agent, cmdp, T, seeds, solution) for T in horizons]
+        means = (
+            np.array([getattr(end, what).mean() for end in ends])
+            for what in ("positive", "largest", "regret", "lagrangian")
+        )
         label = f"{name} {options}" if options else name
-        print(f"{label} | {_list(V)} | {_slope(horizons, V)} | {_list(R)} | {_slope(horizons, R)}")
+        print(label, *(f"{_list(values)} ({_slope(horizons, values)})" for values in means), sep=" | ")
 
 
 def learning(seeds: int, quick: bool) -> bool:
@@ -122,16 +129,15 @@ def learning(seeds: int, quick: bool) -> bool:
     print("\nPSConRL, prior 0.01 | T | stationary | steered | largest [V]+ | regret's ratio | ratio of V's sd")
     for name, T in LEARNING:
         cmdp = psconrl.make(name)
-        J, ends = psconrl.solve(cmdp).value, {}
+        solution, ends = psconrl.solve(cmdp), {}
         for execution in _BOTH:
             agent = agents.PSConRL(cmdp.problem(), execution=execution)
-            ends[execution] = Ends(agent, cmdp, T // (4 if quick else 1), seeds, J)
+            ends[execution] = Ends(agent, cmdp, T // (4 if quick else 1), seeds, solution)
         before, after = ends["stationary"], ends["steered"]
         ratio, scatter = after.regret.mean() / before.regret.mean(), after.violation.std() / before.violation.std()
         fine &= after.positive.max() < 5 and ratio <= 1.2 and scatter <= 0.2
-        print(
-            f"{name} | {T:,} | {before.text()} | {after.text()} | {after.positive.max():.1f} | {ratio:.2f} | {scatter:.2f}"
-        )
+        promised = f"{after.positive.max():.1f} | {ratio:.2f} | {scatter:.2f}"
+        print(f"{name} | {T:,} | {before.text()} | {after.text()} | {promised}")
     return bool(fine)
 
 
