@@ -81,6 +81,7 @@ VALUES: dict[str, Any] = {
     "state_names": None,
     "action_names": None,
     "cost_names": None,
+    "available": lambda: np.ones((2, 2), dtype=np.bool_),
     "layout": None,
     "cmdp": TOY,
     "model": TOY,

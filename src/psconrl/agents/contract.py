@@ -21,6 +21,7 @@ from psconrl._checks import Floats, Ints, shown
 from psconrl._lazy import late
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
+from psconrl.pairs import Pairs
 from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 
@@ -48,6 +49,7 @@ class Memory:
         observed: N(s, a, s') as chains of what was seen; `counts` is the same as an array. visits: N(s, a), (S, A).
         cost_sums: (m + 1, S, A).
         carry: what the plan before left for this one; empty at the start of a run.
+        pairs: the actions that each state has, as in the problem; all if left out.
         excess: (m,), sums of costs less their limits so far, as steering counts them: what it did not let sink below
             its band is missing.
     """
@@ -61,7 +63,12 @@ class Memory:
     visits: Ints
     cost_sums: Floats
     carry: Carry
+    pairs: Pairs = None  # type: ignore[assignment]  # __post_init__ fills it in
     excess: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if self.pairs is None:
+            self.pairs = Pairs.all(*self.visits.shape)
 
     @property
     def counts(self) -> Ints:
@@ -82,7 +89,8 @@ class Plan:
     """What to do until the next plan.
 
     Attributes:
-        policy: (L, S, A); L = 1 is stationary, else row l is for the l-th step of the plan.
+        policy: (L, S, A); L = 1 is stationary, else row l is for the l-th step of the plan. Actions that are not
+            available have probability zero.
         steered: several policies to choose between as the excess of the limits asks for; then the policy, L = 1, is
             what mixes them by chance, and acts only where none of them comes. None: the policy acts.
         max_length, count_limit: the stopping rule, see the module's docstring; count_limit (S, A) or None.
@@ -181,5 +189,5 @@ class Agent(ABC):
         return memory.mean_costs() if self.problem.costs is None else self.problem.costs
 
     def uniform_plan(self, **fields: Any) -> Plan:
-        """The uniform policy, as a plan."""
+        """The uniform policy over the actions that are available, as a plan."""
         return Plan(self.problem.uniform[np.newaxis], **({"phase": "explore"} | fields))

@@ -101,7 +101,8 @@ class FHA(Agent):
             budgets,
             H,
             memory.state,
-            columns=kept.columns(memory.carry, H, self.problem.S, self.problem.A),
+            columns=kept.columns(memory.carry, H, memory.pairs),
+            pairs=memory.pairs,
         )
         carry = {} if found.columns is None else {"columns": found.columns}
         if not found.feasible:

@@ -40,6 +40,9 @@ else:
     kernels = late("psconrl.agents._hierarchy_kernels")
     random_kernels = late("psconrl.agents._random_kernels")
 
+LEARNED = "learned"
+"""What a prior is called that is learned."""
+
 THETA: Floats = 10.0 ** np.arange(-4.0, 3.1, 0.5)
 """The concentration: how much a row that was never seen is worth, in steps."""
 
@@ -64,19 +67,13 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         counted,
         seen,
         memory.state,
-        _available(problem),
-        bool(getattr(problem, "open", False)),
+        np.array(problem.available),
+        problem.open,
         random_kernels.seeded(rng),
         cut,
     )
     carry = {"evidence": evidence, "counted": chains.number[:used].copy(), "seen": seen}
     return Part(drawn.rows, drawn.states, drawn.pairs, problem, carry)
-
-
-def _available(problem: Problem) -> Bools:
-    """The actions that there are, (S, A)."""
-    mask = getattr(problem, "available", None)
-    return np.ones((problem.S, problem.A), dtype=np.bool_) if mask is None else np.array(mask)
 
 
 def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, Ints, Bools]:

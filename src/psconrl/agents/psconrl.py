@@ -80,5 +80,5 @@ class PSConRL(LimitedAgent, PosteriorAgent):
         carry = carried(best, memory)
         if self.infeasible == "uniform":
             return self.uniform_plan(**stop, feasible=False, carry=carry)
-        policy, connected = to_least_visited(p_k, memory.visits)
+        policy, connected = to_least_visited(p_k, memory.visits, memory.pairs)
         return Plan(policy[np.newaxis], **stop, phase="explore", feasible=False, connected=connected, carry=carry)

@@ -52,6 +52,8 @@ class Optimal(LimitedAgent):
             raise InvalidArgumentError("Optimal knows the states of its model; give it a problem with S states")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
             raise InvalidArgumentError(f"{self.model} does not fit {self.problem}; give the problem of this model")
+        if (self.model.available & ~self.problem.available).any():
+            raise InvalidArgumentError("the model has actions that the problem has not; give the problem of this model")
 
     def inside(self, problem: Problem) -> Self:
         """This agent in the problem's units; its model is in those of the user."""

@@ -79,15 +79,16 @@ class UCRLCMDP(LimitedAgent):
         radius[memory.visits == 0] = 1.0
         p_hat, costs, thresholds = memory.mean_transitions(), self.costs(memory), self.problem.thresholds
         if self.margin > 0 and len(thresholds):
-            thresholds = self.tightened(memory.t, optimistic_margin(p_hat, radius, costs, thresholds))
+            thresholds = self.tightened(memory.t, optimistic_margin(p_hat, radius, costs, thresholds, memory.pairs))
         best = best_optimistic(
             p_hat,
             radius,
             costs,
             thresholds,
             join=joining(memory, stop),
-            columns=kept.columns(memory.carry, 1, S, A),
-            way=kept.way(memory.carry, S, A),
+            columns=kept.columns(memory.carry, 1, memory.pairs),
+            way=kept.way(memory.carry, memory.pairs),
+            pairs=memory.pairs,
             steer=self.steer(memory, stop),
         )
         fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback

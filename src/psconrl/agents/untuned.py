@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl.agents.posterior import LEARNED
+from psconrl.agents.hierarchy import LEARNED
 from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.shared import Execution
 from psconrl.problem import Problem

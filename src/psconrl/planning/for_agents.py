@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -19,6 +20,7 @@ from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import planner
+from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
@@ -41,7 +43,7 @@ class BestPolicy(NamedTuple):
 
     Attributes:
         feasible: whether the limits can be met.
-        policy: (S, A), or (K,) where states have different numbers of actions; None if infeasible.
+        policy: (S, A), or (K,) for rows in which states have different numbers of actions; None if infeasible.
         value: the optimum, within `gap`.
         average_costs: (m + 1,), of the policy, from every state that leads to its recurrent class; nan if infeasible.
         multipliers: (m,), those that prove the value.
@@ -82,20 +84,24 @@ def best_policy(
     join: float,
     start: Start | None = None,
     method: Method = "compiled",
+    available: ArrayLike | None = None,
 ) -> BestPolicy:
     """Plan in a model, (S, A, S) or by rows, with costs (m + 1, S, A): a pure function of its arguments.
 
     Args:
         transitions: an array (S, A, S), or `Rows`.
-        costs: (m + 1, S, A). thresholds: (m,).
+        costs: (m + 1, S, A), or (m + 1, K) for rows. thresholds: (m,).
         join: the share of time for joining several recurrent classes.
         start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes
             the answer only where several are optimal. One that does not fit is ignored.
         method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" evaluates
             without subtractions, slowly; "highs" is the linear program.
+        available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
     _checks.one_of(method, "method", ("compiled", "components", "highs"))
     join = _checks.share(join, "join")
+    if available is not None:
+        return _best_available(transitions, costs, thresholds, join, start, method, available)
     rows = _checked_rows(transitions)
     c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
     if tau.ndim != 1 or c.ndim not in (2, 3) or c.size != (len(tau) + 1) * rows.K:
@@ -115,6 +121,28 @@ def best_policy(
         gap=float(units.unit[0] * best.gap),
         start={**best.start, **_in_units(best.start, units)},
     )
+
+
+def _best_available(
+    transitions: ArrayLike | Rows,
+    costs: ArrayLike,
+    thresholds: ArrayLike,
+    join: float,
+    start: Start | None,
+    method: Method,
+    available: ArrayLike,
+) -> BestPolicy:
+    """`best_policy` with the actions of a mask only."""
+    if isinstance(transitions, Rows):
+        raise InvalidArgumentError("rows have the pairs that are available; leave out available, or give an array")
+    p, mask = _checks.dense_transitions(transitions, available)
+    pairs = Pairs.all(*p.shape[:2]) if mask is None else Pairs(mask)
+    c = _checks.numbers(costs, "costs")
+    if c.shape[1:] != p.shape[:2]:
+        raise InvalidModelError(f"costs have shape {c.shape}; they must be (m + 1, S, A), (S, A) = {p.shape[:2]}")
+    rows = with_pairs(Rows.from_dense(p), pairs)
+    best = best_policy(rows, pairs.taken(c), thresholds, join=join, start=start, method=method)
+    return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
 
 
 def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
@@ -235,13 +263,19 @@ def _compiled(
         "bias": bias,
         "way": way,
     }
-    shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
+    shaped = shaped_policy(rows, policy)
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
     return BestPolicy(
         True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )
+
+
+def shaped_policy(rows: Rows, policy: Floats) -> Floats:
+    """A policy (K,) as (S, A), if all states have as many actions."""
+    A = len(policy) // rows.S
+    return policy.reshape(rows.S, A) if (np.diff(rows.begin) == A).all() else policy
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:

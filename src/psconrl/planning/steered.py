@@ -34,6 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._checks import Bools, Floats, Ints
+from psconrl.pairs import Pairs
 
 FREE = -1
 """No way is forced."""
@@ -85,6 +86,17 @@ class Steered(NamedTuple):
         result[k, s] = 0.0
         result[k, s, self.actions[k, s]] = 1.0
         return result
+
+    def named(self, pairs: Pairs) -> "Steered":
+        """With the numbers of actions in place of those that count only the available ones of each state."""
+        if pairs.every:
+            return self
+        numbers = pairs.numbers % pairs.available.shape[1]
+        actions, ways = (
+            np.where(local >= 0, numbers[pairs.begin[:-1] + np.maximum(local, 0)], -1)
+            for local in (self.actions, self.ways)
+        )
+        return self._replace(actions=actions, ways=ways)
 
     def with_way(self, actions: Ints, limit: int) -> "Steered":
         """With a reserve: actions (S,) that lower a limit, counted from zero, for when nothing else does."""

@@ -15,6 +15,7 @@ from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
 from psconrl.planning.mixtures import core_of
+from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered
 
@@ -106,14 +107,15 @@ def from_solution(solution: Solution, steer: Steer, unit: Floats) -> Steered | N
     """The mixture of a solution, its costs (m + 1) divided by units; None without limits."""
     model = solution.model
     assert model is not None
-    rows = Rows.from_sparse(model.matrix)
-    costs = np.ascontiguousarray(model.costs.reshape(model.m + 1, -1) / unit[:, np.newaxis])
+    rows, first = rows_of(model), np.arange(model.S) * model.A
+    costs = np.ascontiguousarray(model.pairs.taken(model.costs) / unit[:, np.newaxis])
     columns = []
     for member in solution.mixture:
-        pairs = rows.begin[:-1] + member.policy
-        exact = evaluate_chain(rows.matrix()[pairs], costs[:, pairs], model.initial)
-        columns.append((member.weight, Column(pairs, exact.average_costs @ model.initial, exact.stationary)))
-    return from_columns(rows, costs, columns, model.thresholds / unit[1:], steer)
+        policy = np.searchsorted(model.pairs.numbers, first + member.policy)
+        exact = evaluate_chain(rows.matrix()[policy], costs[:, policy], model.initial)
+        columns.append((member.weight, Column(policy, exact.average_costs @ model.initial, exact.stationary)))
+    steered = from_columns(rows, costs, columns, model.thresholds / unit[1:], steer)
+    return None if steered is None else steered.named(model.pairs)
 
 
 def _actions(rows: Rows, policy: Floats) -> Ints:

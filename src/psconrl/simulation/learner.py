@@ -8,7 +8,8 @@ A learner's rules. What breaks one is refused, and leaves the learner as it was.
     in turn        act(s), observe(s, ...), act(s'), ...: a step is observed once, in the state in which its action was
                    asked for. Asked again in the same state, act gives the same action; asked in another state, it
                    forgets the step that was not observed.
-    overruled      the action observed may be another than the one asked for: it is the one that is counted.
+    overruled      the action observed may be another than the one asked for: it is the one that is counted. It must be
+                   one that the problem has in that state.
     costs          m + 1 numbers in [0, 1], or in the ranges that the problem declares; NaN is none.
     the horizon    after it there is no action and nothing to observe.
     names          states and actions are numbers, or the names that the problem gives them. Where it does not know its
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, range_rule, shown, whole
+from psconrl._checks import Floats, Ints, range_rule, shown, unavailable, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
@@ -156,6 +157,8 @@ class Learner:
 
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
+        if self.problem.open and len(self.states) != self.planner.problem.S:
+            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
         t = self.t
         memory = Memory(
             t=t,
@@ -167,10 +170,9 @@ class Learner:
             visits=self.visits,
             cost_sums=self.cost_sums,
             carry=self.carry,
+            pairs=self.planner.problem.pairs,
             excess=self.excess,
         )
-        if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
         plan = self.planner.plan(memory, self.planning)
         visits = self._adopt(plan, len(self.states))
         self.clock[1], self.clock[4], self.origin = 0, FREE, s
@@ -223,6 +225,11 @@ class Learner:
         sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits[:S])
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
+        pairs = self.problem.pairs
+        if not pairs.every:
+            wrong = np.argwhere((policy > 0) & ~pairs.available)
+            if len(wrong):
+                raise InvalidArgumentError(f"Plan.policy is wrong: {self._unavailable(*wrong[0, 1:].tolist())}")
         steered = self._unsteered if plan.steered is None else self._steered(plan, S)
         self.current, self.orders = plan, Orders(cumulative, plan.max_length, limit, steered)
         return visits
@@ -245,6 +252,12 @@ class Learner:
             raise InvalidArgumentError(
                 "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
             )
+        if not self.problem.open and not self.problem.pairs.every:
+            for actions in (*steered.actions, *steered.ways):
+                for s in np.flatnonzero(actions >= 0):
+                    a = int(actions[s])
+                    if not self.problem.available[s, a]:
+                        raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), a)}")
         return steered
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
@@ -322,6 +335,7 @@ class Learner:
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
                 raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
+            self._check_available(state, action)
             c = _costs(costs, self.problem)
             if after == len(self.states):
                 self._discover(s_next)
@@ -341,6 +355,15 @@ class Learner:
             elif self.visits[state, action] > orders.count_limit[state, action]:
                 self._end(1)
             return self.current is None
+
+    def _check_available(self, s: int, a: int) -> None:
+        """Refuse an action that the problem has not in a state."""
+        pairs = self.problem.pairs
+        if not (pairs.every or pairs.available[s, a]):
+            raise InvalidArgumentError(f"a is wrong: {self._unavailable(s, a)}; give one of the actions that are")
+
+    def _unavailable(self, s: int, a: int) -> str:
+        return unavailable(self.states.name(s), self.named_actions.name(a))
 
     def save(self, path: str | Path) -> None:
         """Write all that this learner is to a .npz file, never pickled, for `Learner.load`.
@@ -407,6 +430,8 @@ class Learner:
         learner.actions.restore(streams[1])
         saved.generator(learner.planning, streams[2])
         learner.visits = saved.array(state["visits"], "visits", np.int64, (S, problem.A))
+        if not problem.open and learner.visits[~problem.available].any():
+            raise saved.refused("visits", "has steps with actions that are not available")
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
         learner.excess, learner.direction = (
@@ -440,10 +465,10 @@ class Learner:
     def _asked(self, pair: Any) -> tuple[int, int]:
         if self.current is None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise saved.refused("asked", "must be a state and an action of a plan that is under way")
-        return (
-            saved.integer(pair[0], "asked", 0, len(self.states) - 1),
-            saved.integer(pair[1], "asked", 0, self.problem.A - 1),
-        )
+        s = saved.integer(pair[0], "asked", 0, len(self.states) - 1)
+        a = saved.integer(pair[1], "asked", 0, self.problem.A - 1)
+        self._check_available(s, a)
+        return s, a
 
 
 _PARTS = (

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints, flag, real, shown, whole
+from psconrl._checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.averages import Averages
 from psconrl.planning.solution import Solution
+from psconrl.problem import Problem
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.parts import Curves, Supply, plain
@@ -89,6 +90,7 @@ class _Simulation:
         self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
         if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
+        check_available(problem, cmdp)
         require_ranges(cmdp, problem.cost_ranges)
         self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
         self.averages = Averages(cmdp) if self.evaluate_policies else None
@@ -226,6 +228,18 @@ class _Simulation:
         counts = self.world.counts(observed)
         shape = self.cmdp.S, self.cmdp.A, self.cmdp.S
         return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
+
+
+def check_available(problem: Problem, cmdp: CMDP) -> None:
+    """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others."""
+    offered = np.ones(cmdp.available.shape, dtype=np.bool_) if problem.open else problem.available
+    wrong = np.argwhere(offered & ~cmdp.available)
+    if len(wrong):
+        s, a = wrong[0]
+        raise InvalidArgumentError(
+            f"the agent's problem does not fit {cmdp}: "
+            f"{unavailable(cmdp.state_names[s], cmdp.action_names[a])}; make the agent with cmdp.problem()"
+        )
 
 
 def one_thread() -> AbstractContextManager[object]:

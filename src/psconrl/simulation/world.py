@@ -41,7 +41,7 @@ class World:
             np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
         )
         self._cumulative = cmdp.matrix.data.copy()
-        kernels.cumulate(self._cumulative, self._indptr)
+        kernels.cumulate(self._cumulative, np.unique(self._indptr))  # actions that are not available have empty rows
         self._costs = np.ascontiguousarray(moves if units is None else units.inside(moves))
         self.indptr, self.indices, self.cumulative, self.costs = (
             *(self._indptr, self._indices, self._cumulative),
