@@ -92,11 +92,7 @@ def inventory() -> Figure:
     figure = Figure(figsize=(7.4, 2.9), layout="constrained")
     all_axes = figure.subplots(1, 2, sharey=True)
     for axes, panel, solution in zip(all_axes, PANELS, _both(shop), strict=True):
-        time = np.zeros((shop.S, shop.A))
-        for x in range(shop.S):
-            for a in range(shop.A):
-                time[x, min(a, shop.S - 1 - x)] += solution.occupancy[x, a]
-        _stacks(axes, time, shades)
+        _stacks(axes, solution.occupancy, shades)
         J = psconrl.evaluate(shop, solution.policy).average_costs @ shop.initial
         title = f"{panel}: {(1 - J[0]) / 0.08:.2f} sold a day, expenses {J[1]:.2f}"
         axes.set(xlabel="items left in the evening", title=title)

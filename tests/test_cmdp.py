@@ -1,6 +1,7 @@
 """The model: what it accepts, what it refuses and in which words, and that nobody can change it."""
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -365,3 +366,108 @@ def test_a_limit_is_a_finite_number(wrong: float) -> None:
     toy = make("toy")
     with pytest.raises(InvalidModelError, match=r"thresholds\[0\] is"):
         toy.replace(thresholds=[wrong])
+
+
+# Actions that differ by state
+
+MASK = np.array([[True, True], [False, True]])
+
+
+def partly(form: Any = np.asarray, **options: Any) -> CMDP:
+    """A model with nonsense where an action is not available."""
+    wrong, costs = np.array(P), np.array(C, dtype=np.float64)
+    wrong[1, 0], costs[:, 1, 0] = [-7.0, np.nan], np.inf
+    return CMDP(form(wrong), costs, [0.5], available=MASK, **options)
+
+
+@pytest.mark.parametrize("form", [np.asarray, flat])
+def test_what_is_not_available_is_not_looked_at(form: Any) -> None:
+    cmdp = partly(form)
+    np.testing.assert_array_equal(cmdp.available, MASK)
+    assert not cmdp.available.flags.writeable
+    assert not cmdp.matrix[[2]].nnz
+    assert not cmdp.costs[:, 1, 0].any()
+    np.testing.assert_array_equal(cmdp.costs[:, MASK], np.asarray(C)[:, MASK])
+    assert "3 of 4 pairs" in repr(cmdp)
+    np.testing.assert_array_equal(cmdp.uniform, [[0.5, 0.5], [0.0, 1.0]])
+    for same in (cmdp.to_sparse().to_dense(), pickle.loads(pickle.dumps(cmdp)).to_dense(), cmdp.to_dense().replace()):
+        assert same == cmdp.to_dense()
+    assert cmdp.to_dense() != CMDP(P, C, [0.5])
+
+
+def test_a_mask_of_all_actions_is_none() -> None:
+    assert CMDP(P, C, [0.5], available=np.ones((2, 2))) == CMDP(P, C, [0.5])
+    assert CMDP(P, C, [0.5]).available.all()
+    assert partly().replace(transitions=P, costs=C, available=None) == CMDP(P, C, [0.5])
+
+
+def test_costs_of_moves_that_are_not_available() -> None:
+    moves = np.arange(16.0).reshape(2, 2, 2, 2)
+    dense = CMDP(P, moves, [0.5], available=MASK)
+    matrix = flat(P)
+    entries = matrix.tocoo()
+    listed = moves.reshape(2, 4, 2)[:, entries.row, entries.col]
+    thin = CMDP(matrix, listed, [0.5], available=MASK)
+    assert thin.to_dense() == dense
+    assert dense.to_sparse() == thin
+
+
+def test_costs_that_are_not_available_have_no_range() -> None:
+    costs = [[[2.0, 4.0], [99.0, 3.0]], [[10.0, 20.0], [-99.0, 10.0]]]
+    scaled = CMDP(P, costs, [15.0], available=MASK).rescaled()
+    np.testing.assert_allclose(scaled.costs, [[[0.0, 1.0], [0.0, 0.5]], [[0.0, 1.0], [0.0, 0.0]]])
+    assert scaled.thresholds.tolist() == [0.5]
+    assert scaled.problem("known").available.tolist() == MASK.tolist()
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        ([True, False], "available has shape (2,); it must be a mask (S, A) = (2, 2) of True and False"),
+        ([[True, True], [False, False]], "available[1] has no action; every state needs at least one"),
+        ([[1, 2], [1, 1]], "available must hold True and False only"),
+        ([[0.5, 1.0], [1.0, 1.0]], "available must hold True and False only"),
+        ([[True], [True, False]], "available is [[True], [True, False]]; it must be a mask"),
+        ("all", "available is 'all'; it must be a mask"),
+    ],
+)
+def test_masks_that_are_none(mask: Any, message: str) -> None:
+    for form in (np.asarray, flat):
+        with pytest.raises(InvalidModelError, match=re.escape(message)):
+            CMDP(form(P), C, [0.5], available=mask)
+
+
+def test_a_policy_takes_what_is_available() -> None:
+    cmdp = partly(state_names=["idle", "busy"], action_names=["wait", "work"])
+    for wrong in ([[0.5, 0.5], [0.25, 0.75]], [0, 0]):
+        with pytest.raises(InvalidModelError, match=r"policy\[1, 0\].*action 'wait' is not available in state 'busy'"):
+            psconrl.evaluate(cmdp, wrong)
+    assert psconrl.evaluate(cmdp, [0, 1]).average_costs.shape == (2, 2)
+
+
+# Limits by name
+
+
+def test_limits_by_name() -> None:
+    costs = np.arange(12.0).reshape(3, 2, 2)
+    named = CMDP(P, costs, {"noise": 3.0, "energy": 2.0}, cost_names=["delay", "energy", "noise"])
+    assert named.thresholds.tolist() == [2.0, 3.0]
+    assert CMDP(P, costs, {"c2": 3, "c1": 2}).thresholds.tolist() == [2.0, 3.0]
+    assert named.replace(thresholds={"energy": 1, "noise": 0}).thresholds.tolist() == [1.0, 0.0]
+    assert CMDP(P, costs[:1], {}).m == 0
+
+
+@pytest.mark.parametrize(
+    ("limits", "names", "message"),
+    [
+        ({"enrgy": 1}, ["delay", "energy"], "unknown cost in thresholds 'enrgy'; did you mean 'energy'?"),
+        ({"delay": 1}, ["delay", "energy"], "thresholds has a limit for 'delay', which is minimised"),
+        ({}, ["delay", "energy"], "thresholds has no limit for the cost 'energy'"),
+        ({"energy": 1}, None, "thresholds has a limit for 'energy', but costs have no names; give cost_names"),
+        ({"energy": "much"}, ["delay", "energy"], "thresholds must be real numbers"),
+        ({"energy": 1}, ["delay", "energy", "noise"], "thresholds has no limit for the cost 'noise'"),
+    ],
+)
+def test_limits_by_wrong_names(limits: Any, names: Any, message: str) -> None:
+    with pytest.raises(PsconrlError, match=re.escape(message)):
+        CMDP(P, C, limits, cost_names=names)

@@ -145,3 +145,29 @@ def test_functions_get_as_much_of_a_step_as_they_take() -> None:
         (lambda s, a=9, *, flag=1: a / 4, 0.5),
     ):
         assert move_costs(costs, None, 0)(*step).tolist() == [value]
+
+
+def partial(P: Any, actions: int | None = None) -> Any:
+    space = {} if actions is None else {"action_space": SimpleNamespace(n=actions)}
+    return SimpleNamespace(P=P, initial_state_distrib=np.array([1.0, 0.0]), **space)
+
+
+def test_a_table_without_some_actions() -> None:
+    stay, leave = [(1.0, 0, 0.0, False)], [(1.0, 1, 1.0, False)]
+    cmdp = CMDP.from_gymnasium(partial({0: {0: stay, 1: leave}, 1: {1: stay}}))
+    assert cmdp.available.tolist() == [[True, True], [False, True]]
+    assert CMDP.from_gymnasium(partial([[stay, leave], [leave]], actions=3)).available.tolist() == [
+        [True, True, False],
+        [True, False, False],
+    ]
+    for wrong in ({0: {0: stay, 7: leave}, 1: {0: stay}}, {0: {0: stay}, 1: {"a": stay}}):
+        with pytest.raises(InvalidModelError, match=r"env.unwrapped.P\[\d\] has the action .*; there are 0, ..., 1"):
+            CMDP.from_gymnasium(partial(wrong))
+    with pytest.raises(InvalidModelError, match="every state needs at least one"):
+        CMDP.from_gymnasium(partial({0: {0: stay, 1: leave}, 1: {}}))
+
+
+def test_limits_by_name_name_the_costs() -> None:
+    P = {0: {0: [(1.0, 1, 0.0, False)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
+    cmdp = CMDP.from_gymnasium(partial(P), costs=lambda s: (0.5, s), thresholds={"risk": 0.75})
+    assert (cmdp.cost_names, cmdp.thresholds.tolist()) == (("c0", "risk"), [0.75])

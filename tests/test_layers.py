@@ -14,7 +14,7 @@ ROOT = Path(psconrl.__file__).parent
 LAYERS = (
     ("errors",),
     ("_checks", "_interrupts", "_lazy", "_numba"),
-    ("graph",),
+    ("graph", "pairs"),
     ("problem",),
     ("cmdp", "formats", "gymnasium_table"),
     ("planning",),

@@ -84,6 +84,7 @@ MEANT = {
     *((entry, "nothing") for entry in ("state_names", "layout", "cost function", "reward_range", "sparse", "map")),
     *((entry, "nothing") for entry in ("drawn policy", "drawn box")),
     ("with_limits", "empty"),
+    ("limits of a table", "empty"),
     ("cost function", "function"),
 }
 """What looks odd and is not: a default, or a way of saying nothing."""

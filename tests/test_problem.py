@@ -77,3 +77,29 @@ def test_costs_of_impossible_moves_do_not_count() -> None:
     costs[0, 0, 0, 0] = 3.0
     with pytest.raises(InvalidModelError, match=re.escape("costs[0, 0, 0, 0] is 3")):
         CMDP([[[1.0, 0.0]], [[1.0, 0.0]]], costs).problem()
+
+
+def test_actions_that_differ_by_state() -> None:
+    mask = [[True, False, True], [True, True, True]]
+    costs = np.full((1, 2, 3), 0.5)
+    costs[0, 0, 1] = np.nan
+    problem = Problem(2, 3, costs=costs, available=mask)
+    np.testing.assert_array_equal(problem.available, mask)
+    np.testing.assert_allclose(problem.uniform, [[0.5, 0, 0.5], [1 / 3] * 3])
+    assert problem.costs is not None
+    assert problem.costs[0, 0, 1] == 0
+    assert repr(problem) == "Problem(S=2, A=3, m=0, 5 of 6 pairs, costs known)"
+    assert Problem(2, 3).available.all()
+    with pytest.raises(InvalidModelError, match=re.escape("available[0] has no action")):
+        Problem(2, 3, available=np.zeros((2, 3), dtype=np.bool_))
+
+
+def test_limits_by_name() -> None:
+    problem = Problem(2, 3, {"energy": 0.5, "noise": 0.25})
+    assert problem.thresholds.tolist() == [0.5, 0.25]
+    assert problem.cost_names == ("c0", "energy", "noise")
+    ordered = Problem(2, 3, {"energy": 0.5, "noise": 0.25}, cost_names=["delay", "noise", "energy"])
+    assert ordered.thresholds.tolist() == [0.25, 0.5]
+    assert make("inventory").problem().cost_names == ("sales missed", "expenses")
+    with pytest.raises(InvalidModelError, match="no limit for the cost 'noise'"):
+        Problem(2, 3, {"energy": 0.5}, cost_names=["delay", "energy", "noise"])

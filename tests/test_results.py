@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from docs import results
+
 from psconrl.analysis.tables import TABLES, as_json
 
 PLACES = {place for table in TABLES.values() for place in table.parts}
@@ -35,7 +35,8 @@ def test_numbers_carry_the_code_that_made_them(path: Path) -> None:
 
 
 def test_a_page_is_changed_in_its_places_alone() -> None:
-    page = "before\n<!-- results: a -->\nold\n<!-- end of results -->\nafter\n<!-- results: b -->\n<!-- end of results -->\n"
+    end = "<!-- end of results -->\n"
+    page = f"before\n<!-- results: a -->\nold\n{end}after\n<!-- results: b -->\n{end}"
     written = results.written(page, {"a": "new\n"})
     assert written == page.replace("old\n", "\nnew\n\n")
     assert results.written(written, {"a": "new\n"}) == written

@@ -293,3 +293,37 @@ def test_sparse_models_stay_sparse() -> None:
     assert structure.unichain(cmdp) is False
     around = np.tile([1.0, 0.0], (S, 1))
     assert structure.hitting_times(cmdp, around, [0])[1, 0] == pytest.approx(S - 1)
+
+
+# Actions that differ by state
+
+
+def fewer(seed: int, S: int, A: int) -> tuple[CMDP, CMDP]:
+    """A model, and the one whose missing actions are copies of one that is available: the same graph and ways."""
+    whole = random_moves(seed, S, A)
+    rng = np.random.default_rng([seed, 1])
+    mask = (rng.random((S, A)) < 0.5) | (np.arange(A) == rng.integers(A, size=(S, 1)))
+    states, actions = np.indices((S, A))
+    own = np.where(mask, actions, mask.argmax(axis=1)[:, np.newaxis])
+    return whole.replace(available=mask), model(np.asarray(whole.transitions)[states, own])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_missing_actions_are_like_copies(seed: int) -> None:
+    cmdp, copied = fewer(seed, 2 + seed % 5, 2 + seed % 3)
+    np.testing.assert_array_equal(structure.reachable(cmdp), structure.reachable(copied))
+    assert structure.communicating(cmdp) == structure.communicating(copied)
+    assert structure.weakly_communicating(cmdp) == structure.weakly_communicating(copied)
+    assert as_lists(structure.strong_classes(cmdp)) == as_lists(structure.strong_classes(copied))
+    assert structure.unichain(cmdp) == structure.unichain(copied)
+    assert structure.diameter(cmdp) == pytest.approx(structure.diameter(copied))
+    inside = structure.restrict_to_reachable(cmdp)
+    np.testing.assert_array_equal(inside.available, cmdp.available[structure.reachable(cmdp)])
+
+
+def test_times_of_policies_of_available_actions() -> None:
+    cmdp, _ = fewer(3, 5, 3)
+    times = structure.hitting_times(cmdp, cmdp.uniform)
+    assert (np.diag(times) == 0).all()
+    with pytest.raises(InvalidModelError, match="is not available in state"):
+        structure.hitting_times(cmdp, np.full((5, 3), 1 / 3))

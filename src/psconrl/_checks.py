@@ -26,6 +26,8 @@ LARGEST = 2**62
 MOST_SHOWN = 80
 """Characters of a value that a message shows."""
 
+_COSTS = ("cost_names", "c")
+
 _EXACT = 1e-14  # rows this close to one are left alone, so that saving and loading changes no bit
 
 _ROW_REMEDY = "make every row p(. | s, a) a probability distribution over the next states"
@@ -193,19 +195,23 @@ def hashable(value: Any, what: str) -> Hashable:
     return value
 
 
-def distributions(p: Floats, what: str, remedy: str) -> Floats:
-    """The array with its last axis renormalised."""
+def distributions(p: Floats, what: str, remedy: str, among: Bools | None = None) -> Floats:
+    """The array with its last axis renormalised; among: which rows must be distributions, if not all."""
     bad = ~(p >= 0)
     if bad.any():
         at = _first(bad)
         raise InvalidModelError(f"{what}[{_text(at)}] is {p[at]}; a probability must be >= 0; {remedy}")
     sums = p.sum(axis=-1)
+    if among is not None:
+        sums = np.where(among, sums, 1.0)
     scale = _row_scale(sums, lambda at: f"{what}[{_text(at)}]" if at else what, remedy)
     return np.asarray(p / scale[..., np.newaxis])
 
 
-def thresholds(values: Any) -> Floats:
-    """Tau as an array (m,)."""
+def thresholds(values: Any, cost_names: Any = None) -> Floats:
+    """Tau as an array (m,); given by name of the cost, in the order of cost_names[1:]."""
+    if isinstance(values, Mapping):
+        values = _by_name(values, cost_names)
     tau = numbers(values, "thresholds")
     if tau.ndim != 1:
         raise InvalidModelError(
@@ -215,15 +221,59 @@ def thresholds(values: Any) -> Floats:
     return tau
 
 
-def dense_transitions(values: Any) -> Floats:
-    """Transitions as an array (S, A, S) of distributions."""
+def _by_name(limits: Mapping[Any, Any], cost_names: Any) -> list[Any]:
+    """Limits by name of the cost in the order of the costs; names that are left out are c0, c1, ..."""
+    known = names(cost_names, len(limits) + 1 if cost_names is None else len(texts(cost_names, "cost_names")), *_COSTS)
+    for name in limits:
+        if name == known[0]:
+            raise InvalidModelError(
+                f"thresholds has a limit for {name!r}, which is minimised; only the others have one"
+            )
+        if name not in known and cost_names is None:
+            raise InvalidModelError(
+                f"thresholds has a limit for {shown(name)}, but costs have no names; give cost_names"
+            )
+        if name not in known:
+            raise UnknownNameError("cost in thresholds", str(name), known[1:])
+    for name in known[1:]:
+        if name not in limits:
+            raise InvalidModelError(f"thresholds has no limit for the cost {name!r}; each but the first needs one")
+    return [limits[name] for name in known[1:]]
+
+
+def available(given: Any, S: int, A: int) -> Bools | None:
+    """Which actions are available in each state, (S, A); None if all are."""
+    if given is None:
+        return None
+    try:
+        mask = np.array(given)
+    except ValueError:
+        mask = np.array(None)
+    if mask.shape != (S, A):
+        told = f"has shape {mask.shape}" if mask.dtype.kind in "biuf" else f"is {shown(given)}"
+        raise InvalidModelError(f"available {told}; it must be a mask (S, A) = {(S, A)} of True and False")
+    if mask.dtype.kind not in "biuf" or not ((mask == 0) | (mask == 1)).all():
+        raise InvalidModelError("available must hold True and False only: whether the action is available in the state")
+    mask = mask.astype(np.bool_)
+    stuck = np.flatnonzero(~mask.any(axis=1))
+    if len(stuck):
+        raise InvalidModelError(f"available[{stuck[0]}] has no action; every state needs at least one")
+    mask.setflags(write=False)
+    return None if mask.all() else mask
+
+
+def dense_transitions(values: Any, mask: Any = None) -> tuple[Floats, Bools | None]:
+    """Transitions as an array (S, A, S), distributions where an action is available; and the mask, checked."""
     p = numbers(values, "transitions")
     if p.ndim != 3 or (p.shape[0] != p.shape[2] and p.size):
         raise InvalidModelError(
             f"transitions have shape {p.shape}; they must be (S, A, S), or a scipy sparse (S * A, S) matrix"
         )
     _sizes(p.shape[0], p.shape[1])
-    return distributions(p, "transitions", _ROW_REMEDY)
+    among = available(mask, *p.shape[:2])
+    if among is not None:
+        p[~among] = 0.0
+    return distributions(p, "transitions", _ROW_REMEDY, among), among
 
 
 def sound_sparse(matrix: Any, what: str) -> None:
@@ -270,8 +320,11 @@ def _within(array: Any, n: int) -> bool:
     return bool(len(array) == 0 or (array.min() >= 0 and array.max() < n))
 
 
-def sparse_transitions(matrix: Any) -> sparse.csr_array:
-    """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros."""
+def sparse_transitions(matrix: Any, mask: Any = None) -> tuple[sparse.csr_array, Bools | None]:
+    """Transitions as a canonical CSR matrix (S * A, S): sorted, without duplicates and stored zeros; and the mask.
+
+    Rows of actions that are not available are empty.
+    """
     if matrix.ndim != 2:
         raise InvalidModelError(f"sparse transitions have shape {matrix.shape}; they must be (S * A, S)")
     if matrix.dtype.kind not in "biuf":
@@ -285,8 +338,12 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
         )
     A = rows // S
     sound_sparse(matrix, "transitions")
+    among = available(mask, S, A)
     entries = matrix.tocoo()  # entries of the same place not yet added up: a negative one would hide in the sum
     bad = ~(entries.data >= 0)
+    if among is not None:
+        inside = among.ravel()[entries.coords[0]]
+        bad &= inside
     if bad.any():
         k = int(np.flatnonzero(bad)[0])
         row, column = (int(part[k]) for part in entries.coords)
@@ -295,15 +352,19 @@ def sparse_transitions(matrix: Any) -> sparse.csr_array:
             f"transitions[{_text(at)}] is {entries.data[k]}; a probability must be >= 0; {_ROW_REMEDY}"
         )
     p = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    if among is not None:
+        p.data[~np.repeat(among.ravel(), np.diff(p.indptr))] = 0.0
     p.sum_duplicates()
     p.eliminate_zeros()
     sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
+    if among is not None:
+        sums = np.where(among, sums, 1.0)
     scale = _row_scale(sums, lambda at: f"transitions[{_text(at)}]", _ROW_REMEDY)
-    return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr)))
+    return with_data(p, p.data / np.repeat(scale.ravel(), np.diff(p.indptr))), among
 
 
-def dense_costs(values: Any, p: Floats, m: int) -> tuple[Floats, Floats | None]:
-    """Mean costs (m + 1, S, A), and the costs per move if those were given."""
+def dense_costs(values: Any, p: Floats, m: int, among: Bools | None = None) -> tuple[Floats, Floats | None]:
+    """Mean costs (m + 1, S, A), and the costs per move if those were given; none where an action is not available."""
     S, A, _ = p.shape
     c = numbers(values, "costs")
     if c.ndim < 2 or c.shape[1:] not in ((S, A), (S, A, S)):
@@ -312,6 +373,8 @@ def dense_costs(values: Any, p: Floats, m: int) -> tuple[Floats, Floats | None]:
             f"or {(m + 1, S, A, S)} for one cost per move"
         )
     _cost_count(len(c), m)
+    if among is not None:
+        c[:, ~among] = 0.0
     finite(c, "costs", "give every pair (s, a) a finite cost")
     if c.ndim == 3:
         return c, None
@@ -319,8 +382,13 @@ def dense_costs(values: Any, p: Floats, m: int) -> tuple[Floats, Floats | None]:
     return np.einsum("isax,sax->isa", c, p), c
 
 
-def sparse_costs(values: Any, p: sparse.csr_array, given: Any, m: int) -> tuple[Floats, Floats | None]:
-    """Mean costs (m + 1, S, A), and the costs per move as (m + 1, nnz) if those were given."""
+def sparse_costs(
+    values: Any, p: sparse.csr_array, given: Any, m: int, among: Bools | None = None
+) -> tuple[Floats, Floats | None]:
+    """Mean costs (m + 1, S, A), and the costs per move as (m + 1, nnz) if those were given.
+
+    given: the transitions before they were brought into order.
+    """
     rows, S = p.shape
     A = rows // S
     if isinstance(values, Sequence) and len(values) and all(sparse.issparse(c) for c in values):
@@ -334,8 +402,15 @@ def sparse_costs(values: Any, p: sparse.csr_array, given: Any, m: int) -> tuple[
         c = numbers(values, "costs")
         if c.ndim == 3 and c.shape[1:] == (S, A):
             _cost_count(len(c), m)
+            if among is not None:
+                c[:, ~among] = 0.0
             finite(c, "costs", "give every pair (s, a) a finite cost")
             return c, None
+        if among is not None and given.format == "csr" and c.ndim == 2 and c.shape[1] == given.nnz:
+            kept = np.repeat(among.ravel(), np.diff(given.indptr))
+            ends = np.append(0, np.cumsum(kept))[given.indptr]
+            given = sparse.csr_array((given.data[kept], given.indices[kept], ends), shape=given.shape)
+            c = c[:, kept]
         if c.ndim != 2 or c.shape[1] != p.nnz or given.format != "csr" or given.nnz != p.nnz:
             raise InvalidModelError(
                 f"costs have shape {c.shape}; they must be (m + 1, S, A) = {(m + 1, S, A)}, or, for one cost "
@@ -437,6 +512,11 @@ def policy(values: Any, S: int, A: int) -> Floats:
     if pi.shape != (S, A):
         raise InvalidModelError(f"the policy has shape {pi.shape}; it must be (S, A) = {(S, A)}")
     return distributions(pi, "policy", "give each state a distribution over the actions")
+
+
+def unavailable(state: Any, action: Any) -> str:
+    """What is said of an action that is not available in a state, both by name or by number."""
+    return f"action {shown(action)} is not available in state {shown(state)}"
 
 
 def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:

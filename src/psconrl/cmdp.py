@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
+from psconrl.pairs import Pairs
 from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
@@ -83,16 +84,19 @@ class CMDP:
         costs: (m + 1, S, A); or one cost per move: (m + 1, S, A, S) for dense transitions, m + 1 sparse
             (S * A, S) matrices or an (m + 1, nnz) array in the order of the stored entries for sparse ones.
             costs[0] is minimised.
-        thresholds: tau, (m,): costs[i] must stay <= thresholds[i - 1] on long-run average.
+        thresholds: tau, (m,): costs[i] must stay <= thresholds[i - 1] on long-run average; or {cost name: limit}.
         initial: the start state (number or name), or a distribution over states.
         state_names, action_names, cost_names: distinct names; "0", "1", ... and "c0", "c1", ... if left out.
         layout: for gridworlds, where the states lie on their map.
+        available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out. What
+            transitions and costs say about the others does not matter.
 
     Attributes:
         S, A, m: numbers of states, actions and constraints.
         costs: the mean costs, (m + 1, S, A). move_costs: costs per move as given, else None.
         thresholds, initial, state_names, action_names, cost_names, layout, transitions: as given, read-only;
-            (m,) thresholds, (S,) initial.
+            (m,) thresholds, (S,) initial; rows of actions that are not available are zero.
+        available: (S, A), True where an action can be taken. pairs: those pairs, numbered.
 
     >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
     >>> coin
@@ -111,30 +115,32 @@ class CMDP:
     action_names: tuple[str, ...]
     cost_names: tuple[str, ...]
     layout: Layout | None
+    pairs: Pairs
 
     def __init__(
         self,
         transitions: ArrayLike | sparse.sparray | sparse.spmatrix,
         costs: ArrayLike | Sequence[sparse.sparray | sparse.spmatrix],
-        thresholds: ArrayLike = (),
+        thresholds: ArrayLike | Mapping[str, float] = (),
         *,
         initial: int | str | ArrayLike = 0,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         cost_names: Sequence[str] | None = None,
         layout: Layout | None = None,
+        available: ArrayLike | None = None,
     ) -> None:
-        tau = _checks.thresholds(thresholds)
+        tau = _checks.thresholds(thresholds, cost_names)
         m = len(tau)
         p: Floats | sparse.csr_array
         if sparse.issparse(transitions):
-            p = _checks.sparse_transitions(transitions)
+            p, mask = _checks.sparse_transitions(transitions, available)
             S, A = p.shape[1], p.shape[0] // p.shape[1]
-            mean, move = _checks.sparse_costs(costs, p, transitions, m)
+            mean, move = _checks.sparse_costs(costs, p, transitions, m, mask)
         else:
-            p = _checks.dense_transitions(transitions)
+            p, mask = _checks.dense_transitions(transitions, available)
             S, A = p.shape[:2]
-            mean, move = _checks.dense_costs(costs, p, m)
+            mean, move = _checks.dense_costs(costs, p, m, mask)
         names = _checks.names(state_names, S, "state_names", "")
         fields: dict[str, Any] = {
             "S": S,
@@ -149,6 +155,7 @@ class CMDP:
             "action_names": _checks.names(action_names, A, "action_names", ""),
             "cost_names": _checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
+            "pairs": Pairs.all(S, A) if mask is None else Pairs(mask),
         }
         if layout is not None:
             if not isinstance(layout, Layout):
@@ -168,7 +175,8 @@ class CMDP:
 
     def __repr__(self) -> str:
         kind = f"sparse, {self.matrix.nnz} transitions" if self.is_sparse else "dense"
-        return f"CMDP(S={self.S}, A={self.A}, m={self.m}, {kind})"
+        some = "" if self.pairs.every else f"{self.pairs.K} of {self.S * self.A} pairs, "
+        return f"CMDP(S={self.S}, A={self.A}, m={self.m}, {some}{kind})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CMDP):
@@ -181,6 +189,16 @@ class CMDP:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CMDP.from_stored, (self.to_arrays(),)
+
+    @property
+    def available(self) -> Bools:
+        """Which actions can be taken in each state, (S, A)."""
+        return self.pairs.available
+
+    @property
+    def uniform(self) -> Floats:
+        """The policy (S, A) that takes all actions that are available equally often."""
+        return self.pairs.uniform
 
     @property
     def is_sparse(self) -> bool:
@@ -228,6 +246,7 @@ class CMDP:
             "action_names": self.action_names,
             "cost_names": self.cost_names,
             "layout": self.layout,
+            "available": None if self.pairs.every else self.available,
         }
         unknown = changes.keys() - arguments.keys()
         if unknown:
@@ -257,12 +276,14 @@ class CMDP:
             cost_ranges=ranges,
             state_names=self.state_names,
             action_names=self.action_names,
+            cost_names=self.cost_names,
+            available=None if self.pairs.every else self.available,
         )
 
     @property
     def cost_ranges(self) -> Floats:
         """The least and the largest of each cost, (m + 1, 2); if they are the same, the range goes up to one more."""
-        flat = (self.costs if self.move_costs is None else self.move_costs).reshape(self.m + 1, -1)
+        flat = self.pairs.taken(self.costs) if self.move_costs is None else self.move_costs.reshape(self.m + 1, -1)
         if isinstance(self.transitions, np.ndarray) and self.move_costs is not None:
             flat = flat[:, self.transitions.ravel() > 0]  # impossible moves do not count
         least, most = flat.min(axis=1), flat.max(axis=1)
@@ -284,8 +305,18 @@ class CMDP:
         return policy_chain(self.matrix, self.check_policy(policy))
 
     def check_policy(self, policy: ArrayLike) -> Floats:
-        """The policy as an (S, A) array of floats; InvalidModelError where a row is not a distribution."""
-        return _checks.policy(policy, self.S, self.A)
+        """The policy as an (S, A) array of floats.
+
+        InvalidModelError where a row is not a distribution over the actions that are available.
+        """
+        pi = _checks.policy(policy, self.S, self.A)
+        if not self.pairs.every:
+            wrong = np.argwhere((pi > 0) & ~self.available)
+            if len(wrong):
+                s, a = wrong[0]
+                said = _checks.unavailable(self.state_names[s], self.action_names[a])
+                raise InvalidModelError(f"policy[{s}, {a}] is {pi[s, a]:.6g}, but {said}; it must be 0")
+        return pi
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Plain arrays that hold the whole model: what the .npz file stores."""
@@ -297,6 +328,8 @@ class CMDP:
         arrays["costs"] = self.costs if self.move_costs is None else self.move_costs
         arrays["thresholds"] = self.thresholds
         arrays["initial"] = self.initial
+        if not self.pairs.every:
+            arrays["available"] = self.available
         for name in ("state_names", "action_names", "cost_names"):
             arrays[name] = np.array(getattr(self, name), dtype=np.str_)
         if self.layout is not None:
@@ -308,7 +341,7 @@ class CMDP:
 
     @classmethod
     def from_stored(cls, arrays: dict[str, NDArray[Any]]) -> Self:
-        """The inverse of `to_arrays`; thresholds, initial and names may be missing."""
+        """The inverse of `to_arrays`; thresholds, initial, available and names may be missing."""
         sparse_parts = {"data", "indices", "indptr", "costs"}
         if not isinstance(arrays, Mapping) or not (
             {"transitions", "costs"} <= set(arrays) or sparse_parts <= set(arrays)
@@ -342,6 +375,7 @@ class CMDP:
             arrays.get("thresholds", ()),
             initial=arrays.get("initial", 0),
             layout=layout,
+            available=arrays.get("available"),
             **names,
         )
 
@@ -351,7 +385,7 @@ class CMDP:
         transitions: Any,
         rewards: Any = None,
         costs: Any = (),
-        thresholds: ArrayLike = (),
+        thresholds: ArrayLike | Mapping[str, float] = (),
         **names: Any,
     ) -> CMDP:
         """The model of arrays in the layouts of MDP toolboxes, where the action comes first.
@@ -363,7 +397,7 @@ class CMDP:
             costs: a list of arrays in the same layouts. With rewards, these are the m auxiliary costs; without,
                 costs[0] is the main cost, to be minimised.
             thresholds: (m,), the limits of the auxiliary costs.
-            names: initial, state_names, action_names, cost_names and layout, as for CMDP.
+            names: initial, state_names, action_names, cost_names, layout and available, as for CMDP.
 
         >>> P = [[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]]  # action "run", action "repair"
         >>> profit, repairs = [1.0, 0.2], [[0, 1], [0, 1]]
@@ -378,7 +412,7 @@ class CMDP:
         env: Any,
         *,
         costs: Any = None,
-        thresholds: ArrayLike = (),
+        thresholds: ArrayLike | Mapping[str, float] = (),
         reward_range: tuple[float, float] | None = None,
     ) -> CMDP:
         """The model of a Gymnasium environment with a table `env.unwrapped.P`.
@@ -386,7 +420,8 @@ class CMDP:
         A step into a terminal state leads to the start law instead. costs(s, a, s_next, reward, info) gives the costs
         of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by reward_range (by
         the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
-        environment. The environments of psconrl give back their own model.
+        environment. The environments of psconrl give back their own model. Actions that the table does not have in a
+        state are not available there. Limits by name give the costs these names.
         """
         return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 
@@ -421,6 +456,8 @@ def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
     costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
     if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
         costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves
+    elif not cmdp.pairs.every and cmdp.move_costs is None and ranges is not None:
+        costs = np.where(cmdp.available, costs, ranges[:, :1, np.newaxis])
     _checks.within_ranges(costs, "costs", ranges)
 
 

@@ -113,18 +113,19 @@ def _checked(costs: Floats, m: int | None, ranges: Floats | None, what: str) -> 
 def from_table(
     env: Any,
     costs: CostFunction | None = None,
-    thresholds: ArrayLike = (),
+    thresholds: ArrayLike | Mapping[str, float] = (),
     reward_range: tuple[float, float] | None = None,
 ) -> CMDP:
     """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
     from psconrl.cmdp import CMDP
 
     inner = getattr(env, "unwrapped", env)
-    tau = _checks.thresholds(thresholds)
+    names = ["c0", *thresholds] if isinstance(thresholds, Mapping) and thresholds else None
+    tau = _checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
     if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
-        return model if len(tau) == 0 else model.replace(thresholds=tau)
+        return model if len(tau) == 0 else model.replace(thresholds=thresholds)
     table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
     if costs is None and reward_range is None:
@@ -134,26 +135,25 @@ def from_table(
     charge = move_costs(costs, reward_range, None)
     p: Floats = np.zeros((S, A, S))
     spent: Floats | None = None
-    for s in range(S):
-        for a in range(A):
-            for probability, x, reward, terminated in table[s, a]:
-                info = {} if added is None else {"cost": added(s, a, x, reward, terminated, {})}
-                c = charge(s, a, x, reward, info)
-                if spent is None:
-                    spent = np.zeros((len(c), S, A, S))
-                if len(c) != len(spent):
-                    raise InvalidModelError(
-                        f"the costs of state {s}, action {a} are {len(c)} numbers, not {len(spent)}"
-                    )
-                to = probability * (law if terminated else np.eye(1, S, x)[0])
-                p[s, a] += to
-                spent[:, s, a] += c[:, np.newaxis] * to
+    available = np.zeros((S, A), dtype=np.bool_)
+    for (s, a), outcomes in table.items():
+        available[s, a] = True
+        for probability, x, reward, terminated in outcomes:
+            info = {} if added is None else {"cost": added(s, a, x, reward, terminated, {})}
+            c = charge(s, a, x, reward, info)
+            if spent is None:
+                spent = np.zeros((len(c), S, A, S))
+            if len(c) != len(spent):
+                raise InvalidModelError(f"the costs of state {s}, action {a} are {len(c)} numbers, not {len(spent)}")
+            to = probability * (law if terminated else np.eye(1, S, x)[0])
+            p[s, a] += to
+            spent[:, s, a] += c[:, np.newaxis] * to
     assert spent is not None
     # Outcomes that end in the same state but cost differently are charged their mean.
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
     if len(tau) == 0 and added is not None:
         tau = env.get_wrapper_attr("thresholds")
-    return CMDP(p, per_move, tau, initial=law)
+    return CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:
@@ -169,7 +169,7 @@ Outcome = tuple[float, int, float, bool]
 
 
 def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], int, int]:
-    """The outcomes of each pair (s, a), all looked at, and the numbers of states and actions."""
+    """The outcomes of each pair (s, a) that is there, all looked at, and the numbers of states and actions."""
     given = getattr(inner, "P", None)
     if given is None:
         raise InvalidModelError(
@@ -177,13 +177,18 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
             "or use learn"
         )
     try:
-        S, A = len(given), len(given[0])
-        table = {(s, a): [_outcome(o) for o in given[s][a]] for s in range(S) for a in range(A)}
+        S = len(given)
+        moves = [given[s] if isinstance(given[s], Mapping) else dict(enumerate(given[s])) for s in range(S)]
+        A = max(len({a for own in moves for a in own}), int(getattr(getattr(inner, "action_space", None), "n", 0)))
+        table = {(s, a): [_outcome(o) for o in moves[s][a]] for s in range(S) for a in range(A) if a in moves[s]}
     except (TypeError, LookupError, ValueError, OverflowError) as error:
         raise InvalidModelError(
-            "the table env.unwrapped.P must give for each state 0, 1, ... and action 0, 1, ... a list of "
+            "the table env.unwrapped.P must give for each state 0, 1, ... and each action that it has a list of "
             f"(probability, next state, reward, terminated); it does not: {error!r}"
         ) from error
+    if len(table) < sum(map(len, moves)):
+        s, a = next((s, a) for s in range(S) for a in moves[s] if (s, a) not in table)
+        raise InvalidModelError(f"env.unwrapped.P[{s}] has the action {_checks.shown(a)}; there are 0, ..., {A - 1}")
     for (s, a), outcomes in table.items():
         for _, x, _, _ in outcomes:
             if not 0 <= x < S:

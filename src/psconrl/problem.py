@@ -11,7 +11,7 @@ and everything they are told, and tell, is in the units of the ranges.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Bools, Floats, Ints
 from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.pairs import Pairs
 
 
 class Units(NamedTuple):
@@ -65,11 +66,13 @@ class Problem:
         S: the number of states, or their names; None if it is not known: learners then take any hashable states and
             number them as they appear.
         A: the number of actions, or their names; learners then answer with names.
-        thresholds: tau, (m,).
+        thresholds: tau, (m,), or {cost name: limit}.
         costs: (m + 1, S, A), if they are known; with None the learner estimates them by empirical means.
         cost_ranges: (low, high) of each of the m + 1 costs; [0, 1] if left out.
         state_names, action_names: names beside the numbers S and A. Learners take either, and answer a question that
             names its state with the name of an action.
+        cost_names: of the m + 1 costs; those of the thresholds, after "c0", if these are given by name.
+        available: a mask (S, A) of the actions that can be taken in each state; all if left out.
 
     Attributes:
         S: None where the number of states is not known. A, m: numbers of actions and limits.
@@ -77,6 +80,7 @@ class Problem:
         state_names, action_names: tuples, or None where there are none.
         answers_by_name: whether learners always answer with names of actions.
         open: whether there may always be one more state than were seen.
+        cost_names: a tuple. available: (S, A), no rows where S is not known. pairs: those pairs, numbered.
 
     >>> Problem(16, 4, [0.2])
     Problem(S=16, A=4, m=1, costs estimated)
@@ -93,25 +97,32 @@ class Problem:
     action_names: tuple[Hashable, ...] | None
     answers_by_name: bool
     open: bool
+    cost_names: tuple[str, ...]
+    pairs: Pairs
 
     def __init__(
         self,
         S: int | Sequence[Hashable] | None,
         A: int | Sequence[Hashable],
-        thresholds: ArrayLike = (),
+        thresholds: ArrayLike | Mapping[str, float] = (),
         costs: ArrayLike | None = None,
         *,
         cost_ranges: ArrayLike | None = None,
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
+        cost_names: Sequence[str] | None = None,
+        available: ArrayLike | None = None,
     ) -> None:
         number, states = (None, None) if S is None else _numbered(S, state_names, "S", "state_names")
         if S is None and state_names is not None:
             raise InvalidArgumentError("state_names is given, but S is None; give their number, or no names")
         actions, names = _numbered(A, action_names, "A", "action_names")
-        tau = _checks.thresholds(thresholds)
+        if isinstance(thresholds, Mapping) and cost_names is None:
+            cost_names = ["c0", *thresholds]
+        tau = _checks.thresholds(thresholds, cost_names)
+        mask = _mask(available, number, actions)
         ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, len(tau) + 1)
-        known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges)
+        known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges, mask)
         for array in (tau, ranges, known):
             if array is not None:
                 array.setflags(write=False)
@@ -125,6 +136,8 @@ class Problem:
             action_names=names,
             answers_by_name=_is_list(A),
             open=S is None,
+            cost_names=_checks.names(cost_names, len(tau) + 1, "cost_names", "c"),
+            pairs=Pairs.all(number or 0, actions) if mask is None else Pairs(mask),
         )
         if ranges is not None:
             _checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
@@ -139,9 +152,14 @@ class Problem:
         return len(self.thresholds)
 
     @property
+    def available(self) -> Bools:
+        """Which actions can be taken in each state, (S, A)."""
+        return self.pairs.available
+
+    @property
     def uniform(self) -> Floats:
-        """The uniform policy (S, A)."""
-        return np.full((self.S, self.A), 1.0 / self.A)
+        """The policy (S, A) that takes all actions that are available equally often."""
+        return self.pairs.uniform
 
     @cached_property
     def units(self) -> Units | None:
@@ -161,6 +179,7 @@ class Problem:
                 "thresholds": self.thresholds if units is None else units.limits_inside(self.thresholds),
                 "costs": self.costs if units is None or self.costs is None else units.inside(self.costs),
                 "cost_ranges": None,
+                "pairs": Pairs.all(seen, self.A) if self.open else self.pairs,
             }
         )
         return problem
@@ -169,7 +188,8 @@ class Problem:
         costs = "estimated" if self.costs is None else "known"
         if self.cost_ranges is not None:
             costs += " in " + ", ".join(f"[{low:g}, {high:g}]" for low, high in self.cost_ranges)
-        return f"Problem(S={self.S}, A={self.A}, m={self.m}, costs {costs})"
+        some = "" if self.pairs.every else f"{self.pairs.K} of {self.S * self.A} pairs, "
+        return f"Problem(S={self.S}, A={self.A}, m={self.m}, {some}costs {costs})"
 
 
 def _is_list(given: object) -> bool:
@@ -190,7 +210,19 @@ def _numbered(
     return len(found), found
 
 
-def _known_costs(costs: ArrayLike, shape: tuple[int, int | None, int], ranges: Floats | None) -> Floats:
+def _mask(available: ArrayLike | None, S: int | None, A: int) -> Bools | None:
+    if available is None:
+        return None
+    if S is None:
+        raise InvalidArgumentError(
+            "available is given, but S is None; states that are discovered have all actions: give S, or no mask"
+        )
+    return _checks.available(available, S, A)
+
+
+def _known_costs(
+    costs: ArrayLike, shape: tuple[int, int | None, int], ranges: Floats | None, mask: Bools | None
+) -> Floats:
     if shape[1] is None:
         raise InvalidArgumentError("costs are given, but S is None; costs of states that are not known cannot be known")
     known = _checks.numbers(costs, "costs")
@@ -198,5 +230,7 @@ def _known_costs(costs: ArrayLike, shape: tuple[int, int | None, int], ranges: F
         raise InvalidModelError(
             f"costs have shape {known.shape}; with {shape[0] - 1} thresholds they must be (m + 1, S, A) = {shape}"
         )
+    if mask is not None:
+        known[:, ~mask] = 0.0 if ranges is None else ranges[:, :1]
     _checks.within_ranges(known, "costs", ranges)
     return known

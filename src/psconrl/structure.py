@@ -22,6 +22,7 @@ from psconrl.planning import evaluate, solve
 from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.model_rows import rows_of
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
 _SUBSETS = 17  # up to this many states all sets of states are tried
@@ -69,6 +70,7 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
         initial=cmdp.initial[kept],
         state_names=[cmdp.state_names[s] for s in kept],
         layout=None if cmdp.layout is None else cmdp.layout.restrict(kept),
+        available=cmdp.available[kept],
     )
 
 
@@ -159,7 +161,7 @@ def diameter(cmdp: CMDP) -> float:
     if not communicating(cmdp):
         return float("inf")
     states = np.arange(cmdp.S)
-    rows = Rows.from_sparse(cmdp.matrix)
+    rows = rows_of(cmdp)
     return max(float(fastest_way(rows, states == s).times.max()) for s in states)
 
 
@@ -256,6 +258,7 @@ def _some_classes(matrix: sparse.csr_array, component: Ints, rng: np.random.Gene
     inside = np.isin(np.arange(S), component)
     rows = (component[:, np.newaxis] * A + np.arange(A)).ravel()
     leaves = np.asarray(matrix[rows] @ (~inside).astype(np.float64)).reshape(-1, A) > 0
+    leaves |= np.diff(matrix.indptr)[rows].reshape(-1, A) == 0  # actions that are not available
     actions = np.where(leaves, -1.0, rng.random(leaves.shape)).argmax(axis=1)
     chain = matrix[component * A + actions][:, component]
     return [component[states] for states in graph.closed_classes(chain)]
@@ -275,7 +278,7 @@ def _splits(matrix: sparse.csr_array) -> bool:
         left = staying.copy()
         for s in range(S):
             can = np.zeros(len(X), dtype=np.bool_)
-            for reached in successors[s * A : (s + 1) * A]:
+            for reached in filter(None, successors[s * A : (s + 1) * A]):  # the actions that are available
                 can |= (staying & reached) == reached
             left[~can] &= ~(1 << s)
         if (left == staying).all():

@@ -7,6 +7,7 @@ from psconrl._checks import Floats, Ints
 from psconrl.agents import _posterior_kernels, _random_kernels
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import CUT, Prior
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 
 
@@ -21,7 +22,8 @@ def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float
     As `draw` makes them, but of any number of rows, not only of those of a model.
     """
     S = alpha.shape[-1]
-    prior = Prior.by_rows(sparse.csr_array(alpha.reshape(-1, S)), 1)
+    rows = alpha.reshape(-1, S)
+    prior = Prior.by_rows(sparse.csr_array(rows), Pairs.all(len(rows), 1))
     if (alpha == alpha.flat[0]).all():
         nothing = np.zeros(0, dtype=np.int64)
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.borders.entries import KNOWN, OBJECTS, SPECIAL, VALUES, Entry, entries, forget, learner, target_of
+from tests.borders.entries import OBJECTS, SPECIAL, VALUES, Entry, entries, forget, learner, target_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE, FULL = 3_000, 100_000
@@ -68,7 +68,3 @@ def test_the_right_arguments_are_right(entry: Entry, tmp_path: Path, monkeypatch
     learner().save("learner.npz")
     entry.call(target_of(entry), entry.right())
     forget()
-
-
-def test_what_is_known_to_be_open_exists() -> None:
-    assert {entry.name for entry in entries()} >= KNOWN

@@ -41,7 +41,7 @@ def test_gymnasium_finds_no_fault(identifier: str) -> None:
     assert inner.cmdp == psconrl.make(IDS[identifier]) == CMDP.from_gymnasium(env)
     np.testing.assert_array_equal(inner.thresholds, inner.cmdp.thresholds)
     again = gymnasium.make(gymnasium.spec(identifier))
-    assert again.reset(seed=5) == env.reset(seed=5)
+    assert again.reset(seed=5)[0] == env.reset(seed=5)[0]
 
 
 @pytest.mark.parametrize(
@@ -258,3 +258,29 @@ def test_the_costs_see_the_whole_step() -> None:
     assert "prob" in said
     assert env.spec is not None
     assert env.spec.additional_wrappers[-1].name == "AddCosts"
+
+
+def test_states_with_fewer_actions() -> None:
+    env = gymnasium.make("psconrl/Inventory-v0")
+    shop = psconrl.make("inventory")
+    s, info = env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(200):
+        np.testing.assert_array_equal(info["action_mask"], shop.available[s])
+        s, _, _, _, info = env.step(env.action_space.sample(info["action_mask"]))
+    inner: Any = env.unwrapped
+    inner._state = 5
+    with pytest.raises(InvalidArgumentError, match="action 'order 1' is not available in state '5 left'"):
+        env.step(1)
+    assert inner._state == 5
+    assert [len(own) for own in inner.P.values()] == [6, 5, 4, 3, 2, 1]
+    assert "action_mask" not in gymnasium.make("psconrl/Toy-v0").reset(seed=0)[1]
+
+
+def test_a_table_with_fewer_actions() -> None:
+    env = gymnasium.make("psconrl/Inventory-v0")
+    found = CMDP.from_gymnasium(env, costs=lambda s, a, x, reward: -reward)
+    shop = psconrl.make("inventory")
+    np.testing.assert_array_equal(found.available, shop.available)
+    np.testing.assert_allclose(found.transitions, shop.transitions, atol=1e-15)
+    np.testing.assert_allclose(found.costs[0], shop.costs[0], atol=1e-12)

@@ -25,7 +25,7 @@ WORLDS = list(SIZES)
 
 def without_limits(cmdp: CMDP) -> psconrl.Evaluation:
     """The averages of the policy that is best without limits."""
-    free = psconrl.solve(CMDP(cmdp.transitions, cmdp.costs[:1], initial=cmdp.initial))
+    free = psconrl.solve(CMDP(cmdp.transitions, cmdp.costs[:1], initial=cmdp.initial, available=cmdp.available))
     return psconrl.evaluate(cmdp, free.policy)
 
 
@@ -123,11 +123,23 @@ def test_inventory() -> None:
     assert np.asarray(shop.move_costs)[0, 1, 2, 2] == pytest.approx(1 - 0.08)  # one sold
 
 
-def test_orders_that_do_not_fit_are_cut() -> None:
+def test_orders_that_do_not_fit_are_not_available() -> None:
     shop = make("inventory")
-    for x in range(6):
-        for a in range(6 - x, 6):
-            assert go(shop, f"{x} left", f"order {a}") == go(shop, f"{x} left", f"order {5 - x}")
+    np.testing.assert_array_equal(shop.available, [[x + a <= 5 for a in range(6)] for x in range(6)])
+    assert not shop.transitions[~shop.available].any()
+
+
+def test_optimum_of_inventory_is_that_with_orders_cut() -> None:
+    """Where "order 5" means "fill up", nothing else can be done, and the optimum is the same."""
+    shop = make("inventory")
+    x, a = np.indices((6, 6))
+    cut = np.minimum(a, 5 - x)
+    assert shop.move_costs is not None
+    whole = psconrl.CMDP(shop.transitions[x, cut], shop.move_costs[:, x, cut], shop.thresholds)
+    mine, theirs = psconrl.solve(shop), psconrl.solve(whole)
+    assert mine.value == pytest.approx(theirs.value, abs=1e-10)
+    assert mine.margin == pytest.approx(theirs.margin, abs=1e-10)
+    np.testing.assert_allclose(mine.multipliers, theirs.multipliers, atol=1e-8)
 
 
 def test_access_control() -> None:

@@ -23,7 +23,8 @@ def test_all_names() -> None:
         "bonus",
         "table-1",
     }
-    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "bayesian-learned"}
+    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
+    more.add("bayesian-learned")
     assert asked | more == set(presets())
     for name, preset in presets().items():
         assert preset.name == name

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl import CMDP, ModelFileError
+from psconrl._checks import Bools
 from psconrl.formats.drn import read_drn, write_drn
 
 numbers = st.floats(-1e9, 1e9)
+
+
+def fewer(rng: np.random.Generator, S: int, A: int) -> Bools:
+    """A mask with an action at least in every state."""
+    return np.asarray((rng.random((S, A)) < 0.5) | (np.arange(A) == rng.integers(A, size=(S, 1))))
 
 
 @st.composite
@@ -34,6 +40,7 @@ def models(draw: st.DrawFn) -> CMDP:
         state_names=draw(st.none() | names.filter(lambda n: len(n) == S)) if S < 3 else None,
         action_names=draw(st.lists(st.text(), min_size=A, max_size=A, unique=True)),
         cost_names=draw(st.lists(st.text(), min_size=m + 1, max_size=m + 1, unique=True)),
+        available=fewer(rng, S, A) if draw(st.booleans()) else None,
     )
     return cmdp.to_sparse() if draw(st.booleans()) else cmdp
 
@@ -157,9 +164,9 @@ def test_a_file_of_storm(tmp_path: Path) -> None:
     assert cmdp.initial.tolist() == [1, 0, 0]
     p = np.asarray(cmdp.transitions)
     np.testing.assert_allclose(p[0], [[0.0, 1 / 3, 2 / 3], [0.0, 0.0, 1.0]])
-    np.testing.assert_allclose(p[2], [[0.333333, 0.666667, 0]] * 2)
-    np.testing.assert_array_equal(p[1, 0], p[1, 1])  # the missing choice is a copy of the first
-    np.testing.assert_array_equal(cmdp.costs, [[[1, 1], [3, 3], [1, 1]], [[0.5, 2], [0, 0], [1, 1]]])
+    np.testing.assert_allclose(p[2], [[0.333333, 0.666667, 0.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(cmdp.available, [[True, True], [True, False], [True, False]])
+    np.testing.assert_array_equal(cmdp.costs, [[[1, 1], [3, 0], [1, 0]], [[0.5, 2], [0, 0], [1, 0]]])
     only = read_drn(tmp_path / "model.drn", costs=["energy"])
     assert only.m == 0
     swapped = read_drn(tmp_path / "model.drn", costs=["energy", "time"], thresholds={"time": 2})
@@ -171,18 +178,30 @@ def test_a_file_of_storm(tmp_path: Path) -> None:
 def test_rows_are_renormalised_as_storm_allows(tmp_path: Path) -> None:
     text = FOREIGN.replace("0 : 0.333333\n", "0 : 0.3333335\n")
     cmdp = CMDP.load(write(tmp_path, text), thresholds={"energy": 1})
-    np.testing.assert_allclose(np.asarray(cmdp.transitions).sum(axis=2), 1, atol=1e-15)
+    np.testing.assert_allclose(np.asarray(cmdp.transitions).sum(axis=2)[cmdp.available], 1, atol=1e-15)
 
 
-def test_labels_that_differ_between_states_go_by_place(tmp_path: Path) -> None:
+def test_labels_may_differ_between_states(tmp_path: Path) -> None:
     text = FOREIGN.replace("action slow\n", "action rest\n")
     cmdp = CMDP.load(write(tmp_path, text), thresholds={"energy": 1})
+    assert cmdp.action_names == ("slow", "fast", "rest")
+    np.testing.assert_array_equal(cmdp.available, [[True, True, False], [False, False, True], [True, False, False]])
+
+
+@pytest.mark.parametrize("label", ["__NOLABEL__", "same"])
+def test_labels_that_say_nothing_go_by_place(tmp_path: Path, label: str) -> None:
+    text = FOREIGN.replace("slow", label).replace("fast", label)
+    cmdp = CMDP.load(write(tmp_path, text), thresholds={"energy": 1})
     assert cmdp.action_names == ("0", "1")
-    unlabelled = CMDP.load(
-        write(tmp_path, FOREIGN.replace("slow", "__NOLABEL__").replace("fast", "__NOLABEL__")),
-        thresholds={"energy": 1},
-    )
-    assert unlabelled == cmdp
+    np.testing.assert_array_equal(cmdp.available, [[True, True], [True, False], [True, False]])
+
+
+def test_labels_of_more_actions_than_there_is_room_for_go_by_place(tmp_path: Path) -> None:
+    S = 400
+    states = "".join(f"state {s}{' init' if s == 0 else ''}\n\taction own_{s}\n\t\t{s} : 1\n" for s in range(S))
+    text = f"@type: MDP\n@reward_models\nr\n@nr_states\n{S}\n@model\n{states}"
+    cmdp = CMDP.load(write(tmp_path, text))
+    assert (cmdp.A, cmdp.action_names) == (1, ("0",))
 
 
 def test_a_chain_is_a_model_with_one_action(tmp_path: Path) -> None:

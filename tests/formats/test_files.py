@@ -13,7 +13,7 @@ from psconrl.errors import ModelFileError
 P = np.array([[[1 / 3, 2 / 3], [1.0, 0.0]], [[0.0, 1.0], [0.1, 0.9]]])
 
 
-def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False) -> CMDP:
+def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False, fewer: bool = False) -> CMDP:
     rng = np.random.default_rng(0)
     agent = np.array([[0, 0], [0, 1]])
     cmdp = CMDP(
@@ -25,6 +25,7 @@ def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False) 
         action_names=["wait", "work"],
         cost_names=["delay", "energy"],
         layout=Layout(("S.", "#G"), agent, agent + 1) if drawn else None,
+        available=[[True, True], [True, False]] if fewer else None,
     )
     return cmdp.to_sparse() if thin else cmdp
 
@@ -33,8 +34,9 @@ def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False) 
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("per_move", [False, True])
 @pytest.mark.parametrize("drawn", [False, True])
-def test_round_trip(tmp_path: Path, ending: str, thin: bool, per_move: bool, drawn: bool) -> None:
-    cmdp = example(thin=thin, per_move=per_move, drawn=drawn)
+@pytest.mark.parametrize("fewer", [False, True])
+def test_round_trip(tmp_path: Path, ending: str, thin: bool, per_move: bool, drawn: bool, fewer: bool) -> None:
+    cmdp = example(thin=thin, per_move=per_move, drawn=drawn, fewer=fewer)
     path = tmp_path / f"model{ending}"
     cmdp.save(path)
     back = CMDP.load(path)
@@ -62,6 +64,52 @@ def test_defaults_may_be_left_out(tmp_path: Path) -> None:
     tiny = CMDP.load(tmp_path / "a.json")
     assert tiny.costs.tolist() == [[[2.0]]]
     assert (tiny.m, tiny.is_sparse) == (0, False)
+
+
+def test_pairs_that_are_not_listed_are_not_available(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    example(fewer=True).save(path)
+    assert [(p["state"], p["action"]) for p in json.loads(path.read_text(encoding="utf-8"))["transitions"]] == [
+        ("idle", "wait"),
+        ("idle", "work"),
+        ("büsy", "wait"),
+    ]
+    assert CMDP.load(path).available.tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize("ending", [".npz", ".json", ".drn"])
+def test_an_action_may_be_available_nowhere(tmp_path: Path, ending: str) -> None:
+    cmdp = example().replace(available=[[True, False], [True, False]])
+    cmdp.save(tmp_path / f"model{ending}")
+    assert CMDP.load(tmp_path / f"model{ending}") == cmdp
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (np.ones((3, 2), dtype=np.bool_), "available has shape (3, 2); it must be a mask (S, A) = (2, 2)"),
+        (np.array([[1, 0], [0, 0]]), "available[1] has no action; every state needs at least one"),
+        (np.full((2, 2), 0.5), "available must hold True and False only"),
+    ],
+)
+def test_masks_that_are_none(tmp_path: Path, mask: Any, message: str) -> None:
+    np.savez(tmp_path / "a.npz", transitions=P, costs=np.zeros((1, 2, 2)), available=mask)
+    refused(tmp_path / "a.npz", message)
+
+
+def test_many_states_and_actions_need_a_large_file(tmp_path: Path) -> None:
+    """Pairs that are not listed take no room in a file, but in memory."""
+    n = 4000
+    document = {
+        "format": "psconrl.cmdp",
+        "version": 1,
+        "states": list(range(n)),
+        "actions": list(range(n)),
+        "costs": ["c"],
+        "transitions": [{"state": s, "action": 0, "to": {str(s): 1}, "costs": {"c": 2}} for s in range(n)],
+    }
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    refused(tmp_path / "a.json", "4000 states and 4000 actions are too many for a file of this size")
 
 
 # Bad files of any kind
@@ -268,7 +316,7 @@ def pair(document: dict[str, Any], number: int = 0) -> Any:
         (lambda d: d["thresholds"].pop("energy"), "has no field or name 'energy'"),
         (lambda d: d["thresholds"].update(delay=0.5), "has no field or name 'delay'"),
         (lambda d: d["initial"].update(gone=0.5), "has no field or name 'gone'"),
-        (lambda d: d["transitions"].pop(3), "state 'büsy', action 'work' is missing from transitions"),
+        (lambda d: (d["transitions"].pop(), d["transitions"].pop()), "state 'büsy' has no action in transitions"),
         (lambda d: d["transitions"].append(pair(d)), "state 'idle', action 'wait' is listed twice"),
         (lambda d: d.update(states=["a", "a"]), "states has 'a' twice; names must be distinct"),
         (lambda d: d.update(states=[]), "there are no states; a model needs at least one"),

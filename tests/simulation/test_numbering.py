@@ -70,7 +70,9 @@ def test_what_is_discovered_gets_the_next_number() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [[1], {}, {1}, np.zeros(2), float("nan"), ("a", float("nan")), ([],), Odd()], ids=repr
+    "wrong",
+    [[1], {}, {1}, np.zeros(2), float("nan"), ("a", float("nan")), ([],), Odd()],
+    ids=["list", "dict", "set", "array", "nan", "nan inside", "list inside", "other"],
 )
 def test_what_cannot_be_a_name_is_refused(wrong: Any) -> None:
     with pytest.raises(PsconrlError, match=r"s is .*; it must be hashable and equal to itself"):

@@ -67,19 +67,13 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         counted,
         seen,
         memory.state,
-        _available(problem),
+        np.array(problem.available),
         problem.open,
         random_kernels.seeded(rng),
         cut,
     )
     carry = {"evidence": evidence, "counted": chains.number[:used].copy(), "seen": seen}
     return Part(drawn.rows, drawn.states, drawn.pairs, problem, carry)
-
-
-def _available(problem: Problem) -> Bools:
-    """The actions that there are, (S, A)."""
-    mask = getattr(problem, "available", None)
-    return np.ones((problem.S, problem.A), dtype=np.bool_) if mask is None else np.array(mask)
 
 
 def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, Ints, Bools]:

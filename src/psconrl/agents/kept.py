@@ -1,6 +1,7 @@
 """What optimistic plans leave for the next one, looked at before compiled code sees it.
 
-A carry may come from a file, or from a time when fewer states were known; what does not fit is left out.
+A carry may come from a file, from another problem, or from a time when fewer states were known; what does not fit is
+left out.
 """
 
 from __future__ import annotations
@@ -9,25 +10,26 @@ import numpy as np
 
 from psconrl._checks import Ints
 from psconrl.agents.contract import Carry
+from psconrl.pairs import Pairs
 
 
-def columns(carry: Carry, steps: int, S: int, A: int) -> Ints | None:
-    """Columns (n, 2, steps, S), actions and orders of the states, if they are those of such a problem."""
-    found = _ints(carry, "columns", 4)
+def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:
+    """Columns (n, 2, steps, S), actions by their slots and orders of the states, if they are of such a problem."""
+    found, S = _ints(carry, "columns", 4), len(pairs.available)
     if found is None or found.shape[1:] != (2, steps, S):
         return None
     actions, orders = found[:, 0], found[:, 1]
-    sound = ((actions >= 0) & (actions < A)).all() and (np.sort(orders, axis=2) == np.arange(S)).all()
+    exist = (actions >= 0) & (actions < np.diff(pairs.begin))
+    sound = exist.all() and (np.sort(orders, axis=2) == np.arange(S)).all()
     return np.ascontiguousarray(found) if sound else None
 
 
-def way(carry: Carry, S: int, A: int) -> Ints | None:
+def way(carry: Carry, pairs: Pairs) -> Ints | None:
     """A way (S,), the pair to be taken in each state, or -1, if it is one of such a problem."""
-    found = _ints(carry, "way", 1)
-    if found is None or found.shape != (S,):
+    found, first, after = _ints(carry, "way", 1), pairs.begin[:-1], pairs.begin[1:]
+    if found is None or found.shape != first.shape:
         return None
-    first = np.arange(S) * A
-    sound = ((found == -1) | ((found >= first) & (found < first + A))).all()
+    sound = ((found == -1) | ((found >= first) & (found < after))).all()
     return np.ascontiguousarray(found) if sound else None
 
 

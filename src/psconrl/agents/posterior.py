@@ -22,6 +22,7 @@ from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.agents.part import Part
 from psconrl.errors import InvalidModelError
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
@@ -80,7 +81,7 @@ class PosteriorAgent(Agent):
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The parameters of a Dirichlet prior, compact.
+    """The parameters of a Dirichlet prior, compact; its rows are `pairs`, those that are available, None if all are.
 
     level (rows,): the parameter of every possible next state of a row, nan if they differ. Where some next states are
     impossible or parameters differ, allowed[support[row] : support[row + 1]] are the possible ones of each row, and
@@ -91,6 +92,7 @@ class Prior:
     support: Ints
     allowed: Ints
     own: Floats
+    pairs: Pairs | None = None
 
     @staticmethod
     def of(prior: ArrayLike | sparse.csr_array, problem: Problem) -> Prior:
@@ -103,46 +105,58 @@ class Prior:
             if given.shape != (S * A, S) or given.dtype.kind not in "biuf":
                 raise InvalidModelError(f"prior has shape {given.shape}; as a sparse matrix it must be (S * A, S)")
             _checks.sound_sparse(given, "prior")
-            matrix = sparse.csr_array(given)
-            return Prior.by_rows(matrix, A)
+            return Prior.by_rows(sparse.csr_array(given), problem.pairs)
         alpha = _checks.numbers(prior, "prior")
         if alpha.ndim == 3 and np.asarray(prior).dtype == np.bool_:
             alpha = DEFAULT * alpha
         if alpha.shape not in ((), (S, A), (S, A, S)):
             raise InvalidModelError(f"prior has shape {alpha.shape}; it must be a number, (S, A) or (S, A, S)")
         if alpha.ndim == 3:
-            return Prior.by_rows(sparse.csr_array(alpha.reshape(S * A, S)), A)
-        _check(alpha, np.broadcast_to(alpha == 0, (S, A)).ravel(), A)
+            return Prior.by_rows(sparse.csr_array(alpha.reshape(S * A, S)), problem.pairs)
+        level = problem.pairs.taken(np.broadcast_to(alpha, (S, A)))
+        _check(level, level == 0, problem.pairs)
         nothing = np.zeros(0, dtype=np.int64)
-        return Prior(np.broadcast_to(alpha, (S, A)).ravel().astype(np.float64), nothing, nothing, np.zeros(0))
+        return Prior(level.astype(np.float64), nothing, nothing, np.zeros(0), _fewer(problem.pairs))
 
     @staticmethod
-    def by_rows(given: sparse.csr_array, A: int) -> Prior:
+    def by_rows(given: sparse.csr_array, pairs: Pairs) -> Prior:
         """The prior with the parameters, or the mask, in a sparse matrix (S * A, S)."""
         alpha = given * DEFAULT if given.dtype == np.bool_ else given.astype(np.float64)
+        if not pairs.every:
+            alpha = alpha[pairs.numbers]
         alpha.sum_duplicates()
         alpha.eliminate_zeros()
-        _check(alpha.data, np.diff(alpha.indptr) == 0, A)
+        _check(alpha.data, np.diff(alpha.indptr) == 0, pairs)
         support, allowed = (np.asarray(array, dtype=np.int64) for array in (alpha.indptr, alpha.indices))
         first = support[:-1]
         least, largest = (np.asarray(end.reduceat(alpha.data, first)) for end in (np.minimum, np.maximum))
-        return Prior(np.where(least == largest, largest, np.nan), support, allowed, alpha.data)
+        return Prior(np.where(least == largest, largest, np.nan), support, allowed, alpha.data, _fewer(pairs))
 
 
-def _check(parameters: Floats, empty: Bools, A: int) -> None:
+def _fewer(pairs: Pairs) -> Pairs | None:
+    return None if pairs.every else pairs
+
+
+def _check(parameters: Floats, empty: Bools, pairs: Pairs) -> None:
     """Refuse parameters that are negative or infinite, and rows in which none is positive."""
     if not ((parameters >= 0) & np.isfinite(parameters)).all():
         raise InvalidModelError("prior has a negative or infinite parameter; they must be >= 0")
     if empty.any():
-        s, a = divmod(int(np.argmax(empty)), A)
+        s, a = divmod(int(pairs.numbers[np.argmax(empty)]), pairs.available.shape[1])
         raise InvalidModelError(f"prior[{s}, {a}] allows no move at all; give at least one next state mass")
 
 
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
-    """One model from the posterior Dirichlet(prior + counts), without entries below `cut`."""
+    """One model from the posterior Dirichlet(prior + counts), without entries below `cut`, by the rows of the prior."""
     given = prior.level, prior.support, prior.allowed, prior.own
-    indptr, indices, data = kernels.draw_rows(*given, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
-    return Rows(np.arange(0, len(indptr), (len(indptr) - 1) // counts.S), indptr, indices, data)
+    head, link, target, number = counts.chains
+    if prior.pairs is None:
+        begin = np.arange(0, len(head) + 1, counts.A)
+    else:
+        head, begin = head[prior.pairs.numbers], prior.pairs.begin
+    seeded = random_kernels.seeded(rng)
+    indptr, indices, data = kernels.draw_rows(*given, head, link, target, number, counts.S, seeded, cut)
+    return Rows(begin, indptr, indices, data)
 
 
 def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Part:

@@ -1,18 +1,21 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, one_of, real
 from psconrl._lazy import late
-from psconrl.agents.contract import FOREVER, Carry, Memory, Plan
+from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.for_agents import BestPolicy, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Steer, model_margin, plan_rows
+from psconrl.planning.model_rows import with_pairs
 
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
@@ -20,14 +23,81 @@ else:
     kernels = late("psconrl.agents._counts_kernels")
 
 
+Execution = Literal["stationary", "steered"]
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedAgent(Agent):
+    """An agent that plans with limits.
+
+    execution: how the optimum, a mixture of deterministic policies, is executed: "stationary" mixes them by chance in
+    every state, "steered" lets the excess of the limits so far choose between them (see `psconrl.planning.steered`).
+    margin: plan with limits lower by min(margin sqrt(log t / t), half of the model's margin), as UC-CURL does
+    (Agarwal, Bai, Aggarwal: arXiv 2109.05439).
+    """
+
+    execution: Execution = field(default="stationary", kw_only=True)
+    margin: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        one_of(self.execution, "execution", ("stationary", "steered"))
+        real(self.margin, "margin", "a number >= 0", lambda x: x >= 0)
+        super().__post_init__()
+
+    def steer(self, memory: Memory, stop: Stop) -> Steer | None:
+        """What the planner needs to know of the run if the plan is to be steered."""
+        if self.execution == "stationary":
+            return None
+        time = min(memory.t + stop["max_length"], memory.horizon)
+        return Steer(memory.t, time, memory.excess)
+
+    def tightened(self, t: int, margin: float) -> Floats:
+        """The limits (m,) to plan with after t steps in a model of some margin."""
+        t = max(t, 2)
+        eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
+        return self.problem.thresholds - eps
+
+    def limits(self, model: Rows | Part, costs: Floats, memory: Memory) -> Floats:
+        """The limits (m,) to plan with in a believed model."""
+        thresholds = self.problem.thresholds
+        if self.margin == 0 or not len(thresholds):
+            return thresholds
+        if isinstance(model, Part):
+            rows, own = model.rows, model.own_costs(costs)
+        else:
+            rows, own = with_pairs(model, memory.pairs), memory.pairs.taken(costs)
+        return self.tightened(memory.t, model_margin(rows, own, thresholds))
+
+
 def plan_in(
-    model: Rows | Part, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
+    model: Rows | Part,
+    costs: Floats,
+    thresholds: Floats,
+    memory: Memory,
+    stop: Stop,
+    warm: bool = True,
+    steer: Steer | None = None,
 ) -> BestPolicy:
-    """The best policy in a believed model, if warm started from what the plan before left."""
+    """The best policy in a believed model, if warm started from what the plan before left.
+
+    model: rows of the pairs that are available, or of all, or a part of them. costs (m + 1, S, A).
+    """
     join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
-        return model.best_policy(costs, thresholds, join=join, start=start)
-    return plan_rows(model, costs, thresholds, join=join, start=start)
+        return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
+    pairs = memory.pairs
+    if pairs.every:
+        return plan_rows(model, costs, thresholds, join=join, start=start, steer=steer)
+    best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start, steer=steer)
+    return named(best, pairs)
+
+
+def named(best: BestPolicy, pairs: Pairs) -> BestPolicy:
+    """A best policy of available pairs for all actions."""
+    if best.policy is None:
+        return best
+    steered = None if best.steered is None else best.steered.named(pairs)
+    return best._replace(policy=pairs.table(best.policy.ravel()), steered=steered)
 
 
 def joining(memory: Memory, stop: Stop) -> float:
@@ -53,6 +123,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         connected=best.connected,
         solver=best.method,
         carry=carried(best, memory),
+        steered=best.steered,
     )
 
 
@@ -60,24 +131,30 @@ def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
     observed = memory.observed
     indptr, indices, data = kernels.empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
-    return Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
+    rows = Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
+    return with_pairs(rows, memory.pairs)
 
 
-def to_least_visited(model: Rows | Part, visits: Ints) -> tuple[Floats, bool]:
+def to_least_visited(model: Rows | Part, visits: Ints, pairs: Pairs | None = None) -> tuple[Floats, bool]:
     """The fastest way to the least visited state, and there the least tried action: a policy (S, A).
 
-    Also says whether there is such a way from every state; where there is none, it is uniform.
+    Also says whether there is such a way from every state; where there is none, it is uniform. pairs: those that are
+    available; all if left out.
     """
     S, A = visits.shape
-    rows, states, pairs = model[:3] if isinstance(model, Part) else (model, np.arange(S), np.arange(S * A))
+    pairs = Pairs.all(S, A) if pairs is None else pairs
+    if isinstance(model, Part):
+        rows, states, numbers = model[:3]
+    else:
+        rows, states, numbers = with_pairs(model, pairs), np.arange(S), pairs.numbers
     target = int(np.argmin(np.where(states >= 0, visits.sum(axis=1)[states], FOREVER)))
     targets = np.zeros(len(states), dtype=np.bool_)
     targets[target] = True
     way = fastest_way(rows, targets).pairs.copy()
     first, after = rows.begin[target : target + 2]
-    way[target] = first + np.argmin(visits.ravel()[pairs[first:after]])
-    policy = np.full((S, A), 1.0 / A)
+    way[target] = first + np.argmin(visits.ravel()[numbers[first:after]])
+    policy = pairs.uniform
     found = (way >= 0) & (states >= 0)
     policy[states[found]] = 0.0
-    policy.ravel()[pairs[way[found]]] = 1.0
+    policy.ravel()[numbers[way[found]]] = 1.0
     return policy, bool((way >= 0).all())

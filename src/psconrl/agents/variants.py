@@ -24,7 +24,8 @@ from psconrl.agents.schedules import Stop
 from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.for_agents import BestPolicy, Method, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
+from psconrl.planning.model_rows import with_pairs
 
 if TYPE_CHECKING:
     from psconrl.agents import _floor_kernels as kernels
@@ -54,7 +55,7 @@ def imputed_transitions(memory: Memory, impute: Impute, rng: np.random.Generator
         return empirical_transitions(memory)
     S, A = memory.visits.shape
     visits = memory.visits.ravel()
-    fresh = np.flatnonzero(visits == 0)
+    fresh = np.flatnonzero((visits == 0) & memory.pairs.available.ravel())
     if impute == "self-loop":
         filled = sparse.csr_array((np.ones(len(fresh)), (fresh, fresh // A)), shape=(S * A, S))
     else:
@@ -65,7 +66,7 @@ def imputed_transitions(memory: Memory, impute: Impute, rng: np.random.Generator
     counts = memory.observed.sparse()
     shares = counts.data / visits[np.repeat(np.arange(S * A), np.diff(counts.indptr))]
     seen = sparse.csr_array((shares, counts.indices, counts.indptr), shape=counts.shape)
-    return Rows.from_sparse(sparse.csr_array(seen + filled))
+    return with_pairs(Rows.from_sparse(sparse.csr_array(seen + filled)), memory.pairs)
 
 
 def clipped(costs: Floats, clip: bool) -> Floats:
@@ -81,31 +82,35 @@ def plan_elsewhere(
     stop: Stop,
     elsewhere: Elsewhere,
     impute: Impute = "seen",
+    steer: Steer | None = None,
 ) -> BestPolicy:
     """`plan_in`, with one of the rules for states without occupancy."""
     if elsewhere == "fastest way" or isinstance(rows, Part):
-        return plan_in(rows, costs, thresholds, memory, stop)
+        return plan_in(rows, costs, thresholds, memory, stop, steer=steer)
     # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
     method: Method = "highs" if impute == "self-loop" else "compiled"
-    best = plan_rows(rows, costs, thresholds, join=0.0, start=memory.carry, method=method)
+    pairs = memory.pairs
+    rows = with_pairs(rows, pairs)
+    best = plan_rows(rows, pairs.taken(costs), thresholds, join=0.0, start=memory.carry, method=method, steer=steer)
     if best.policy is None:
         return best
-    policy = best.policy.copy()
+    policy = pairs.table(best.policy.ravel()).copy()
     outside = ~occupied(rows, best)
-    policy[outside] = 1.0 / policy.shape[1] if elsewhere == "uniform" else np.eye(policy.shape[1])[0]
+    first = np.eye(policy.shape[1])[pairs.actions(pairs.begin[:-1])]  # action 0, or the first that is available
+    policy[outside] = (pairs.uniform if elsewhere == "uniform" else first)[outside]
     return best._replace(policy=policy)
 
 
 def occupied(rows: Rows, best: BestPolicy) -> Bools:
     """The states in which a best policy whose classes were not joined has occupancy: its recurrent classes."""
     assert best.policy is not None
-    policy = best.policy
-    chain = sparse.csr_array((policy.ravel(), (rows.source, np.arange(rows.K))), shape=(rows.S, rows.K)) @ rows.matrix()
+    policy, begin = best.policy.ravel(), rows.begin[:-1]
+    chain = sparse.csr_array((policy, (rows.source, np.arange(rows.K))), shape=(rows.S, rows.K)) @ rows.matrix()
     # On a trip from class to class of which no share of time is left nothing is planned, and where no way is known
     # the policy is uniform: neither has occupancy, though no edge may lead out.
-    planned = policy.sum(axis=1) > 0.5
+    planned = np.add.reduceat(policy, begin) > 0.5
     if not best.connected:
-        planned &= (policy != 1.0 / policy.shape[1]).any(axis=1)
+        planned &= np.logical_or.reduceat(policy != (1.0 / np.diff(rows.begin))[rows.source], begin)
     inside = np.zeros(rows.S, dtype=np.bool_)
     for states in closed_classes(sparse.csr_array(chain)):
         inside[states] = planned[states].all()

@@ -96,7 +96,7 @@ def structure_of(env: str, options: Options = ()) -> Structure:
     cmdp = model(env, options)
 
     solution = solve(cmdp)
-    uniform = np.full((cmdp.S, cmdp.A), 1 / cmdp.A)
+    uniform = cmdp.uniform
     visited = solution.occupancy.sum(axis=1) > 1e-9
     mixed = [(1 - e) * solution.policy + e * uniform for e in MIXTURES]
     return Structure(

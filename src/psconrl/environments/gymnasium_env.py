@@ -6,6 +6,9 @@
 Observations and actions are numbers from 0. The reward is minus the main cost; info["main_cost"] is that cost and
 info["cost"] the auxiliary ones: a number if there is one limit, else an array (m,). The task has no end: it never
 terminates, and is truncated only if `gymnasium.make` is given max_episode_steps.
+
+Where states have different actions, info["action_mask"] of reset and step says which the present one has, as
+`env.action_space.sample(mask)` takes it; another one is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
     Attributes:
         cmdp: the model. thresholds: its limits (m,).
         P: the table P[s][a] = [(probability, next state, reward, False), ...] of Gymnasium's toy environments, made
-            when first used. initial_state_distrib: the start law.
+            when first used, of the actions that are available. initial_state_distrib: the start law.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 (as Gymnasium has it)
@@ -85,7 +88,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=None if seed is None else whole(seed, "seed", 0, most=None))
         self._state, _ = self._start.drawn(self.np_random)
         self._last = None
-        return self._state, {}
+        return self._state, self._mask()
 
     def step(self, action: int) -> tuple[int, SupportsFloat, bool, bool, dict[str, Any]]:
         """Make one move; it never ends the task."""
@@ -94,6 +97,9 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         if not self.action_space.contains(action):
             raise InvalidArgumentError(f"action is {shown(action)}; it must be one of 0, ..., {self.cmdp.A - 1}")
         s, a = self._state, int(action)
+        if not self.cmdp.available[s, a]:
+            names = self.cmdp.state_names[s], self.cmdp.action_names[a]
+            raise InvalidArgumentError(f"{_checks.unavailable(*names)}; take one of info['action_mask']")
         row = s * self.cmdp.A + a
         if row not in self._rows:
             self._rows[row] = _Row.of(self.cmdp, self._move_costs, row)
@@ -101,7 +107,13 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         self._last = a, costs
         main, *auxiliary = costs
         info = {"main_cost": main, "cost": auxiliary[0] if self.cmdp.m == 1 else np.array(auxiliary)}
-        return self._state, 0.0 - main, False, False, info
+        return self._state, 0.0 - main, False, False, info | self._mask()
+
+    def _mask(self) -> dict[str, Any]:
+        """What info says about the actions of the present state."""
+        if self.cmdp.pairs.every:
+            return {}
+        return {"action_mask": self.cmdp.available[self._state].astype(np.int8)}
 
     def render(self) -> str | NDArray[np.uint8] | None:
         """The present state, as text or pixels."""
@@ -131,7 +143,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         """The transitions as a table of lists; the reward is minus the main cost."""
         matrix, A = self.cmdp.matrix, self.cmdp.A
         table: Table = {s: {} for s in range(self.cmdp.S)}
-        for row in range(self.cmdp.S * A):
+        for row in self.cmdp.pairs.numbers.tolist():
             s, a = divmod(row, A)
             table[s][a] = [
                 (

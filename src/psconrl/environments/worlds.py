@@ -107,20 +107,19 @@ def inventory(tau: float = 0.5) -> CMDP:
         c_0 = 1 - 0.08 min(D, x + a)                          sales missed; charged as they happen
         c_1 = ((4 + 2 a) 1[a > 0] + x + a) / 19 <= tau        expenses
 
-    An order that does not fit is cut to what does: "order 5" means "fill up" everywhere.
+    Orders that do not fit are not available: with x items left, 6 - x of the six actions are.
     """
     tau = _options.fraction(tau, "tau")
     S = A = STOCK + 1
     p = np.zeros((S, A, S))
     c = np.zeros((2, S, A, S))
-    for x in range(S):
-        for a in range(A):
-            ordered = min(a, STOCK - x)  # the actions that do not exist behave as the largest that does
-            stock = x + ordered
-            for demand, probability in enumerate(DEMAND):
-                p[x, a, max(stock - demand, 0)] += probability
-            c[0, x, a, : stock + 1] = 1 - 0.08 * (stock - np.arange(stock + 1))
-            c[1, x, a] = ((4 + 2 * ordered) * (ordered > 0) + stock) / 19
+    available = np.add.outer(np.arange(S), np.arange(A)) <= STOCK
+    for x, a in np.argwhere(available):
+        stock = x + a
+        for demand, probability in enumerate(DEMAND):
+            p[x, a, max(stock - demand, 0)] += probability
+        c[0, x, a, : stock + 1] = 1 - 0.08 * (stock - np.arange(stock + 1))
+        c[1, x, a] = ((4 + 2 * a) * (a > 0) + stock) / 19
     return CMDP(
         p,
         c,
@@ -128,6 +127,7 @@ def inventory(tau: float = 0.5) -> CMDP:
         state_names=[f"{x} left" for x in range(S)],
         action_names=[f"order {a}" for a in range(A)],
         cost_names=("sales missed", "expenses"),
+        available=available,
     )
 
 

@@ -1,8 +1,8 @@
 """What a stored run says about its model, so that a report needs nothing but the store.
 
-Names, map, the optimal policy, and the exact averages of the plans on the way, as JSON values. A policy is written
-state by state: the number of an action that is taken for sure, or else the probabilities of all actions in thousandths.
-Models too large to be looked at are not described.
+Names, the actions of each state where they differ, map, the optimal policy, and the exact averages of the plans on the
+way, as JSON values. A policy is written state by state: the number of an action that is taken for sure, or else the
+probabilities of all actions in thousandths. Models too large to be looked at are not described.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def describe(cmdp: CMDP, solution: Solution, snapshots: Sequence[Snapshot]) -> d
     return {
         "states": list(cmdp.state_names),
         "actions": list(cmdp.action_names),
+        "available": None if cmdp.pairs.every else [np.flatnonzero(own).tolist() for own in cmdp.available],
         "map": _map(cmdp.layout, cmdp.initial) if drawn and cmdp.layout is not None else None,
         "optimal": {
             "policy": encoded(solution.policy),

@@ -11,8 +11,8 @@ and each other one needs a limit: a comment such as
 
     // thresholds: {"energy": 0.5}
 
-above @model, or `thresholds` when reading. A state with fewer choices than others gets copies of its first one: that
-changes no optimum. Rows may miss the sum 1 by 1e-6, as Storm allows; they are renormalised.
+above @model, or `thresholds` when reading. A state has the actions that the file gives it; the others are not available
+there. Rows may miss the sum 1 by 1e-6, as Storm allows; they are renormalised.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def _lines(cmdp: CMDP, name: str) -> Iterator[str]:
     for key, value in _comments(cmdp, extra).items():
         yield f"// {key}: {json.dumps(value, ensure_ascii=False)}"
     yield from ("@type: MDP", "@parameters", "", "@reward_models", " ".join(rewards))
-    yield from ("@nr_states", str(cmdp.S + extra), "@nr_choices", str(cmdp.S * cmdp.A + extra), "@model")
+    yield from ("@nr_states", str(cmdp.S + extra), "@nr_choices", str(cmdp.pairs.K + extra), "@model")
     actions = _words(cmdp.action_names)
     matrix, moves = cmdp.matrix, cmdp.to_sparse().move_costs
     for s in range(cmdp.S):
         yield f"state {s} init" if not extra and s == starts[0] else f"state {s}"
-        for a in range(cmdp.A):
+        for a in np.flatnonzero(cmdp.available[s]).tolist():
             entries = slice(*matrix.indptr[s * cmdp.A + a : s * cmdp.A + a + 2])
             yield f"\taction {actions[a]} [{','.join(map(repr, cmdp.costs[:, s, a].tolist()))}]"
             if moves is not None:
@@ -85,7 +85,8 @@ def _comments(cmdp: CMDP, extra: bool) -> dict[str, Any]:
     if extra:
         said["start"] = cmdp.S
     for key, names in (("states", cmdp.state_names), ("actions", cmdp.action_names)):
-        if names != _checks.names(None, len(names), key, ""):
+        some = key == "actions" and not cmdp.pairs.every  # an action may be available nowhere
+        if some or names != _checks.names(None, len(names), key, ""):
             said[key] = names
     if cmdp.layout is not None:
         said["layout"] = cmdp.layout.as_json()
@@ -327,7 +328,7 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
     A = len(labels)
     column = [names.index(name) for name in taken]
     per_move = any(choice.moves is not None for choice in found.choices)
-    mean = np.empty((len(taken), S, A))
+    mean, available = np.zeros((len(taken), S, A)), np.zeros((S, A), dtype=np.bool_)
     rows: list[int] = []
     targets: list[int] = []
     p: list[float] = []
@@ -339,7 +340,7 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
         targets += choice.targets
         p += [probability / scale for probability in choice.targets.values()]
         rewards = np.add(found.state_rewards[s], choice.rewards)
-        mean[:, s, a] = rewards[column]
+        mean[:, s, a], available[s, a] = rewards[column], True
         if per_move:
             moves.append(_move_costs(found, choice, rewards)[:, column])
     transitions = sparse.csr_array((p, (rows, targets)), shape=(S * A, S))
@@ -352,9 +353,10 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
         limits,
         initial=_initial(found),
         state_names=_names(found, "states"),
-        action_names=_names(found, "actions") or labels,
+        action_names=labels,
         cost_names=taken,
         layout=_layout(found),
+        available=available,
     )
     # A model that says it is dense, but would need far more memory than its file, is read as a sparse one.
     large = S * A * S * 8 * (1 + len(taken) * per_move) > reading.allowance(found.size)
@@ -450,29 +452,30 @@ def _limits(found: _File, taken: list[str], given: dict[str, float]) -> list[flo
 
 
 def _choices_by_pair(found: _File) -> tuple[list[str], dict[tuple[int, int], _Choice]]:
-    """The names of the actions, and the choice that each action is in each state.
+    """The names of the actions, and the choice that each action is in each state that has it.
 
-    Choices go by their labels if those are used alike in all states, else by their places.
+    Choices go by their labels where these tell the choices of every state apart, else by their places.
     """
     by_state: list[list[_Choice]] = [[] for _ in range(found.states)]
     for choice in found.choices:
         by_state[choice.state].append(choice)
-    most = max(map(len, by_state))
-    if most * found.states > _SPARE_PAIRS + found.size // 8:
+    most, room = max(map(len, by_state)), (_SPARE_PAIRS + found.size // 8) // found.states
+    if most > room:
         found.error(
-            f"one of the {found.states} states has {most} actions, and all states would be given as many; "
-            "a model of that size cannot be read from a file of this size"
+            f"one of the {found.states} states has {most} actions, and the model has room for as many in every state; "
+            "one of that size cannot be read from a file of this size"
         )
-    labels = list(dict.fromkeys(choice.label for choice in found.choices))
-    alike = all(len({choice.label for choice in choices}) == len(choices) for choices in by_state)
-    if len(labels) != most or not alike or _UNLABELLED in labels:
-        labels = [str(a) for a in range(most)]
-        tables = [dict(zip(labels, choices, strict=False)) for choices in by_state]
+    names = _names(found, "actions")
+    labels = list(dict.fromkeys(choice.label for choice in found.choices)) if names is None else _words(names)
+    known = {label: a for a, label in enumerate(labels)}
+    apart = all(len({choice.label for choice in choices}) == len(choices) for choices in by_state)
+    named = _UNLABELLED not in known and all(choice.label in known for choice in found.choices)
+    if apart and named and len(labels) <= room:
+        places = {(choice.state, known[choice.label]): choice for choice in found.choices}
     else:
-        tables = [{choice.label: choice for choice in choices} for choices in by_state]
-    return labels, {
-        (s, a): table.get(label, by_state[s][0]) for s, table in enumerate(tables) for a, label in enumerate(labels)
-    }
+        labels = [str(a) for a in range(most)]
+        places = {(s, a): choice for s, choices in enumerate(by_state) for a, choice in enumerate(choices)}
+    return labels if names is None else names, places
 
 
 def _move_costs(found: _File, choice: _Choice, rewards: Floats) -> Floats:

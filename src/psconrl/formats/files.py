@@ -1,6 +1,6 @@
 """Models on disk: .npz for programs (plain arrays, never pickled), .json for people, .drn for Storm (see `drn`).
 
-The .json form lists every pair once::
+The .json form lists every state with each of the actions that are available there once::
 
     {"format": "psconrl.cmdp", "version": 1,
      "states": ["idle", "busy"], "actions": ["wait", "work"], "costs": ["delay", "energy"],
@@ -42,7 +42,10 @@ def is_model_file(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
 
-NUMBERS = ("transitions", "data", "indices", "indptr", "costs", "thresholds", "initial", "layout_agent", "layout_box")
+NUMBERS = (
+    *("transitions", "data", "indices", "indptr", "costs", "thresholds", "initial", "available"),
+    *("layout_agent", "layout_box"),
+)
 TEXTS = ("state_names", "action_names", "cost_names", "layout_rows")
 """The arrays of an .npz file."""
 FIELDS = ("format", "version", "states", "actions", "costs", "thresholds", "initial", "sparse", "layout", "transitions")
@@ -129,7 +132,7 @@ def _to_json(cmdp: CMDP) -> str:
         return dict(zip(cmdp.cost_names, costs.tolist(), strict=True))
 
     lines = []
-    for row in range(cmdp.S * cmdp.A):
+    for row in cmdp.pairs.numbers.tolist():
         s, a = divmod(row, cmdp.A)
         entries = range(matrix.indptr[row], matrix.indptr[row + 1])
         pair: dict[str, Any] = {"state": cmdp.state_names[s], "action": cmdp.action_names[a]}
@@ -171,6 +174,7 @@ class _Document:
     def model(self) -> CMDP:
         S, A, n = len(self.states), len(self.actions), len(self.costs)
         seen = self._pairs_seen(S, A)
+        available = np.zeros((S, A), dtype=np.bool_)
         per_move = any("costs" not in pair for pair in self.pairs)
         mean: Floats = np.zeros((n, S, A))
         rows: list[int] = []
@@ -179,6 +183,7 @@ class _Document:
         moves: list[list[float]] = []
         for where, pair in self._places():
             s, a = seen[where]
+            available[s, a] = True
             to = self._table(self._field(pair, "to", where), f"{where}.to")
             shared = self._costs(pair["costs"], where) if "costs" in pair else None
             for target, entry in to.items():
@@ -216,10 +221,11 @@ class _Document:
             action_names=self.actions,
             cost_names=self.costs,
             layout=self._layout(),
+            available=available,
         )
 
     def _pairs_seen(self, S: int, A: int) -> dict[str, tuple[int, int]]:
-        """State and action of each entry; all S * A of them must be there, before arrays of that size are made."""
+        """State and action of each entry, an action at least for each state, before arrays (S, A) are made."""
         seen: dict[str, tuple[int, int]] = {}
         known: set[tuple[int, int]] = set()
         for where, pair in self._places():
@@ -232,9 +238,13 @@ class _Document:
                 raise InvalidModelError(f"state {self.states[at[0]]!r}, action {self.actions[at[1]]!r} is listed twice")
             known.add(at)
             seen[where] = at
-        if len(known) < S * A:
-            s, a = next((s, a) for s in range(S) for a in range(A) if (s, a) not in known)
-            raise InvalidModelError(f"state {self.states[s]!r}, action {self.actions[a]!r} is missing from transitions")
+        left = set(range(S)) - {s for s, _ in known}
+        if left:
+            raise InvalidModelError(
+                f"state {self.states[min(left)]!r} has no action in transitions; give it at least one"
+            )
+        if 8 * S * A * (2 + len(self.costs)) > reading.allowance(self.path.stat().st_size):
+            raise InvalidModelError(f"{S} states and {A} actions are too many for a file of this size")
         return seen
 
     def _places(self) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -16,6 +16,7 @@ from psconrl.cmdp import CMDP
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of
+from psconrl.planning.model_rows import rows_of
 
 if TYPE_CHECKING:
     from psconrl.planning.compiled import averages as kernels
@@ -31,13 +32,13 @@ class Averages:
 
     def __init__(self, cmdp: CMDP) -> None:
         self.cmdp = cmdp
-        self.rows = Rows.from_sparse(cmdp.matrix)
+        self.rows = rows_of(cmdp)
         # To the compiler read-only arrays are of another kind.
-        self.costs = np.array(cmdp.costs, dtype=np.float64).reshape(cmdp.m + 1, -1)
+        self.costs = np.array(cmdp.pairs.taken(cmdp.costs), dtype=np.float64)
 
     def __call__(self, policy: Floats, state: int) -> Floats:
         """Long-run averages of a stationary policy (1, S, A); those of its L steps if a policy (L, S, A) is not."""
-        by_pairs = np.ascontiguousarray(policy).reshape(len(policy), -1)
+        by_pairs = np.ascontiguousarray(self.cmdp.pairs.taken(policy))
         if len(policy) > 1:
             return kernels.of_steps(self.rows, self.costs, by_pairs, state)
         return long_run(self.rows, self.costs, by_pairs[0], state)

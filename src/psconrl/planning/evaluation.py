@@ -441,4 +441,6 @@ def _actions(cmdp: CMDP, policy: ArrayLike) -> Ints | None:
     bad = np.flatnonzero((given < 0) | (given >= cmdp.A))
     if len(bad):
         raise InvalidModelError(f"policy[{bad[0]}] is {given[bad[0]]}; an action must be one of 0, ..., {cmdp.A - 1}")
+    if not cmdp.pairs.every:
+        cmdp.check_policy(np.eye(cmdp.A)[given])
     return given.astype(np.int64)

@@ -18,12 +18,13 @@ import numpy as np
 
 from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
+from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import between
 from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.intervals import Intervals
+from psconrl.planning.intervals import Intervals, in_slots
 from psconrl.planning.tolerances import PROVEN
 
 
@@ -51,13 +52,17 @@ def solve_finite(
     start: int,
     *,
     columns: Ints | None = None,
+    pairs: Pairs | None = None,
 ) -> FinitePlan:
     """min E sum_h c_0 s.t. E sum_h c_i <= budgets_i, over policies and models in the set.
 
-    costs (m + 1, S, A), budgets (m,) for the whole horizon; columns: those of an earlier plan.
+    costs (m + 1, S, A), budgets (m,) for the whole horizon; columns: those of an earlier plan. pairs: those that are
+    available; all if left out.
     """
-    S, m, costs = costs.shape[1], len(budgets), ties.decided(costs)
-    within = between(intervals.lower.reshape(-1, S), intervals.upper.reshape(-1, S))
+    (n, S, A), m = costs.shape, len(budgets)
+    pairs = Pairs.all(S, A) if pairs is None else pairs
+    within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
+    costs = pairs.in_slots(ties.decided(pairs.taken(costs))).reshape(n, S, -1)
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     limits = Limits(budgets / H, np.ones(m))
     found = optimise_steps(within, costs, limits, columns, VALUE, H, start)
@@ -70,7 +75,7 @@ def solve_finite(
         raise SolverError(f"the plan for {H} steps is proven to {gap:.2g} only; rescale the costs")
     actions, orders = np.ascontiguousarray(found.columns.swapaxes(0, 1))
     c = np.tensordot(np.append(float(feasible), optimum.multipliers), costs, axes=1)
-    policy = mixed_policy(within, c, actions, orders, found.weights, start)
+    policy = pairs.from_slots(mixed_policy(within, c, actions, orders, found.weights, start))
     if not feasible:
         return FinitePlan(False, policy, np.nan, np.full(m, np.nan), gap, found.columns)
     return FinitePlan(True, policy, H * float(optimum.objective), optimum.multipliers, gap, found.columns)

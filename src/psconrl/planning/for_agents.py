@@ -12,19 +12,23 @@ from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import planner
+from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import second_opinion
+    from psconrl.planning import second_opinion, steering
 else:
+    steering = late("psconrl.planning.steering")
     second_opinion = late("psconrl.planning.second_opinion")
 
 Method = Literal["compiled", "components", "highs"]
@@ -39,7 +43,7 @@ class BestPolicy(NamedTuple):
 
     Attributes:
         feasible: whether the limits can be met.
-        policy: (S, A), or (K,) where states have different numbers of actions; None if infeasible.
+        policy: (S, A), or (K,) for rows in which states have different numbers of actions; None if infeasible.
         value: the optimum, within `gap`.
         average_costs: (m + 1,), of the policy, from every state that leads to its recurrent class; nan if infeasible.
         multipliers: (m,), those that prove the value.
@@ -48,6 +52,7 @@ class BestPolicy(NamedTuple):
         gap: how far the averages of the policy may be above the optimum.
         method: what solved it: "compiled", "components" where that had no proof, "highs" where neither had.
         start: plain arrays for the next call.
+        steered: the columns of the optimum and the rule that chooses between them; None unless asked for.
     """
 
     feasible: bool
@@ -60,6 +65,15 @@ class BestPolicy(NamedTuple):
     gap: float
     method: Method
     start: Start
+    steered: Steered | None = None
+
+
+class Steer(NamedTuple):
+    """That a mixture is to be steered after t steps with some excess (m,), by a plan that lasts to step `time`."""
+
+    t: int
+    time: int
+    excess: Floats
 
 
 def best_policy(
@@ -70,21 +84,24 @@ def best_policy(
     join: float,
     start: Start | None = None,
     method: Method = "compiled",
+    available: ArrayLike | None = None,
 ) -> BestPolicy:
     """Plan in a model, (S, A, S) or by rows, with costs (m + 1, S, A): a pure function of its arguments.
 
     Args:
         transitions: an array (S, A, S), or `Rows`.
-        costs: (m + 1, S, A). thresholds: (m,).
+        costs: (m + 1, S, A), or (m + 1, K) for rows. thresholds: (m,).
         join: the share of time for joining several recurrent classes.
         start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes
             the answer only where several are optimal. One that does not fit is ignored.
         method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" evaluates
             without subtractions, slowly; "highs" is the linear program.
+        available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
-    if method not in ("compiled", "components", "highs"):
-        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled", "components" or "highs"')
+    _checks.one_of(method, "method", ("compiled", "components", "highs"))
     join = _checks.share(join, "join")
+    if available is not None:
+        return _best_available(transitions, costs, thresholds, join, start, method, available)
     rows = _checked_rows(transitions)
     c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
     if tau.ndim != 1 or c.ndim not in (2, 3) or c.size != (len(tau) + 1) * rows.K:
@@ -106,6 +123,28 @@ def best_policy(
     )
 
 
+def _best_available(
+    transitions: ArrayLike | Rows,
+    costs: ArrayLike,
+    thresholds: ArrayLike,
+    join: float,
+    start: Start | None,
+    method: Method,
+    available: ArrayLike,
+) -> BestPolicy:
+    """`best_policy` with the actions of a mask only."""
+    if isinstance(transitions, Rows):
+        raise InvalidArgumentError("rows have the pairs that are available; leave out available, or give an array")
+    p, mask = _checks.dense_transitions(transitions, available)
+    pairs = Pairs.all(*p.shape[:2]) if mask is None else Pairs(mask)
+    c = _checks.numbers(costs, "costs")
+    if c.shape[1:] != p.shape[:2]:
+        raise InvalidModelError(f"costs have shape {c.shape}; they must be (m + 1, S, A), (S, A) = {p.shape[:2]}")
+    rows = with_pairs(Rows.from_dense(p), pairs)
+    best = best_policy(rows, pairs.taken(c), thresholds, join=join, start=start, method=method)
+    return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
+
+
 def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
     """The prices and the bias of a start in the units of the model."""
     if "multipliers" not in start:
@@ -115,7 +154,7 @@ def _in_units(start: Start, units: Units) -> dict[str, NDArray[Any]]:
 
 def _scaled_start(start: Start | None, units: Units) -> Start | None:
     """A start in the scaled units; one that has no numbers there is none."""
-    if not start:
+    if not isinstance(start, Mapping):
         return None
     try:
         multipliers = np.asarray(start["multipliers"], dtype=np.float64) * (units.unit[1:] / units.unit[0])
@@ -132,8 +171,9 @@ def plan_rows(
     join: float,
     start: Start | None = None,
     method: Method = "compiled",
+    steer: Steer | None = None,
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own."""
+    """`best_policy` without checks, for agents: rows and costs are their own; to be steered, costs in [0, 1]."""
     m = len(thresholds)
     if not costs.flags.carray:
         costs = costs.copy()
@@ -141,11 +181,22 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer)
         if best is not None:
             return best
-    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
-    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
+    return second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+
+
+def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
+    """The largest gamma with J_i <= tau_i - gamma for all i; arguments as those of `plan_rows`."""
+    m, S = len(thresholds), len(rows.begin) - 1
+    flat = np.array(costs.reshape(m + 1, -1))
+    limits = Limits(np.array(thresholds), np.ones(m))
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN).optimum
+    if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
+        return -float(optimum.objective)
+    return second_opinion.margin_by_highs(rows, flat, thresholds)
 
 
 class _Kept(NamedTuple):
@@ -178,7 +229,9 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
     return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
 
 
-def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
+def _compiled(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept, steer: Steer | None
+) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
     optimum, columns, bias, largest = planner(S)(
@@ -210,8 +263,19 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
         "bias": bias,
         "way": way,
     }
-    shaped = policy.reshape(S, -1) if len(policy) % S == 0 else policy
-    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+    shaped = shaped_policy(rows, policy)
+    steered = None
+    if steer is not None and m:
+        steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
+    return BestPolicy(
+        True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
+    )
+
+
+def shaped_policy(rows: Rows, policy: Floats) -> Floats:
+    """A policy (K,) as (S, A), if all states have as many actions."""
+    A = len(policy) // rows.S
+    return policy.reshape(rows.S, A) if (np.diff(rows.begin) == A).all() else policy
 
 
 def _checked_rows(transitions: ArrayLike | Rows) -> Rows:

@@ -10,26 +10,30 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Bools, Floats
 from psconrl.errors import InvalidModelError
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.confidence_sets import nearest_members
 from psconrl.planning.tolerances import SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """The confidence set: l <= p' <= u, all (S, A, S), around a centre."""
+    """The confidence set: l <= p' <= u, all (S, A, S) or rows (K, S), around a centre."""
 
     center: Floats
     lower: Floats
     upper: Floats
 
     @staticmethod
-    def around(p_hat: ArrayLike, radius: ArrayLike) -> Intervals:
-        """The set of all transitions within `radius` of p_hat, checked."""
+    def around(p_hat: ArrayLike, radius: ArrayLike, available: ArrayLike | None = None) -> Intervals:
+        """The set of all transitions within `radius` of p_hat, checked; free where an action is not available."""
         center, r = _checks.numbers(p_hat, "p_hat"), _checks.numbers(radius, "radius")
         if center.ndim != 3 or center.shape[0] != center.shape[2]:
             raise InvalidModelError(f"p_hat has shape {center.shape}; it must be (S, A, S)")
         if r.shape not in (center.shape[:2], center.shape):
             raise InvalidModelError(f"radius has shape {r.shape}; it must be (S, A) = {center.shape[:2]} or (S, A, S)")
+        mask = _checks.available(available, *center.shape[:2])
+        if mask is not None:
+            center[~mask], r[~mask] = 0.0, 1.0
         _checks.finite(center, "p_hat", "leave pairs never seen at zero, with radius 1")
         bad = ~(r >= 0)
         if bad.any():
@@ -64,11 +68,23 @@ class Intervals:
         p[used] = self.lower[used] + free[used] / mu[used][:, np.newaxis]
         p = np.clip(p, self.lower, self.upper)
         # A pair whose occupancy is rounding may have no flow at all.
-        lost = p.sum(axis=2) < 0.5
+        lost = p.sum(axis=-1) < 0.5
         p[lost] = otherwise[lost]
-        return np.asarray(p / p.sum(axis=2, keepdims=True))
+        return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
     @property
     def free(self) -> Bools:
-        """The entries (S, A, S) that can vary."""
+        """The entries that can vary."""
         return self.upper > self.lower
+
+
+def in_rows(array: Floats, pairs: Pairs) -> Floats:
+    """The rows (K, S) of an array (S, A, S)."""
+    flat = array.reshape(-1, array.shape[2])
+    return flat if pairs.every else flat[pairs.numbers]
+
+
+def in_slots(array: Floats, pairs: Pairs) -> Floats:
+    """The rows (S * A', S) of an array (S, A, S), as kernels take them."""
+    rows = in_rows(array, pairs)
+    return rows if pairs.every else rows[pairs.slots]

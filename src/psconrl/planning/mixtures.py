@@ -22,14 +22,17 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes, reachable
+from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import Way, fastest_way
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
+from psconrl.planning.lp.highs import LinearProgram, run
 from psconrl.planning.solution import Member
 from psconrl.planning.units import Units
 
@@ -89,10 +92,29 @@ def switching_times(members: list[Executed]) -> Floats:
     return times
 
 
-def members_of(weights: list[float], members: list[Executed], rows: Rows, units: Units) -> list[Member]:
+def reweighted(weights: list[float], members: list[Executed], units: Units) -> list[float]:
+    """The weights with which columns, as they are executed, are best within the limits.
+
+    Where they cannot keep these, the weights stay as they are: rounding and rare states are all that is missing.
+    """
+    J = np.array([member.J for member in members]).T
+    m, k = len(J) - 1, len(members)
+    program = LinearProgram(
+        cost=J[0],
+        matrix=sparse.csc_array(np.vstack([J[1:], np.ones((1, k))])),
+        row_lower=np.append(np.full(m, -np.inf), 1.0),
+        row_upper=np.append(units.near, 1.0),
+        col_lower=np.zeros(k),
+        col_upper=np.ones(k),
+    )
+    vertex = run(program)
+    return weights if vertex.status == "infeasible" else (vertex.x / vertex.x.sum()).tolist()
+
+
+def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:
     """Members of a solution: actions in place of pairs, averages in the units of the model."""
     return [
-        Member(float(weight), np.asarray(k.policy - rows.begin[:-1]), units.averages(k.J), k.core)
+        Member(float(weight), pairs.actions(k.policy), units.averages(k.J), k.core)
         for weight, k in zip(weights, members, strict=True)
     ]
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidArgumentError
+from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
@@ -23,18 +23,22 @@ from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.optimistic import Believed, believed, model_around, optimise
 from psconrl.planning.compiled.pricing import Columns
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
-from psconrl.planning.intervals import Intervals
+from psconrl.planning.for_agents import Steer
+from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.mixtures import executed, members_of, switching_times
+from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
+from psconrl.planning.steered import Steered
+from psconrl.planning.steering import from_solution, steered_between
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
@@ -50,6 +54,7 @@ def solve_optimistic(
     initial: int | ArrayLike = 0,
     join: float = JOIN,
     method: Method = "compiled",
+    available: ArrayLike | None = None,
 ) -> Solution:
     """The best policy, and the model it believes in, over all transitions within `radius` of p_hat.
 
@@ -61,6 +66,8 @@ def solve_optimistic(
         initial: start state or law, for `average_costs`.
         join: share of time for the moves that join several recurrent classes.
         method: "compiled", or "highs" for the linear program itself, which is slower and agrees.
+        available: a mask (S, A) of the actions that can be taken; all if left out. What the other arguments say about
+            the others does not matter.
 
     Returns:
         A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive margin,
@@ -70,13 +77,12 @@ def solve_optimistic(
     Raises:
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.
     """
-    if method not in ("compiled", "highs"):
-        raise InvalidArgumentError(f'method is {method!r}; it must be "compiled" or "highs"')
+    _checks.one_of(method, "method", ("compiled", "highs"))
     join = _checks.share(join, "join")
-    intervals = Intervals.around(p_hat, radius)
+    intervals = Intervals.around(p_hat, radius, available)
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
-    frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial)
-    units = Units.of(np.ascontiguousarray(frame.costs.reshape(frame.m + 1, -1)), frame.thresholds)
+    frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial, available=available)
+    units = Units.of(np.ascontiguousarray(frame.pairs.taken(frame.costs)), frame.thresholds)
     found = _by_columns(intervals, frame, units, join / 4) if method == "compiled" else None
     return _solution(frame, units, _by_program(intervals, frame, units) if found is None else found, join)
 
@@ -84,8 +90,8 @@ def solve_optimistic(
 class _Optimum(NamedTuple):
     """An optimum in scaled units: margin (inf without limits), value and bound, columns (weight, pairs, law), model p.
 
-    conflict: numbers of limits that cannot hold together. flow (S * A,): the occupancy, round trips between columns
-    included, if there are any.
+    p (K, S). conflict: numbers of limits that cannot hold together. flow (K,): the occupancy, round trips between
+    columns included, if there are any.
     """
 
     margin: float
@@ -100,21 +106,21 @@ class _Optimum(NamedTuple):
 
 def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Solution:
     """The policy in the model believed in, executed and evaluated there."""
-    S, A, m = frame.S, frame.A, frame.m
-    model = frame.replace(transitions=found.p.reshape(S, A, S))
-    rows, feasible = Rows.from_sparse(model.matrix), not found.margin < 0
-    columns = [(w, Column(pairs, units.costs[:, pairs] @ law, law)) for w, pairs, law in found.columns]
-    parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
+    m, pairs = frame.m, frame.pairs
+    model = frame.replace(transitions=pairs.table(found.p.T).transpose(1, 2, 0))
+    rows, feasible = rows_of(model), not found.margin < 0
+    columns = [(w, Column(policy, units.costs[:, policy] @ law, law)) for w, policy, law in found.columns]
+    parts = [Component(rows, *part) for part in end_components(rows)]
     made = executable(rows, parts, columns, None, join / 4)
     if found.flow is not None:
         policy, connected = ratio_policy(rows, found.flow)
         made = made._replace(policy=policy, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
-    evaluation = evaluate(model, made.policy.reshape(S, A))
+    evaluation = evaluate(model, pairs.table(made.policy))
     averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
     limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
-    support = made.occupancy.reshape(S, A).sum(axis=1) > 0
+    support = pairs.table(made.occupancy).sum(axis=1) > 0
     worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
     excess = (worst - limits) / units.unit
     attained = bool((excess <= ATTAINED).all())
@@ -122,21 +128,23 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     return Solution(
         status="optimal" if feasible else "infeasible",
         value=float(units.averages(np.append(found.value, np.zeros(m)))[0]),
-        policy=made.policy.reshape(S, A),
+        policy=pairs.table(made.policy),
         average_costs=averages @ frame.initial,
-        occupancy=made.occupancy.reshape(S, A),
+        occupancy=pairs.table(made.occupancy),
         multipliers=units.multipliers(found.multipliers) if feasible else np.full(m, np.nan),
         margin=float(units.unit[1:].max(initial=1.0) * found.margin) if m else np.inf,
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
         bias_spans=bias_spans(evaluation, frame.initial),
+        long_run_costs=averages @ frame.initial,
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
-        mixture=members_of([w for w, _ in columns], members, rows, units),
+        mixture=members_of([w for w, _ in columns], members, pairs, units),
         switching_times=switching_times(members),
         transitions=model.to_dense().transitions,
+        model=model,
     )
 
 
@@ -147,16 +155,17 @@ def _limits(units: Units, which: Ints) -> tuple[Floats, Floats]:
 
 def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) -> _Optimum | None:
     """The optimum by generating columns; None if it could not be proven."""
-    S, A, m = frame.S, frame.A, frame.m
-    within = between(intervals.lower.reshape(S * A, S), intervals.upper.reshape(S * A, S))
-    scaled = units.costs.reshape(m + 1, S, A)
+    S, m, pairs = frame.S, frame.m, frame.pairs
+    within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
+    scaled = pairs.in_slots(units.costs).reshape(m + 1, S, -1)
     every = np.arange(m)
 
     def best(goal: int, which: Ints, start: Ints, measured: bool) -> Believed | None:
         tau, d = _limits(units, which)
         limits = Limits(tau if measured else np.minimum(tau, 4.0), d if measured else np.ones(len(which)))
-        costs = np.ascontiguousarray(scaled[np.append(0, which + 1)])
-        found = optimise(within, ties.decided(costs) if goal == VALUE else costs, limits, start, goal)
+        costs = np.ascontiguousarray(units.costs[np.append(0, which + 1)])
+        slotted = pairs.in_slots(ties.decided(costs) if goal == VALUE else costs).reshape(len(costs), S, -1)
+        found = optimise(within, slotted, limits, start, goal)
         proven = found.optimum.status == OPTIMAL and found.optimum.objective - found.optimum.bound <= PROVEN
         return found if proven or found.optimum.status == INFEASIBLE else None
 
@@ -187,13 +196,14 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
         value, bound = np.nan, float(found.optimum.bound) - ties.SIZE
         multipliers = found.optimum.multipliers
     assert found is not None
-    p = frame.matrix.toarray()
+    p = in_slots(frame.to_dense().transitions, pairs).copy()
     columns = believed(within, scaled, found, p)
-    used = [(float(w), columns.policies[k], columns.laws[k]) for k, w in enumerate(found.weights)]
+    used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
     if not held:
         value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
     p, flow = _held_together(within, found, columns, p, join)
-    return _Optimum(margin, value, bound, multipliers, used, p, held, flow)
+    places = pairs.places
+    return _Optimum(margin, value, bound, multipliers, used, p[places], held, None if flow is None else flow[places])
 
 
 def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> tuple[Floats, Floats | None]:
@@ -228,14 +238,20 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass
 
 
+def _rows(intervals: Intervals, pairs: Pairs) -> Intervals:
+    """The set by rows of pairs (K, S)."""
+    return Intervals(*(in_rows(array, pairs) for array in (intervals.center, intervals.lower, intervals.upper)))
+
+
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
-    S, A, m = frame.S, frame.A, frame.m
-    program = optimistic_program(intervals, frame.costs, frame.thresholds)
+    m, pairs = frame.m, frame.pairs
+    rows = _rows(intervals, pairs)
+    program = optimistic_program(rows, pairs.source, pairs.taken(frame.costs), frame.thresholds)
     margin, safest = largest_margin(program)
     vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
-    mu = vertex.x[: S * A].reshape(S, A).clip(0.0)
-    p = intervals.believed(mu, vertex.x[mu.size :], frame.to_dense().transitions)
+    mu = vertex.x[: pairs.K].clip(0.0)
+    p = rows.believed(mu, vertex.x[mu.size :], in_rows(frame.to_dense().transitions, pairs))
     feasible = margin >= 0
     value = float(vertex.objective - units.low[0]) / float(units.unit[0]) if feasible else np.nan
     prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
@@ -244,8 +260,8 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
         value,
         value,
         prices * (units.unit[1:] / units.unit[0]),
-        deterministic(Rows.from_dense(p), mu.ravel()),
-        p.reshape(S * A, S),
+        deterministic(Rows(pairs.begin, *compress(np.ascontiguousarray(p))), mu),
+        p,
         () if feasible else conflict(program, safest),
     )
 
@@ -255,7 +271,7 @@ class OptimisticPolicy:
     """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
 
     policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
-    columns (n, 2, 1, S) and way (S,): what the next call may start from.
+    columns (n, 2, 1, S) and way (S,): what the next call may start from. steered: the mixture, if it was asked for.
     """
 
     feasible: bool
@@ -267,6 +283,7 @@ class OptimisticPolicy:
     gap: float
     columns: Ints
     way: Ints
+    steered: Steered | None = None
 
     @property
     def fallback(self) -> bool:
@@ -283,38 +300,53 @@ def best_optimistic(
     join: float,
     columns: Ints | None = None,
     way: Ints | None = None,
+    pairs: Pairs | None = None,
+    steer: Steer | None = None,
 ) -> OptimisticPolicy:
     """The fast way to an optimistic policy, for callers that plan often: no margin, no diagnosis, nothing checked.
 
-    p_hat (S, A, S), radius (S, A). A pure function of its arguments; columns and way: what an earlier answer of
-    the same size gave; they save most of the work and change the answer only where several are optimal.
+    p_hat (S, A, S), radius (S, A). pairs: those that are available; all if left out. A pure function of its
+    arguments; columns and way: what an earlier answer of the same size gave; they save most of the work and change the
+    answer only where several are optimal.
     """
     (S, A, _), m = p_hat.shape, len(thresholds)
+    pairs = Pairs.all(S, A) if pairs is None else pairs
     columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
     way = np.full(S, -1, dtype=np.int64) if way is None else way
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
-    costs, thresholds = np.array(costs), np.array(thresholds)
-    center = p_hat.reshape(S * A, S)
-    within = around(center, radius.ravel())
-    found = optimise(within, ties.decided(costs), Limits(thresholds, np.ones(m)), columns, VALUE)
+    thresholds = np.array(thresholds)
+    flat = np.array(pairs.taken(costs), order="C")
+    slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
+    decided = pairs.in_slots(ties.decided(flat)).reshape(slotted.shape)
+    center = in_slots(p_hat, pairs)
+    within = around(center, pairs.in_slots(pairs.taken(radius)))
+    found = optimise(within, decided, Limits(thresholds, np.ones(m)), columns, VALUE)
     optimum = found.optimum
     gap = float(optimum.objective - optimum.bound)
     if optimum.status == INFEASIBLE:
         return OptimisticPolicy(False, None, np.nan, np.full(m, np.nan), True, 0, np.inf, found.columns, way)
-    proven = optimum.status == OPTIMAL and gap <= PROVEN * max(1.0, float(np.ptp(costs)))
+    proven = optimum.status == OPTIMAL and gap <= PROVEN * max(1.0, float(np.ptp(flat)))
     if proven:
-        columns, p = found.columns, np.zeros((S * A, S))
-        used = believed(within, costs, found, p)
+        columns, p = found.columns, np.zeros(center.shape)
+        used = believed(within, slotted, found, p)
         rows = model_around(used, found.weights, p, within, center)
-        flat, every = costs.reshape(m + 1, S * A), np.arange(len(found.weights))
+        if not pairs.every:
+            rows = some_rows(rows, pairs.places, pairs.begin)
+            used = used._replace(policies=pairs.slots[used.policies])
+        every = np.arange(len(found.weights))
         made = execute(rows, flat, used, every, found.weights, way, join)
         if made.classes == 1:
-            policy = made.policy.reshape(S, A)
+            policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)
+            steered = None
+            if steer is not None and m:
+                steered = steered_between(rows, flat, used, every, found.weights, thresholds, steer).named(pairs)
             gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
-            return OptimisticPolicy(True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way)
+            return OptimisticPolicy(
+                True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way, steered
+            )
     method: Method = "compiled" if proven else "highs"
-    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method)
+    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)
     return OptimisticPolicy(
         solved.feasible,
         solved.policy if solved.feasible else None,
@@ -325,4 +357,18 @@ def best_optimistic(
         gap if proven else np.nan,
         columns,
         way,
+        from_solution(solved, steer, np.ones(m + 1)) if steer is not None and solved.feasible else None,
     )
+
+
+def optimistic_margin(p_hat: Floats, radius: Floats, costs: Floats, thresholds: Floats, pairs: Pairs) -> float:
+    """The largest margin of any model of the set; arguments as those of `best_optimistic`."""
+    S, m = len(p_hat), len(thresholds)
+    within = around(in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius)))
+    slotted = np.array(pairs.in_slots(pairs.taken(costs))).reshape(m + 1, S, -1)
+    start = np.zeros((0, 2, 1, S), dtype=np.int64)
+    found = optimise(within, slotted, Limits(np.array(thresholds), np.ones(m)), start, MARGIN).optimum
+    if found.status == OPTIMAL and found.objective - found.bound <= PROVEN:
+        return -float(found.objective)
+    rows = _rows(Intervals.around(p_hat, radius, pairs.available), pairs)
+    return largest_margin(optimistic_program(rows, pairs.source, pairs.taken(costs), thresholds))[0]

@@ -59,7 +59,8 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     """
     require_model(cmdp)
     points = _checks.whole(points, "points", least=2)
-    if constraint not in range(1, cmdp.m + 1):
+    constraint = _checks.whole(constraint, "constraint", most=None)
+    if constraint > cmdp.m:
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
     known, i = Known(cmdp), constraint - 1
     others = known.limits[known.limits != i]

@@ -147,6 +147,7 @@ def document(world: World) -> dict[str, Any]:
     return {
         "states": described["states"] if described else [str(s) for s in range(min(record.states, DESCRIBED))],
         "actions": described["actions"] if described else [str(a) for a in range(record.actions)],
+        "available": described.get("available") if described else None,
         "costs": list(record.cost_names),
         "limits": [rounded(tau) for tau in record.thresholds],
         "optimum": rounded(record.optimum),

@@ -23,9 +23,9 @@ class AgentError(PsconrlError, AssertionError):
 def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     """Run an agent in a small random model and check every plan; AgentError tells the first rule it breaks.
 
-    Checked: plans have the right shapes, policies are distributions, lengths are positive, planning changes neither
-    the agent nor its memory, the same memory and random numbers give the same plan, and a run that is cut, saved and
-    restored goes on unchanged.
+    Checked: plans have the right shapes, policies are distributions over available actions, lengths are positive,
+    planning changes neither the agent nor its memory, the same memory and random numbers give the same plan, and a run
+    that is cut, saved and restored goes on unchanged.
 
     >>> from psconrl import Problem, agents
     >>> agents.check_agent(agents.PSConRL(Problem(4, 2, [0.6])))
@@ -41,7 +41,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
         costs = rng.random((problem.m + 1, S, problem.A))
         if problem.units is not None and problem.cost_ranges is not None:
             costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
-    cmdp = CMDP(p, costs, problem.thresholds)
+    cmdp = CMDP(p, costs, problem.thresholds, available=problem.inside(S).available)
     checked = _Checked(agent)
     full = simulate(checked, cmdp, steps, seed)
     half = simulate(checked, cmdp, steps, seed, stop=steps // 2)
@@ -82,13 +82,14 @@ class _Checked(Agent):
 
 def _arrays(memory: Memory) -> list[NDArray[Any]]:
     """All arrays of a memory."""
-    return [memory.counts, memory.visits, memory.cost_sums, *memory.carry.values()]
+    return [memory.counts, memory.visits, memory.cost_sums, memory.excess, *memory.carry.values()]
 
 
 def _decisions(plan: Plan) -> list[NDArray[Any]]:
     """All arrays that a plan decides with."""
     limit = [] if plan.count_limit is None else [plan.count_limit]
-    return [plan.policy, *limit, *(plan.carry[key] for key in sorted(plan.carry))]
+    steered = [] if plan.steered is None else [np.asarray(part) for part in plan.steered]
+    return [plan.policy, *limit, *steered, *(plan.carry[key] for key in sorted(plan.carry))]
 
 
 def _same(some: list[NDArray[Any]], others: list[NDArray[Any]]) -> bool:
@@ -105,6 +106,8 @@ def _check_plan(plan: Plan, agent: Agent) -> None:
     _rule(bool((plan.policy >= 0).all()), "Plan.policy has a negative or NaN probability")
     sums = plan.policy.sum(axis=2)
     _rule(bool((np.abs(sums - 1) < 1e-9).all()), "a row of Plan.policy does not sum to one")
+    taken = plan.policy[:, ~agent.problem.available]
+    _rule(not taken.any(), "Plan.policy takes an action where it is not available; give it probability 0 there")
     _rule(plan.max_length >= 1, f"Plan.max_length is {plan.max_length}; it must be at least 1")
     if plan.count_limit is not None:
         _rule(plan.count_limit.shape == (S, A), f"Plan.count_limit has shape {plan.count_limit.shape}")

@@ -20,7 +20,9 @@ from psconrl.problem import Problem
 def described(agent: Agent) -> dict[str, Any]:
     """Kind, settings and problem of an agent as JSON values; large things by their fingerprints."""
     settings = {field.name: _plain(getattr(agent, field.name)) for field in fields(agent) if field.name != "problem"}
-    problem = {name: _plain(getattr(agent.problem, name)) for name in Problem.__dataclass_fields__}
+    parts = [name for name in Problem.__dataclass_fields__ if name != "pairs"]
+    problem = {name: _plain(getattr(agent.problem, name)) for name in parts}
+    problem["available"] = "all" if agent.problem.pairs.every else _plain(agent.problem.available)
     return {"agent": type(agent).__qualname__, "settings": settings, "problem": problem}
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from psconrl._checks import hashable, real, shown
 from psconrl.agents.contract import Agent
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 from psconrl.simulation.learner import REASONS, Learner
 from psconrl.simulation.run import Run, episode_columns
-from psconrl.simulation.tabular import one_thread, optimum_level, time_grid
+from psconrl.simulation.tabular import check_available, one_thread, optimum_level, time_grid
 
 
 def learn(
@@ -117,6 +118,8 @@ class _World:
         if isinstance(env.observation_space, Discrete):
             self.S, self.first_state = int(env.observation_space.n), int(env.observation_space.start)
         self.names: tuple[Hashable, ...] | None = None
+        model = getattr(getattr(env, "unwrapped", env), "cmdp", None)
+        self.model = model if isinstance(model, CMDP) else None
 
     def problem(self) -> Problem:
         """What is known of the environment: its sizes, and its limits if it has some."""
@@ -125,7 +128,7 @@ class _World:
             thresholds = () if find is None else find("thresholds")
         except AttributeError:
             thresholds = ()
-        return Problem(self.S, self.A, thresholds)
+        return Problem(self.S, self.A, thresholds, available=None if self.model is None else self.model.available)
 
     def fit(self, problem: Problem) -> None:
         """Refuse a problem that is not this environment's."""
@@ -140,6 +143,8 @@ class _World:
             )
         elif problem.S != self.S:
             self._misfit("observation", self.S, problem.S)
+        if self.model is not None:
+            check_available(problem, self.model)
         self.names = problem.state_names
 
     def _misfit(self, what: str, found: int, wanted: int) -> None:

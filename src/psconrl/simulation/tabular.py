@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints, flag, real, shown, whole
+from psconrl._checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.averages import Averages
 from psconrl.planning.solution import Solution
+from psconrl.problem import Problem
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
+from psconrl.simulation.parts import Curves, Supply, plain
 from psconrl.simulation.run import Run, episode_columns
 from psconrl.simulation.world import World
 
@@ -88,6 +90,7 @@ class _Simulation:
         self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
         if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
+        check_available(problem, cmdp)
         require_ranges(cmdp, problem.cost_ranges)
         self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
         self.averages = Averages(cmdp) if self.evaluate_policies else None
@@ -132,17 +135,20 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        arrays = self._arrays(until)
+        environment, actions = learner.environment, learner.actions
+        supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
+        record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
+        moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
+            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
             found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
             if found or reason > HORIZON:
-                arrays = self._arrays(until)
+                moves, seen = plain(self.world.moves), plain(learner._seen())
 
     def _look_around(self) -> bool:
         """Let the learner discover the state that it is in; whether it is a new one."""
@@ -150,7 +156,7 @@ class _Simulation:
         new = len(learner.states)
         if not self.open or at < new:
             return False
-        learner._discover(int(self.world.order[at]))
+        learner._discover(self.cmdp.state_names[self.world.order[at]])
         # The move into it, if there was one, was counted under the number that it had so far.
         target = learner.observed.chains[2][: learner.observed.used[0]]
         target[target == at] = new
@@ -159,41 +165,24 @@ class _Simulation:
         return True
 
     def _number_as_seen(self) -> None:
-        seen = self.learner.states.names
-        assert seen is not None
-        if not all(type(s) is int and 0 <= s < self.cmdp.S for s in seen):
-            raise saved.refused("states", f"must be states of {self.cmdp}")
-        self.world.renumber(seen)  # type: ignore[arg-type]
-
-    def _arrays(self, until: int) -> tuple[Any, ...]:
-        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts or states."""
-        learner, world = self.learner, self.world
-        return (
-            world.indptr,
-            world.indices,
-            world.cumulative,
-            world.costs,
-            world.per_move,
-            learner.environment.buffer,
-            learner.actions.buffer,
-            (learner.environment.position, learner.actions.position),
-            until,
-            learner.clock,
-            *learner.observed.chains,
-            learner.observed.used,
-            learner.visits,
-            learner.cost_sums,
-            self.totals,
-            self.levels,
-            self.grid,
-            self.curves,
-        )
+        try:
+            self.world.renumber([self.world.number[name] for name in self.learner.states.names or ()])
+        except KeyError:
+            raise saved.refused("states", f"must be names of states of {self.cmdp}") from None
 
     def _averages(self, plan: Plan) -> Floats | None:
         if self.averages is None:
             return None
-        policy = self.world.policy(plan) if self.open else plan.policy
-        return self.averages(policy, int(self.world.order[self.learner.origin]))
+        start = int(self.world.order[self.learner.origin])
+        if plan.steered is None:
+            return self.averages(self._whole(plan.policy), start)
+        # Those of the columns, weighted: in the long run steering gives each its share of the time.
+        columns = plan.steered.policies(plan.policy[0])[:, np.newaxis]
+        return np.asarray(plan.steered.weights @ [self.averages(self._whole(column), start) for column in columns])
+
+    def _whole(self, policy: Floats) -> Floats:
+        """A policy in the numbers of the model's states."""
+        return self.world.policy(policy) if self.open else policy
 
     def result(self) -> Run:
         learner = self.learner
@@ -239,6 +228,18 @@ class _Simulation:
         counts = self.world.counts(observed)
         shape = self.cmdp.S, self.cmdp.A, self.cmdp.S
         return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
+
+
+def check_available(problem: Problem, cmdp: CMDP) -> None:
+    """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others."""
+    offered = np.ones(cmdp.available.shape, dtype=np.bool_) if problem.open else problem.available
+    wrong = np.argwhere(offered & ~cmdp.available)
+    if len(wrong):
+        s, a = wrong[0]
+        raise InvalidArgumentError(
+            f"the agent's problem does not fit {cmdp}: "
+            f"{unavailable(cmdp.state_names[s], cmdp.action_names[a])}; make the agent with cmdp.problem()"
+        )
 
 
 def one_thread() -> AbstractContextManager[object]:

@@ -6,6 +6,8 @@ them: the loop stops as soon as it gets into one of those.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +15,10 @@ from scipy import sparse
 
 from psconrl._checks import Floats
 from psconrl._lazy import late
-from psconrl.agents.contract import Plan
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.problem import Units
+from psconrl.simulation.parts import Moves
 from psconrl.simulation.run import Snapshot
 
 if TYPE_CHECKING:
@@ -39,13 +41,18 @@ class World:
             np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices)
         )
         self._cumulative = cmdp.matrix.data.copy()
-        kernels.cumulate(self._cumulative, self._indptr)
+        kernels.cumulate(self._cumulative, np.unique(self._indptr))  # actions that are not available have empty rows
         self._costs = np.ascontiguousarray(moves if units is None else units.inside(moves))
         self.indptr, self.indices, self.cumulative, self.costs = (
             *(self._indptr, self._indices, self._cumulative),
             self._costs,
         )
         self.order = np.arange(cmdp.S)
+
+    @cached_property
+    def number(self) -> dict[Hashable, int]:
+        """The model's number of each state, by name."""
+        return {name: s for s, name in enumerate(self.cmdp.state_names)}
 
     def first_state(self, u: float) -> int:
         """The start state that belongs to a uniform number."""
@@ -66,11 +73,16 @@ class World:
         self.indices, self.cumulative = number[self._indices[entries]], self._cumulative[entries]
         self.costs = np.ascontiguousarray(self._costs[:, entries if self.per_move else rows])
 
-    def policy(self, plan: Plan) -> Floats:
+    @property
+    def moves(self) -> Moves:
+        """What the loop reads."""
+        return Moves(self.indptr, self.indices, self.cumulative, self.costs, self.per_move)
+
+    def policy(self, given: Floats) -> Floats:
         """A plan's policy (L, S, A) in the model's own numbers; uniform in states that it does not know."""
-        L, known, A = plan.policy.shape
+        L, known, A = given.shape
         policy = np.full((L, self.cmdp.S, A), 1.0 / A)
-        policy[:, self.order[:known]] = plan.policy
+        policy[:, self.order[:known]] = given
         return policy
 
     def snapshot(self, of: Snapshot) -> Snapshot:

@@ -17,41 +17,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._checks import Floats, Ints
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.highs import LinearProgram
 from psconrl.planning.lp.occupancy import OccupancyProgram, with_margin
 
 
-def optimistic_program(intervals: Intervals, costs: Floats, thresholds: Floats) -> OccupancyProgram:
-    """The linear program; columns: mu (S * A), w (the free entries), gamma if there are constraints."""
-    S, A, _ = intervals.lower.shape
-    pairs, m = S * A, len(thresholds)
-    lower = intervals.lower.reshape(pairs, S)
+def optimistic_program(rows: Intervals, source: Ints, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The linear program of a set of rows (K, S), pairs of the states `source` (K,), with costs (m + 1, K).
+
+    Columns: mu (K), w (the free entries), gamma if there are constraints.
+    """
+    (pairs, S), m = rows.lower.shape, len(thresholds)
+    lower = rows.lower
     rest = 1.0 - lower.sum(axis=1)
-    pair, state = np.nonzero(intervals.free.reshape(pairs, S))
-    width = (intervals.upper - intervals.lower).reshape(pairs, S)[pair, state]
+    pair, state = np.nonzero(rows.free)
+    width = (rows.upper - rows.lower)[pair, state]
     bounded = np.flatnonzero(width < rest[pair])
     free = len(pair)
 
-    def rows(values: ArrayLike, row: ArrayLike, column: ArrayLike, shape: tuple[int, int]) -> sparse.csr_array:
+    def entries(values: ArrayLike, row: ArrayLike, column: ArrayLike, shape: tuple[int, int]) -> sparse.csr_array:
         return sparse.csr_array((np.asarray(values), (np.asarray(row), np.asarray(column))), shape=shape)
 
     each, ones = np.arange(pairs), np.ones(pairs)
-    out_of = rows(ones, np.repeat(np.arange(S), A), each, (S, pairs))
-    balance = [out_of - sparse.csr_array(lower.T), -rows(np.ones(free), state, np.arange(free), (S, free))]
-    sums = [-sparse.diags_array(rest), rows(np.ones(free), pair, np.arange(free), (pairs, free))]
+    out_of = entries(ones, source, each, (S, pairs))
+    balance = [out_of - sparse.csr_array(lower.T), -entries(np.ones(free), state, np.arange(free), (S, free))]
+    sums = [-sparse.diags_array(rest), entries(np.ones(free), pair, np.arange(free), (pairs, free))]
     count = len(bounded)
     bounds = [
-        -rows(width[bounded], np.arange(count), pair[bounded], (count, pairs)),
-        rows(np.ones(count), np.arange(count), bounded, (count, free)),
+        -entries(width[bounded], np.arange(count), pair[bounded], (count, pairs)),
+        entries(np.ones(count), np.arange(count), bounded, (count, free)),
     ]
     blocks: list[list[sparse.sparray | None]] = [
         balance,
         sums,
         bounds,
         [sparse.csr_array(np.ones((1, pairs))), None],
-        [sparse.csr_array(costs[1:].reshape(m, pairs)), None],
+        [sparse.csr_array(costs[1:]), None],
     ]
     if m:
         for block in blocks[:-1]:
@@ -60,11 +62,11 @@ def optimistic_program(intervals: Intervals, costs: Floats, thresholds: Floats) 
     matrix = sparse.csc_array(sparse.block_array(blocks, format="csc"))
     equal, below = np.zeros(S + pairs), np.zeros(count)
     value = LinearProgram(
-        cost=np.concatenate([costs[0].ravel(), np.zeros(free + (m > 0))]),
+        cost=np.concatenate([costs[0], np.zeros(free + (m > 0))]),
         matrix=matrix,
         row_lower=np.concatenate([equal, np.full(count, -np.inf), [1.0], np.full(m, -np.inf)]),
         row_upper=np.concatenate([equal, below, [1.0], thresholds]),
         col_lower=np.zeros(matrix.shape[1]),
         col_upper=np.full(matrix.shape[1], np.inf),
     )
-    return with_margin(value, costs.reshape(m + 1, pairs), thresholds)
+    return with_margin(value, costs, thresholds)

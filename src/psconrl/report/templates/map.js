@@ -159,9 +159,10 @@ function arrowsOf(shares, x, y, legible) {
   });
 }
 
-// Models without a map: a row for each state, a column for each action, and the visits at the end of the row.
+// Models without a map: a row for each state, a column for each action, and the visits at the end of the row. Where an
+// action is not available there is no cell.
 function drawMatrix(scene, label) {
-  const { states, actions } = scene.world;
+  const { states, actions, available } = scene.world;
   const shown = Math.min(states.length, LISTED);
   const [wide, high] = [38, 24];
   const cut = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
@@ -183,6 +184,7 @@ function drawMatrix(scene, label) {
       svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, cut(states[s])),
     );
     scene.policy[s].forEach((p, a) => {
+      if (available && !available[s].includes(a)) return;
       const x = left + a * wide;
       group.append(
         svg("rect", { class: "floor", x, y, width: wide, height: high }),
