@@ -17,7 +17,6 @@ from psconrl._checks import Bools, Floats
 from psconrl.pairs import Pairs
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic, threshold_sweep
 from psconrl.planning.finite_horizon import solve_finite
-from psconrl.planning.for_agents import shaped_policy
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.model_rows import rows_of, with_pairs
 from psconrl.planning.optimistic import best_optimistic
@@ -126,7 +125,6 @@ def test_rows_say_themselves_what_is_available() -> None:
 def test_a_policy_keeps_its_shape_where_numbers_of_actions_differ() -> None:
     """One state with one action, one with three: four pairs, but no table of two by two."""
     cmdp = CMDP(np.full((2, 3, 2), 0.5), np.zeros((1, 2, 3)), available=[[True, False, False], [True, True, True]])
-    assert shaped_policy(rows_of(cmdp), np.ones(4)).shape == (4,)
     assert best_policy(rows_of(cmdp), np.zeros((1, 4)), (), join=0.1).policy.shape == (4,)  # type: ignore[union-attr]
 
 

@@ -36,7 +36,7 @@ def plan_in(
     if pairs.every:
         return plan_rows(model, costs, thresholds, join=join, start=start)
     best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start)
-    return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
+    return best if best.policy is None else best._replace(policy=pairs.table(best.policy))
 
 
 def joining(memory: Memory, stop: Stop) -> float:

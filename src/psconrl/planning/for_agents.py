@@ -103,6 +103,7 @@ def best_policy(
     scaled = _scaled_start(start, units)
     best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
     return best._replace(
+        policy=None if best.policy is None else _shaped(rows, best.policy),
         value=float(units.low[0] + units.unit[0] * best.value),
         average_costs=units.averages(best.average_costs),
         multipliers=units.multipliers(best.multipliers),
@@ -160,19 +161,23 @@ def plan_rows(
     start: Start | None = None,
     method: Method = "compiled",
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own."""
-    m = len(thresholds)
+    """`best_policy` without checks, for agents: rows and costs are their own.
+
+    costs: (m + 1, S, A), or (m + 1, K) where states have different numbers of actions; so is the policy.
+    """
+    m, shape = len(thresholds), costs.shape[1:]
     if not costs.flags.carray:
         costs = costs.copy()
     if not thresholds.flags.carray:
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), shape)
         if best is not None:
             return best
     best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
-    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+    best = second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+    return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
 
 
 class _Kept(NamedTuple):
@@ -205,8 +210,10 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
     return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
 
 
-def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
-    """The answer of the compiled planner; None if it has no proof."""
+def _compiled(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept, shape: tuple[int, ...]
+) -> BestPolicy | None:
+    """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
     optimum, columns, bias, largest = planner(S)(
         rows, ties.decided(costs), Limits(thresholds, np.ones(m)), kept.start, VALUE
@@ -237,11 +244,11 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
         "bias": bias,
         "way": way,
     }
-    shaped = shaped_policy(rows, policy)
-    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+    policy = policy.reshape(shape)
+    return BestPolicy(True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following)
 
 
-def shaped_policy(rows: Rows, policy: Floats) -> Floats:
+def _shaped(rows: Rows, policy: Floats) -> Floats:
     """A policy (K,) as (S, A), if all states have as many actions."""
     A = len(policy) // rows.S
     return policy.reshape(rows.S, A) if (np.diff(rows.begin) == A).all() else policy

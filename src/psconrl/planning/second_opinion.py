@@ -14,7 +14,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
-from psconrl.planning.for_agents import BestPolicy, Method, shaped_policy
+from psconrl.planning.for_agents import BestPolicy, Method
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.lp.policies import deterministic
@@ -59,8 +59,7 @@ def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) ->
     bound = float(optimum.bound) - ties.SIZE
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
-    shaped = shaped_policy(rows, policy)
-    return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+    return BestPolicy(True, policy, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
 
 
 def _infeasible(m: int, method: Method) -> BestPolicy:
@@ -101,9 +100,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
         raise SolverError(
             "no bound of the optimum was found: the numbers of the model are too uneven; rescale the costs"
         )
-    shaped = shaped_policy(rows, policy)
     return BestPolicy(
-        True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
+        True, policy, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
     )
 
 
