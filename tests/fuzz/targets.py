@@ -140,15 +140,28 @@ def _map(content: bytes) -> object:
 
 
 @cache
-def _learner() -> Learner:
-    """A learner in the middle of a run, with discovered states and costs in units of their own."""
+def _learners() -> list[Learner]:
+    """Learners in the middle of a run, with discovered states and costs in units of their own."""
     problem = Problem(None, ["wait", "go"], [5.0], cost_ranges=[(-1.0, 1.0), (0.0, 10.0)])
-    learner = Learner(agents.PSConRL(problem), 60, 0)
     names = ["a", ("b", 2), b"c", None, 1.5]
-    for k in range(25):
-        learner.observe(names[k % 5], learner.act(names[k % 5]), [0.5, k % 10], names[(k + 1) % 5])
-    learner.act(names[0])
-    return learner
+    found = []
+    for agent in (
+        agents.PSConRL(problem),
+        agents.PSConRL(problem, prior="learned"),
+        agents.UCRLCMDP(problem),
+        agents.FHA(problem, H=3),
+        agents.CUCRL(problem, h=2),
+    ):
+        learner = Learner(agent, 60, 0)
+        for k in range(25):
+            learner.observe(names[k % 5], learner.act(names[k % 5]), [0.5, k % 10], names[(k + 1) % 5])
+        learner.act(names[0])
+        found.append(learner)
+    return found
+
+
+def _learner() -> Learner:
+    return _learners()[0]
 
 
 def _learner_file(content: bytes) -> object:
@@ -179,7 +192,8 @@ def _learner_data(content: bytes) -> object:
 def _learner_state(content: bytes) -> object:
     """A state in which some values, chosen by the bytes, are replaced by odd ones or by other parts of it."""
     rng = np.random.default_rng(list(content))
-    state = copy.deepcopy(_learner().state())
+    learner = _learners()[int(rng.integers(len(_learners())))]
+    state = copy.deepcopy(learner.state())
     odd: list[Any] = [
         *(
             None,
@@ -223,7 +237,7 @@ def _learner_state(content: bytes) -> object:
             value = array
         if isinstance(holder, (dict, list)):
             holder[key] = value
-    return _go_on(Learner.restore(_learner().agent, state))
+    return _go_on(Learner.restore(learner.agent, state))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -324,7 +338,7 @@ TARGETS = {
         (*NUMBERS, b"\xff", b'"seconds"'),
     ),
     "learner": Target(_learner_file, _learner_files, (b"PK\x03\x04", b"PK\x01\x02")),
-    "learner document": Target(
+    "learner-document": Target(
         _learner_document,
         lambda: [pack(_learner().state())[0]],
         (
@@ -337,8 +351,8 @@ TARGETS = {
             b"[9999999]",
         ),
     ),
-    "learner state": Target(_learner_state, lambda: [b"abc", b"xyz"]),
-    "learner data": Target(
+    "learner-state": Target(_learner_state, lambda: [b"abc", b"xyz"]),
+    "learner-data": Target(
         _learner_data,
         lambda: [pack(_learner().state())[1]],
         (b"\xff" * 8, b"\x00" * 8, b"\x01" + b"\x00" * 7, b"\x00\x00\x00\x00\x00\x00\xf8\x7f", b"\xff" * 7 + b"\x7f"),
@@ -361,7 +375,7 @@ def fed(name: str, content: bytes) -> bool:
 
 
 SHARES = {"map": 0.1, "toml": 0.1, "part": 0.05, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
-SHARES |= {"learner": 0.03, "learner document": 0.03, "learner data": 0.03, "learner state": 0.02}
+SHARES |= {"learner": 0.03, "learner-document": 0.03, "learner-data": 0.03, "learner-state": 0.02}
 """Parts of all inputs that targets get; the others share the rest. A command takes as long as twenty other inputs."""
 
 
