@@ -75,6 +75,21 @@ def test_solve(seed: int) -> None:
         np.testing.assert_allclose(averages, member.average_costs, atol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_for_some_steps(seed: int) -> None:
+    drawn = case(seed)
+    cmdp, copied = drawn.models
+    mine, theirs = solve(cmdp, horizon=200), solve(copied, horizon=200)
+    assert mine.status == theirs.status
+    assert mine.value == pytest.approx(theirs.value, abs=1e-7, nan_ok=True)
+    assert not mine.policy[~drawn.mask].any()
+    np.testing.assert_allclose(mine.average_costs, theirs.average_costs, atol=1e-5)
+    first = evaluate(cmdp, mine.policy, horizon=200)
+    assert first.average_costs.shape == (cmdp.m + 1, cmdp.S)
+    with pytest.raises(InvalidModelError, match="is not available in state"):
+        evaluate(cmdp, np.full(drawn.mask.shape, 1 / drawn.mask.shape[1]), horizon=5)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_brute_force(seed: int) -> None:
     """Without limits the optimum is the best of all deterministic policies of available actions."""
