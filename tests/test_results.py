@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from docs import results
+
 from psconrl.analysis.tables import TABLES, as_json
 
 PLACES = {place for table in TABLES.values() for place in table.parts}

@@ -38,6 +38,7 @@ from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.pairs import Pairs
 from psconrl.problem import Problem
 from psconrl.simulation import files, saved
 from psconrl.simulation.described import described
@@ -78,6 +79,7 @@ class Learner:
         S, A, m = self.problem.S, self.problem.A, self.problem.m
         self.states = Numbering(S, self.problem.state_names)
         self.named_actions = Numbering(A, self.problem.action_names)
+        self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
         self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(len(self.states), A)
@@ -124,8 +126,11 @@ class Learner:
 
     def _discover(self, *states: Any) -> None:
         """Take in states that were not seen before; nothing that the old arrays hold is changed."""
+        offered = [self.problem.offered(state) for state in states]
         for state in states:
             self.states.take_in(state)
+        if states:
+            self.pairs = Pairs(np.concatenate([self.pairs.available, offered]))
         (n, known, A), S = self.cost_sums.shape, len(self.states)
         self.visits = np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)])
         self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
@@ -138,7 +143,7 @@ class Learner:
         S, A = self.visits.shape
         new = S - len(self.count_limit)
         nothing = np.zeros((new, A), dtype=np.int64)
-        _, uniform, _, _ = kernels.take_up(np.full((1, new, A), 1.0 / A), nothing, nothing)
+        _, uniform, _, _ = kernels.take_up(self.pairs.uniform[np.newaxis, S - new :].copy(), nothing, nothing)
         rows = np.broadcast_to(uniform, (len(self.cumulative_policy), new * A))
         limit = FOREVER if plan.count_limit is None else 0
         self.cumulative_policy = np.concatenate([self.cumulative_policy, rows], axis=1)
@@ -147,7 +152,7 @@ class Learner:
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
+            self.planner = self.agent.inside(self.problem.inside(len(self.states), self.pairs.available))
         t = self.t
         memory = Memory(
             t=t,
@@ -178,7 +183,7 @@ class Learner:
     def snapshots(self) -> list[Snapshot]:
         """Those that are kept, and the newest one, all with the states that are known by now."""
         found = self.kept if self.newest is None else [*self.kept, self.newest.copy()]
-        return [snapshot.widened(len(self.states)) for snapshot in found] if self.problem.open else found
+        return [snapshot.widened(self.pairs.uniform) for snapshot in found] if self.problem.open else found
 
     def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
@@ -206,9 +211,8 @@ class Learner:
         sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits[:S])
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-        pairs = self.problem.pairs
-        if not pairs.every:
-            wrong = np.argwhere((policy > 0) & ~pairs.available)
+        if not self.pairs.every:
+            wrong = np.argwhere((policy > 0) & ~self.pairs.available[:S])
             if len(wrong):
                 raise InvalidArgumentError(f"Plan.policy is wrong: {self._unavailable(*wrong[0, 1:].tolist())}")
         self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
@@ -247,7 +251,7 @@ class Learner:
 
     def _ask(self, state: int, s: Any) -> None:
         """Choose the action in state number `state`, which is called s."""
-        before = self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit
+        before = self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit, self.pairs
         new = state == len(self.states)
         if new:
             self._discover(s)
@@ -257,7 +261,9 @@ class Learner:
         except BaseException:
             if new:
                 self.states.forget_last()
-                self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit = before
+                self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit, self.pairs = (
+                    before
+                )
             raise
         row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
         A = self.problem.A
@@ -296,7 +302,7 @@ class Learner:
 
     def _check_available(self, s: int, a: int) -> None:
         """Refuse an action that the problem has not in a state."""
-        pairs = self.problem.pairs
+        pairs = self.pairs
         if not (pairs.every or pairs.available[s, a]):
             raise InvalidArgumentError(f"a is wrong: {self._unavailable(s, a)}; give one of the actions that are")
 
@@ -366,7 +372,7 @@ class Learner:
         learner.actions.restore(streams[1])
         saved.generator(learner.planning, streams[2])
         learner.visits = saved.array(state["visits"], "visits", np.int64, (S, problem.A))
-        if not problem.open and learner.visits[~problem.available].any():
+        if learner.visits[~learner.pairs.available].any():
             raise saved.refused("visits", "has steps with actions that are not available")
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
