@@ -24,9 +24,7 @@ from psconrl.analysis.tables import TABLES, as_json, parts
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "results"
-PLACE = re.compile(
-    r"(?P<first><!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(?P<last><!-- end of results -->)", re.DOTALL
-)
+PLACE = re.compile(r"(<!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 FIGURES = {
     "figure-1-as-plotted": "figure-1",
     "figure-1-signed": "figure-1-signed",
@@ -66,7 +64,7 @@ def written(page: str, found: dict[str, str]) -> str:
 
     def place(match: re.Match[str]) -> str:
         text = found.get(match["name"])
-        return match[0] if text is None else f"{match['first']}\n{text}\n{match['last']}"
+        return match[0] if text is None else f"{match[1]}\n{text}\n{match[3]}"
 
     return PLACE.sub(place, page)
 

@@ -209,6 +209,7 @@ def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
     epilog=_examples(
         "psconrl solve marsrover-4x4",
         "psconrl solve box --set slip=0.1 --limit corner=0.5",
+        "psconrl solve riverswim --horizon 20000",
         "psconrl solve model.json --json",
     )
 )
@@ -218,15 +219,19 @@ def solve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
     ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model: the least cost within the limits.
 
     Prints the optimum, each limit with its use, slack and shadow price, and the best policy, drawn on the map if there
-    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met.
+    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met. Says how many steps
+    it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the start.
     """
     cmdp = _found(model, set_, limit)
-    solution = psconrl.solve(cmdp)
+    solution = psconrl.solve(cmdp, horizon=horizon)
     if as_json:
         output.print_json(output.solution_json(cmdp, solution))
     else:
@@ -285,6 +290,7 @@ def _limit(assignment: str) -> tuple[str, float]:
 
 @app.command(
     epilog=_examples(
+        "psconrl run --env toy --horizon 1000 --seeds 10",
         "psconrl run --env toy --agent psconrl --agent conrl --horizon 1000 --seeds 10",
         "psconrl run --env model.json --agent psconrl --set psconrl.prior=0.3 --horizon 5000 --seeds 20 --out mine",
         "psconrl run experiment.toml --out mine",
@@ -300,7 +306,10 @@ def run(
         typer.Option(metavar="NAME", help="Environment or model file; may be repeated.", autocompletion=_env_names),
     ] = None,
     agent: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Agent; may be repeated.", autocompletion=_agent_names)
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Agent; may be repeated. The recommended one by default.", autocompletion=_agent_names
+        ),
     ] = None,
     horizon: Annotated[int | None, typer.Option(metavar="T", help="Steps of each run.")] = None,
     seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each agent in each environment.")] = None,
@@ -457,16 +466,22 @@ def _experiment(
     costs: str,
     assignments: list[str],
 ) -> spec.Experiment:
-    for name, value in (("env", envs), ("agent", agents), ("horizon", horizon), ("seeds", seeds)):
+    for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
-            raise WrongCommandError(f"--{name} is missing; give --env, --agent, --horizon and --seeds, or a TOML file")
+            raise WrongCommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
     assert envs is not None
-    assert agents is not None
     assert horizon is not None
     assert seeds is not None
     settings, options = _assigned(assignments)
     return spec.Experiment.grid(
-        "run", envs, agents, horizon=horizon, seeds=seeds, costs=costs, settings=settings, env_options=options
+        "run",
+        envs,
+        agents or ["recommended"],
+        horizon=horizon,
+        seeds=seeds,
+        costs=costs,
+        settings=settings,
+        env_options=options,
     )
 
 

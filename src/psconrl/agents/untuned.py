@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl.agents.posterior import LEARNED
+from psconrl.agents.hierarchy import LEARNED
 from psconrl.agents.psconrl import PSConRL
 from psconrl.problem import Problem
 

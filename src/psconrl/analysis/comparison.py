@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from psconrl.analysis.ends import Numbers, code_of, ends, precise, short, told
@@ -45,9 +46,10 @@ def _row(groups: Groups, env: str, agent: str, theirs: Group, ours: Group, windo
         name: _met(published[name], columns["authors"].get(f"plotted_{name}"), theirs.runs, setting.runs)
         for name in published
     }
+    scale = replace(setting, horizon=theirs.horizon)
     tried = [
         {"text": step.text, **ends(groups[step.cell.id], window)}
-        for step in steps(setting, agent)
+        for step in steps(scale, agent)
         if step.of == "tried" and step.cell.id in groups
     ]
     for variant in tried:

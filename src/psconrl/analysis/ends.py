@@ -20,9 +20,13 @@ WORST = 0.1
 def summary(values: Floats) -> Numbers:
     """Mean, 95% interval, standard deviation and the mean of the worst tenth of runs; JSON values."""
     found = mean_interval(values).as_json()
-    worst = np.sort(values)[-max(1, round(WORST * len(values))) :].mean()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {name: rounded(x) for name, x in {**found, "sd": deviation, "worst": float(worst)}.items()}
+    return {name: rounded(x) for name, x in {**found, "sd": deviation, "worst": worst_tenth(values)}.items()}
+
+
+def worst_tenth(values: Floats) -> float:
+    """The mean of the largest tenth of some values, of one at least."""
+    return float(np.sort(values)[-max(1, round(WORST * len(values))) :].mean())
 
 
 def rounded(x: float | None) -> float | None:

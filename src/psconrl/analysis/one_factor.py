@@ -6,9 +6,9 @@ from typing import Any
 
 from psconrl.analysis.comparison import NAMES
 from psconrl.analysis.ends import code_of, ends, told
-from psconrl.analysis.groups import Groups
-from psconrl.experiments.comparisons import steps
-from psconrl.experiments.gridworlds import PAPER, shown
+from psconrl.analysis.groups import Group, Groups
+from psconrl.experiments.comparisons import Step, steps
+from psconrl.experiments.gridworlds import PAPER, settings_of, shown
 
 Document = dict[str, Any]
 
@@ -20,9 +20,8 @@ def document(groups: Groups) -> Document | None:
         for setting in PAPER:
             if agent not in shown(setting.env):
                 continue
-            rows = [step for step in steps(setting, agent) if step.of == "path"]
-            found = [groups[step.cell.id] for step in rows if step.cell.id in groups]
-            if len(found) < len(rows):
+            rows, found = _stored(groups, setting.env, agent)
+            if not found:
                 continue
             used += found
             taken = [
@@ -30,6 +29,16 @@ def document(groups: Groups) -> Document | None:
             ]
             paths.append({"env": setting.env, "agent": agent, "steps": taken})
     return {"code": code_of(used), "paths": paths} if paths else None
+
+
+def _stored(groups: Groups, env: str, agent: str) -> tuple[list[Step], list[Group]]:
+    """The steps of an agent in an environment and their runs: at the paper's scale, else quick; none unless all are."""
+    for quick in (False, True):
+        setting = next(setting for setting in settings_of(quick) if setting.env == env)
+        rows = [step for step in steps(setting, agent) if step.of == "path"]
+        if all(step.cell.id in groups for step in rows):
+            return rows, [groups[step.cell.id] for step in rows]
+    return [], []
 
 
 def markdown(found: Document) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from psconrl._checks import Floats
 from psconrl.analysis import curves
+from psconrl.analysis.ends import worst_tenth
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import Interval, mean_interval, number
 from psconrl.experiments import beyond
@@ -50,7 +51,7 @@ class Ranked:
     entries: tuple[Entry, ...]
 
 
-def ends(group: Group) -> Floats:
+def at_horizon(group: Group) -> Floats:
     """(R, 3): L, and the sums over limits of [V]+ and of the policy violation, at the horizon of each run."""
     return np.stack(
         [
@@ -64,7 +65,7 @@ def ends(group: Group) -> Floats:
 
 def scores(groups: Groups) -> dict[str, float]:
     """What settings are chosen by, for each cell: the mean of L + sum_i [V_i]+ over its seeds; the less the better."""
-    return {cell: float(ends(group)[:, :2].sum(axis=1).mean()) for cell, group in groups.items()}
+    return {cell: float(at_horizon(group)[:, :2].sum(axis=1).mean()) for cell, group in groups.items()}
 
 
 def ranking(groups: Groups) -> list[Ranked]:
@@ -99,18 +100,12 @@ def _ranked(world: beyond.World, groups: Groups) -> Ranked:
 
 def _reported(group: Group) -> Floats:
     """The ends of the seeds that did not serve to choose."""
-    return ends(group)[group.seeds >= beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON)]
+    return at_horizon(group)[group.seeds >= beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON)]
 
 
 def _measured(agent: str, values: Floats, means: Floats) -> Measured:
     rank = None if agent in REFERENCES else 1 + int((means < values.mean()).sum())
     return Measured(mean_interval(values), worst_tenth(values), rank)
-
-
-def worst_tenth(values: Floats) -> float:
-    """The mean of the largest tenth of some values, of one at least."""
-    n = max(1, len(values) // 10)
-    return float(np.sort(values)[-n:].mean())
 
 
 def mean_ranks(ranked: Sequence[Ranked]) -> list[tuple[str, tuple[float, ...], int]]:

@@ -13,17 +13,24 @@ from psconrl.analysis.ends import code_of, ends, short, told
 from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.experiments.comparisons import SWEPT
+from psconrl.experiments.presets import find
+from psconrl.experiments.spec import Experiment
 
 Document = dict[str, Any]
 _COLUMNS = {"regret": "regret", "positive_violation": "[V]+", "lagrangian": "L", "charged": "regret + price of [V]+"}
 
 
 def document(groups: Groups) -> Document | None:
-    """The numbers of every setting; None unless there are runs."""
+    """The numbers of every setting; None unless most are there: other presets share a few of them."""
     found = select("sweeps", groups)
-    if not found:
+    if 2 * len(found) < min(len(experiment.cells) for experiment in _scales()):
         return None
     return {"code": code_of([f.group for f in found]), "rows": [_row(f) for f in found]}
+
+
+def _scales() -> list[Experiment]:
+    """The sweeps at the paper's scale and at a fraction of it."""
+    return [found for quick in (False, True) if (found := find("sweeps").experiment(quick)) is not None]
 
 
 def _row(found: Selected) -> Document:

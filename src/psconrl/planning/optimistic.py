@@ -134,6 +134,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         program="stateless",
         classes=made.classes,
         bias_spans=bias_spans(evaluation, frame.initial),
+        long_run_costs=averages @ frame.initial,
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,

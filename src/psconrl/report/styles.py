@@ -33,7 +33,6 @@ STYLES = {
     "CMDP-PSRL": Style(4, (4, 1.5), (6, 3)),
     "PSConRL (explore)": Style(5, (3, 1, 1, 1, 1, 1), (5, 2, 1.5, 2, 1.5, 2)),
     "FHA": Style(6, (2, 1), (3.5, 2)),
-    "Recommended": Style(6),
 }
 """By the label of an agent; what is not here gets the next style that is free."""
 
