@@ -423,7 +423,7 @@ def require_agent(agent: Any) -> None:
 def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
     """The agent, or the one that is recommended for the problem."""
     if agent is None and isinstance(problem, Problem):
-        return getattr(agents, "recommended", agents.PSConRL)(problem)
+        return agents.recommended(problem)
     if agent is None:
         raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
     require_agent(agent)
