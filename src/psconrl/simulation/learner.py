@@ -232,7 +232,7 @@ class Learner:
         assert plan is not None
         units = self.problem.units
         if units is not None:
-            plan = replace(plan, value=float(units.low[0] + units.width[0] * plan.value))
+            plan = replace(plan, value=float(units.low[0]) + float(units.width[0]) * float(plan.value))
         episode = Episode(plan, self.t - length, length, REASONS[reason])
         row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
