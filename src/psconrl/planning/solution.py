@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 
 
@@ -62,6 +63,7 @@ class Solution:
         switching_times: (k, k), expected steps of the fastest way from the core of one member of the mixture to that of
             another; 0 where they share states, inf where there is no way.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
+        model: the model that it is a solution of.
     """
 
     status: Literal["optimal", "infeasible"]
@@ -83,6 +85,7 @@ class Solution:
     switching_times: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     transitions: Floats | None = field(default=None, repr=False)
     horizon: int | None = None
+    model: CMDP | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:

@@ -273,6 +273,7 @@ class Known:
             attained=attained,
             mixture=members_of(weights, members, cmdp.pairs, units),
             switching_times=switching_times(members),
+            model=cmdp,
         )
 
     def _prices(self, best: Mixture) -> Floats:
