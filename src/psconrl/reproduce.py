@@ -8,7 +8,7 @@ OUT/claims.md       every claim of the paper with a test, numbers and a verdict,
                     paper's presets
 OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
-OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; docs/write_results.py takes them
 """
 
 from __future__ import annotations
