@@ -114,6 +114,32 @@ def test_solve_with_options(call: Call) -> None:
     assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
 
 
+def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
+    rover = call("solve", "marsrover-4x4").out
+    assert "from 140 steps on" in rover
+    assert "Warning" not in rover
+    river = call("solve", "riverswim").out
+    assert "steps on, at the latest.\nWarning: that is long" in river
+    assert "left, rarely right (4.0e-05)" in river
+    held = json.loads(call("solve", "riverswim", "--json").out)["holds_after"]
+    assert held["share_of_range"] == 0.01
+    assert held["steps"] > 100_000
+
+
+def test_solve_for_a_number_of_steps(call: Call) -> None:
+    river = call("solve", "riverswim", "--horizon", "20000")
+    assert river.code == 0
+    assert "made for 20,000 steps" in river.out
+    assert "Warning" not in river.out
+    assert "exceeds them by 0.01505" in call("solve", "toy", "--horizon", "10").out
+    document = json.loads(call("solve", "riverswim", "--horizon", "20000", "--json").out)
+    assert document["horizon"] == 20_000
+    assert document["attained"]
+    assert document["average_costs"] == pytest.approx([0.4735, 0.6], abs=1e-3)
+    assert document["long_run_costs"][1] > 0.6
+    assert "horizon is 0; it must be at least 1" in call("solve", "toy", "--horizon", "0").err
+
+
 def test_convert(call: Call, tmp_path: Path) -> None:
     for file in ("box.drn", "box.json", "box.npz"):
         assert call("convert", "box", tmp_path / file, "--set", "slip=0.1").out == f"{tmp_path / file}\n"

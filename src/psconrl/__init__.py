@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from psconrl.problem import Problem as Problem
     from psconrl.simulation import Learner as Learner
     from psconrl.simulation import Run as Run
+    from psconrl.simulation import Steering as Steering
     from psconrl.simulation import learn as learn
     from psconrl.simulation import simulate as simulate
 
@@ -45,6 +46,7 @@ _HOME = {
     "learn": "simulation",
     "Learner": "simulation",
     "Run": "simulation",
+    "Steering": "simulation",
     "make": "environments",
     "AddCosts": "environments.gymnasium_env",
     "CMDPEnv": "environments.gymnasium_env",

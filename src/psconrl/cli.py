@@ -209,6 +209,7 @@ def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
     epilog=_examples(
         "psconrl solve marsrover-4x4",
         "psconrl solve box --set slip=0.1 --limit corner=0.5",
+        "psconrl solve riverswim --horizon 20000",
         "psconrl solve model.json --json",
     )
 )
@@ -218,15 +219,19 @@ def solve(
     limit: Annotated[
         list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
     ] = None,
+    horizon: Annotated[
+        int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model: the least cost within the limits.
 
     Prints the optimum, each limit with its use, slack and shadow price, and the best policy, drawn on the map if there
-    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met.
+    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met. Says how many steps
+    it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the start.
     """
     cmdp = _found(model, set_, limit)
-    solution = psconrl.solve(cmdp)
+    solution = psconrl.solve(cmdp, horizon=horizon)
     if as_json:
         output.print_json(output.solution_json(cmdp, solution))
     else:

@@ -138,7 +138,10 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
     return {
         "status": solution.status,
         "value": _number(solution.value),
+        "horizon": solution.horizon,
         "average_costs": [float(cost) for cost in solution.average_costs],
+        "long_run_costs": [float(cost) for cost in solution.long_run_costs],
+        "attained": solution.attained,
         "holds_after": {"share_of_range": HOLDS, "steps": None if steps == math.inf else steps},
         "constraints": constraints,
         "margin": _number(solution.margin),
@@ -168,7 +171,10 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
         _print_limits(cmdp, solution)
     if solution.feasible and cmdp.m:
         _print_prices(cmdp, solution)
-    _print_steps(cmdp, solution)
+    if solution.horizon is None:
+        _print_steps(cmdp, solution)
+    else:
+        _print_horizon(cmdp, solution)
     _print_policy(cmdp, solution)
 
 
@@ -180,6 +186,16 @@ def _print_steps(cmdp: CMDP, solution: Solution) -> None:
     if steps > LONG:
         print("Warning: that is long, and shorter runs may do something else. --horizon T asks for a")
         print("policy made for T steps.")
+
+
+def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
+    used = " and the limits are used as above" if cmdp.m else ""
+    print(f"\nThe policy below is made for {solution.horizon:,} steps from the start. Over these,")
+    print(f"{cmdp.cost_names[0]} is expected to be {solution.average_costs[0]:.6g} per step{used};")
+    print("single runs scatter around that.")
+    if cmdp.m and not solution.attained:
+        excess = float((solution.average_costs[1:] - cmdp.thresholds).max())
+        print(f"Warning: no policy was found that keeps the limits over so few steps; it exceeds them by {excess:.4g}.")
 
 
 def _print_limits(cmdp: CMDP, solution: Solution) -> None:
@@ -207,7 +223,7 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
         print(
             f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely."
         )
-    if solution.loss > 1e-6:
+    if solution.loss > 1e-6 and solution.horizon is None:
         print(f"One stationary policy cannot reach the optimum: the one below has {solution.average_costs[0]:.9g}.")
 
 

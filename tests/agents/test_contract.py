@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ import pytest
 from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
+from psconrl.agents.shared import LimitedAgent
 from psconrl.simulation.check_agent import AgentError
 from psconrl.simulation.tabular import simulate
+from tests.simulation.walk import Recording
 
 NAMES = list(agents.registry())
+STEERED = [name for name in NAMES if issubclass(agents.find(name), LimitedAgent)]
 
 
 def problem_of(m: int, costs: str) -> tuple[Problem, CMDP]:
@@ -32,6 +35,37 @@ def build(name: str, problem: Problem, cmdp: CMDP) -> Agent:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_agent_keeps_the_contract(name: str, costs: str, m: int) -> None:
     check_agent(build(name, *problem_of(m, costs)), steps=40)
+
+
+@pytest.mark.parametrize("m", [0, 1, 3])
+@pytest.mark.parametrize("name", STEERED)
+def test_agents_that_plan_with_limits_can_be_steered(name: str, m: int) -> None:
+    problem, cmdp = problem_of(m, "estimated")
+    settings: dict[str, Any] = {"execution": "steered", "margin": 0.1}
+    settings |= {"h": 10, "scale": 0.05} if name == "C-UCRL" else {}
+    agent = replace(build(name, problem, cmdp), **settings)
+    check_agent(agent, steps=60)
+    recorded = Recording(agent)
+    simulate(recorded, cmdp, 60, 0)
+    assert any(plan.steered is not None for _, plan in recorded.plans) == (m > 0)
+
+
+def test_fha_refuses_to_be_steered() -> None:
+    with pytest.raises(ValueError, match="execution is 'steered'; FHA knows \"stationary\" only"):
+        agents.FHA(problem_of(1, "known")[0], execution="steered")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"execution": "fast"}, "execution is 'fast'"),
+        ({"margin": -1}, "margin is -1; it must be a number >= 0"),
+        ({"margin": float("nan")}, "margin is nan"),
+    ],
+)
+def test_wrong_execution_and_margin(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        agents.PSConRL(problem_of(1, "known")[0], **settings)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -232,6 +232,25 @@ def test_how_many_states_never_occur_does_not_matter(agent: type[PosteriorAgent]
     np.testing.assert_array_equal(ten.policy[0, 17:], 1 / cmdp.A)
 
 
+def test_states_that_never_occur_do_not_matter() -> None:
+    """Ten of them, or none: the 95% intervals of L = regret + lambda* violation overlap.
+
+    Were both means the same, and normal, the intervals would be apart in 0.6% of all choices of the seeds.
+    """
+    cmdp = psconrl.make("marsrover-4x4")
+    solution = psconrl.solve(cmdp)
+    ends = []
+    for model in (cmdp, with_spare_states(cmdp, 10)):
+        agent = agents.PSConRL(model.problem(), prior="learned")
+        runs = [simulate(agent, model, 1_500, seed, optimum=solution.value) for seed in range(12)]
+        L = np.array([run.regret[-1] + solution.multipliers @ run.violation[:, -1] for run in runs])
+        reach = stats.t(len(L) - 1).ppf(0.975) * L.std(ddof=1) / math.sqrt(len(L))
+        ends.append((L.mean() - reach, L.mean() + reach))
+    (low, high), (other_low, other_high) = ends
+    assert low < other_high
+    assert other_low < high
+
+
 HOSTILE: dict[str, Any] = {
     "evidence": np.full((len(THETA), len(EPS)), np.nan),
     "counted": np.array([99, 99]),
@@ -276,3 +295,15 @@ def test_what_is_random_and_what_is_shared_is_found_out() -> None:
         found.append((THETA @ weights.sum(axis=1), EPS @ weights.sum(axis=0)))
     assert found[0][0] < 0.1 < found[1][0]
     assert found[1][1] < 0.5 < found[0][1]
+
+
+@pytest.mark.parametrize("agent", POSTERIOR)
+def test_states_that_are_discovered(agent: type[PosteriorAgent]) -> None:
+    """The number of states is not known: a run that is cut and continued is the same, and the goal is found."""
+    cmdp = psconrl.make("marsrover-4x4")
+    learner = agent(Problem(None, cmdp.A, cmdp.thresholds), prior="learned")
+    whole = simulate(learner, cmdp, 1_000, 2)
+    half = simulate(learner, cmdp, 1_000, 2, stop=437)
+    again = simulate(learner, cmdp, 1_000, 2, state=half.state)
+    np.testing.assert_array_equal(whole.cumulative, again.cumulative)
+    assert whole.cumulative[0, -1] < 0.9 * 1_000  # the uniform policy has 0.975 per step

@@ -59,9 +59,9 @@ def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: p
     module = __import__(f"psconrl.agents.{name}", fromlist=["plan_elsewhere"])
     plan_elsewhere = module.plan_elsewhere
 
-    def recording(transitions: Rows, costs: Floats, *rest: Any) -> Any:
+    def recording(transitions: Rows, costs: Floats, *rest: Any, **options: Any) -> Any:
         given.append((transitions, costs.copy()))
-        return plan_elsewhere(transitions, costs, *rest)
+        return plan_elsewhere(transitions, costs, *rest, **options)
 
     monkeypatch.setattr(module, "plan_elsewhere", recording)
     problem = Problem(S, A, [0.9])

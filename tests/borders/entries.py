@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 import psconrl
-from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, agents, environments
+from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Steering, agents, environments
 from psconrl.agents import catalogue
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
@@ -46,6 +46,13 @@ def learner() -> Learner:
     return found
 
 
+def steering() -> Steering:
+    """One that waits for the costs of a step in state 0."""
+    found = Steering(SOLUTION)
+    found.act(0)
+    return found
+
+
 def running() -> CMDPEnv:
     """An environment that was reset."""
     env = CMDPEnv(TOY, render_mode="ansi")
@@ -56,6 +63,7 @@ def running() -> CMDPEnv:
 OBJECTS: dict[type, Callable[[], Any]] = {
     CMDP: lambda: TOY,
     Learner: learner,
+    Steering: steering,
     Problem: lambda: TOY.problem(),
     CMDPEnv: running,
     AddCosts: lambda: AddCosts(running(), lambda s, a: 0.5),
@@ -166,6 +174,8 @@ SPECIAL: dict[str, Any] = {
     "CMDP.from_gymnasium.costs": None,
     "CMDP.from_gymnasium.thresholds": (),
     "Learner.observe.costs": lambda: [0.5, 0.5],
+    "Steering.act.state": 0,
+    "Steering.observe.costs": lambda: [0.5, 0.5],
     "Learner.__init__.problem": None,
     "Learner.problem": None,
     "learn.problem": None,
@@ -278,6 +288,8 @@ def inner_state(target: Any) -> Any:
     """What a refused call must not have changed."""
     if isinstance(target, Learner):
         return target.state()
+    if isinstance(target, Steering):
+        return target.t, target.excess, target.violation, target.act(0)
     if isinstance(target, CMDP):
         return target.to_arrays()
     if isinstance(target, gymnasium.Env):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from psconrl import graph
+from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.environments import draw_dirichlet, make, random
 from psconrl.errors import InvalidModelError
 from psconrl.planning import solve
@@ -78,3 +79,30 @@ def test_dirichlet_reports_what_it_discards(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_dirichlet_without_constraints() -> None:
     assert make("dirichlet", m=0).m == 0
+
+
+def test_a_hierarchical_prior_draws_what_it_says() -> None:
+    """Rows are distributions; with theta large all rows of a state are near their base, with theta small near a corner.
+
+    Draws of `dirichlet` are communicating by moves of probability 0.01 or more, and repeat.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(81))
+    largest: dict[int, list[float]] = {}
+    for _ in range(300):
+        p, g, e = random.hierarchical(rng, 6, 3)
+        np.testing.assert_allclose(p.sum(axis=2), 1.0)
+        assert (p >= 0).all()
+        assert 0 <= e < len(EPS)
+        largest.setdefault(g, []).append(float(p.max(axis=2).mean()))
+    assert np.mean(largest[0]) > 0.99
+    assert np.mean(largest[len(THETA) - 1]) < 0.5
+    one, again, other = (make("dirichlet", S=5, prior="learned", draw=draw) for draw in (3, 3, 4))
+    np.testing.assert_array_equal(one.transitions, again.transitions)
+    assert (one.transitions != other.transitions).any()
+    for cmdp in (one, other):
+        assert graph.is_communicating(cmdp.matrix >= 0.01)
+        assert solve(cmdp).margin >= 0.01
+    with pytest.raises(
+        InvalidModelError, match=r"prior is 'lerned'; it must be a number from 0.001 to 1000, or \"learned\""
+    ):
+        make("dirichlet", prior="lerned")

@@ -24,6 +24,7 @@ def test_all_names() -> None:
         "table-1",
     }
     more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
+    more.add("bayesian-learned")
     assert asked | more == set(presets())
     for name, preset in presets().items():
         assert preset.name == name
@@ -83,13 +84,14 @@ def test_counterexample() -> None:
     assert all(c.horizon == 1_500 and c.costs == "known" and c.env == "toy" for c in found.cells)
 
 
-def test_bayesian_draws_a_model_for_each_run() -> None:
-    found = experiment("bayesian")
+@pytest.mark.parametrize(("name", "prior"), [("bayesian", 0.5), ("bayesian-learned", "learned")])
+def test_bayesian_draws_a_model_for_each_run(name: str, prior: float | str) -> None:
+    found = experiment(name)
     (cell,) = found.cells
     assert found.seeds == (100,)
     assert cell.horizon == 100_000
-    assert cell.env_options == {"S": 10, "A": 3, "prior": 0.5}
-    assert cell.settings["prior"] == 0.5
+    assert cell.env_options == {"S": 10, "A": 3, "prior": prior}
+    assert cell.settings["prior"] == prior
     assert cell.seed_option == "draw"
     assert cell.evaluate_policies
     assert cell.costs == "known"

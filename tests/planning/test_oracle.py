@@ -170,6 +170,7 @@ def ideal(cmdp: CMDP) -> Solution:
         value=float("nan") if value is None else float(value),
         policy=np.eye(cmdp.A)[mixture[0].policy],
         average_costs=np.sum([x.weight * x.average_costs for x in mixture], axis=0),
+        long_run_costs=np.sum([x.weight * x.average_costs for x in mixture], axis=0),
         occupancy=np.zeros((cmdp.S, cmdp.A)),
         multipliers=np.array([float("nan") if multipliers is None else float(x) for x in multipliers or [0] * cmdp.m]),
         margin=float("inf") if margin is None else float(margin),

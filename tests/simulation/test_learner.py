@@ -174,7 +174,7 @@ def damaged() -> list[tuple[str, Any]]:
 
     policy = state["plan"]["policy"] if state["plan"] else np.full((1, 3, 2), 0.5)
     plan = {"policy": policy, "max_length": 3, "count_limit": None, "phase": "exploit", "feasible": True}
-    plan |= {"value": 0.5, "connected": True, "solver": "", "carry": {}}
+    plan |= {"value": 0.5, "connected": True, "solver": "", "carry": {}, "steered": None}
     cycle = changed(link, 0, 0)
     return [
         *((key, None) for key in state if key not in ("plan", "asked", "states")),
@@ -261,7 +261,7 @@ def test_a_run_goes_on_from_no_damaged_state(key: str) -> None:
     for wrong in (None, object(), -1, {}, [], np.zeros(1), np.zeros((2, 2, 60), dtype=np.float32)):
         with pytest.raises(PsconrlError):
             simulate(agent, toy, 60, 0, state=state | {key: wrong})
-    moved = dict(state["learner"], clock=state["learner"]["clock"] + np.array([0, 0, 0, 5]))
+    moved = dict(state["learner"], clock=state["learner"]["clock"] + np.array([0, 0, 0, 5, 0]))
     with pytest.raises(PsconrlError, match="checkpoints"):
         simulate(agent, toy, 60, 0, state=state | {"learner": moved})
     assert simulate(agent, toy, 60, 0, state=state).counts.sum() == 60

@@ -70,6 +70,14 @@ def look(seen: Bools, chains: Chains, used: int, state: int) -> int:
     return n
 
 
+class Product(NamedTuple):
+    """Factors of a likelihood whose logarithm is not yet taken: above (theta, eps), below (theta,), how many (1,)."""
+
+    above: Floats
+    below: Floats
+    factors: Ints
+
+
 @njit
 def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, seen: Bools, K: int) -> None:
     """Add to evidence (theta, eps) the logarithm of how likely it made what is new.
@@ -79,10 +87,8 @@ def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted:
     """
     S = len(seen)
     A = len(chains.head) // S
-    above, below = np.ones(evidence.shape), np.ones(len(theta))
-    common = np.zeros(S, dtype=np.int64)
-    own = np.zeros(A, dtype=np.int64)
-    factors = 0
+    product = Product(np.ones(evidence.shape), np.ones(len(theta)), np.zeros(1, dtype=np.int64))
+    common, own = np.zeros(S, dtype=np.int64), np.zeros(A, dtype=np.int64)
     for s in range(S):
         total, news = 0, False
         for a in range(A):
@@ -92,55 +98,71 @@ def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted:
                 if entry < len(counted):
                     common[chains.target[entry]] += 1
                     own[a] += 1
-                    news = news or chains.number[entry] > counted[entry]
-                else:
-                    news = True
+                news = news or entry >= len(counted) or chains.number[entry] > counted[entry]
                 entry = chains.link[entry]
             total += own[a]
-        for a in range(A):
-            if not news:
-                break
-            others = total - own[a]
-            N = 0
-            entry = chains.head[s * A + a]
-            while entry >= 0:
-                N += counted[entry] if entry < len(counted) else 0
-                entry = chains.link[entry]
-            entry = chains.head[s * A + a]
-            while entry >= 0:
-                n = counted[entry] if entry < len(counted) else 0
-                x = chains.target[entry]
-                shared = 1.0 / K
-                if others > 0:
-                    shared = (common[x] - (n > 0)) / others if seen[x] else 0.0
-                for _ in range(n, chains.number[entry]):
-                    for g in range(len(theta)):
-                        below[g] *= theta[g] + N
-                        for e in range(len(eps)):
-                            above[g, e] *= theta[g] * ((1.0 - eps[e]) * shared + eps[e] / K) + n
-                    n += 1
-                    N += 1
-                    factors += 1
-                    if factors == FACTORS:
-                        _settle(evidence, above, below)
-                        factors = 0
-                entry = chains.link[entry]
+        if news:
+            for a in range(A):
+                others = total - own[a]
+                _score_row(evidence, theta, eps, chains, counted, seen, K, s * A + a, common, others, product)
         for row in range(s * A, s * A + A):
             entry = chains.head[row]
             while entry >= 0:
                 common[chains.target[entry]] = 0
                 entry = chains.link[entry]
-    _settle(evidence, above, below)
+    _settle(evidence, product)
+
+
+@njit_inline
+def _score_row(
+    evidence: Floats,
+    theta: Floats,
+    eps: Floats,
+    chains: Chains,
+    counted: Ints,
+    seen: Bools,
+    K: int,
+    row: int,
+    common: Ints,
+    others: int,
+    product: Product,
+) -> None:
+    """The same for one row; common (S,): how many actions of its state led to each state, others: of other actions."""
+    N = 0
+    entry = chains.head[row]
+    while entry >= 0:
+        N += counted[entry] if entry < len(counted) else 0
+        entry = chains.link[entry]
+    entry = chains.head[row]
+    while entry >= 0:
+        n = counted[entry] if entry < len(counted) else 0
+        x = chains.target[entry]
+        shared = 1.0 / K
+        if others > 0:
+            shared = (common[x] - (n > 0)) / others if seen[x] else 0.0
+        for _ in range(n, chains.number[entry]):
+            for g in range(len(theta)):
+                product.below[g] *= theta[g] + N
+                for e in range(len(eps)):
+                    product.above[g, e] *= theta[g] * ((1.0 - eps[e]) * shared + eps[e] / K) + n
+            n += 1
+            N += 1
+            product.factors[0] += 1
+            if product.factors[0] == FACTORS:
+                _settle(evidence, product)
+        entry = chains.link[entry]
 
 
 @njit
-def _settle(evidence: Floats, above: Floats, below: Floats) -> None:
-    """Add the logarithms of the ratios to the evidence, and start them anew."""
+def _settle(evidence: Floats, product: Product) -> None:
+    """Add the logarithms of the products to the evidence, and start them anew."""
+    above, below = product.above, product.below
     for g in range(len(below)):
         for e in range(above.shape[1]):
             evidence[g, e] += math.log(above[g, e] / below[g])
             above[g, e] = 1.0
         below[g] = 1.0
+    product.factors[0] = 0
 
 
 @njit

@@ -13,6 +13,8 @@ Parameters
     bonus, scale    which bonus, and a factor to it
     delta           failure probability in the published bonus
     impute, clip, elsewhere    see `variants`
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations, as in PSConRL's paper: transitions are estimated (the original knows them, and with them its safety
 theorem falls), and the baseline is the uniform policy (the original has a safe one). If the program is infeasible,
@@ -27,9 +29,9 @@ import numpy as np
 
 from psconrl._checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Position, fixed
-from psconrl.agents.shared import exploit
+from psconrl.agents.shared import LimitedAgent, exploit
 from psconrl.agents.variants import (
     Elsewhere,
     Impute,
@@ -42,7 +44,7 @@ from psconrl.agents.variants import (
 
 
 @dataclass(frozen=True, eq=False)
-class CUCRL(Agent):
+class CUCRL(LimitedAgent):
     """Optimistic rewards, pessimistic costs, baseline phases (Zheng and Ratliff 2020)."""
 
     h: int = 50
@@ -78,7 +80,8 @@ class CUCRL(Agent):
         costs[1:] = clipped(costs[1:] + b, self.clip)
         stop = fixed((at.k - 1) * self.h)
         p_hat = imputed_transitions(memory, self.impute, rng)
-        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere, self.impute)
+        limits, steer = self.limits(p_hat, costs, memory), self.steer(memory, stop)
+        best = plan_elsewhere(p_hat, costs, limits, memory, stop, self.elsewhere, self.impute, steer=steer)
         if not best.feasible:
             return self.uniform_plan(**stop, feasible=False, carry={**memory.carry, **at.done()})
         plan = exploit(best, stop, memory)

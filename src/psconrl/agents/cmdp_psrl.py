@@ -8,7 +8,9 @@ drawn from Dirichlet(prior + N) and the policy of the occupancy program under it
 program is infeasible under the sample, the violated constraint is ignored for that epoch.
 
 Parameters
-    prior    1 per next state, as published; or "learned", see `psconrl.agents.hierarchy`
+    prior        1 per next state, as published; or "learned", see `psconrl.agents.hierarchy`
+    execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. With several constraints the paper does not say which ones are dropped; here all are. In states without
 occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).
@@ -22,11 +24,11 @@ from numpy.typing import ArrayLike
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import carried, exploit, plan_in
+from psconrl.agents.shared import LimitedAgent, carried, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)
-class CMDPPSRL(PosteriorAgent):
+class CMDPPSRL(LimitedAgent, PosteriorAgent):
     """Posterior sampling in doubling epochs, constraints dropped if infeasible (Agarwal et al. 2022)."""
 
     prior: ArrayLike = 1.0
@@ -42,7 +44,7 @@ class CMDPPSRL(PosteriorAgent):
         if memory.episode == 0:
             return self.uniform_plan(**stop)
         p_k, costs = self.sample(memory, rng), self.costs(memory)
-        best = plan_in(p_k, costs, self.problem.thresholds, memory, stop)
+        best = plan_in(p_k, costs, self.limits(p_k, costs, memory), memory, stop, steer=self.steer(memory, stop))
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)

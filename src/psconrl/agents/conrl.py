@@ -17,6 +17,8 @@ Parameters
     delta           failure probability in the published bonus
     impute, clip, elsewhere    see `variants`
     episodes        "doubling" as above, or "quadrupling" (see `schedules`)
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Pairs never visited lead uniformly to the states seen so far (the released code of the original imputes
 a self-loop, which turns any unvisited pair into an absorbing optimum); costs after the bonus are clipped to [0, 1].
@@ -32,9 +34,9 @@ import numpy as np
 
 from psconrl._checks import one_of, real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import doubling, quadrupling
-from psconrl.agents.shared import exploit
+from psconrl.agents.shared import LimitedAgent, exploit
 from psconrl.agents.variants import (
     Elsewhere,
     Impute,
@@ -47,7 +49,7 @@ from psconrl.agents.variants import (
 
 
 @dataclass(frozen=True, eq=False)
-class ConRL(Agent):
+class ConRL(LimitedAgent):
     """Optimistic rewards and costs by bonuses, in doubling epochs (Brantley et al. 2020)."""
 
     bonus: Bonus = "published"
@@ -76,7 +78,8 @@ class ConRL(Agent):
         stop = doubling(memory) if self.episodes == "doubling" else quadrupling(memory)
         costs = clipped(self.costs(memory) - b, self.clip)
         p_hat = imputed_transitions(memory, self.impute, rng)
-        best = plan_elsewhere(p_hat, costs, self.problem.thresholds, memory, stop, self.elsewhere, self.impute)
+        limits, steer = self.limits(p_hat, costs, memory), self.steer(memory, stop)
+        best = plan_elsewhere(p_hat, costs, limits, memory, stop, self.elsewhere, self.impute, steer=steer)
         if best.feasible:
             return exploit(best, stop, memory)
         return self.uniform_plan(**stop, feasible=False, carry=memory.carry)

@@ -5,6 +5,8 @@ not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run
 
     a plan ends after the step that makes its length == max_length,
     or N(s, a) > count_limit(s, a) for the pair just visited.
+
+So is the rule that chooses between several policies of a plan, see `psconrl.planning.steered`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,6 +22,7 @@ from psconrl._lazy import late
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
 from psconrl.pairs import Pairs
+from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class Memory:
         cost_sums: (m + 1, S, A).
         carry: what the plan before left for this one; empty at the start of a run.
         pairs: the actions that each state has, as in the problem; all if left out.
+        excess: (m,), sums of costs less their limits so far, as steering counts them: what it did not let sink below
+            its band is missing.
     """
 
     t: int
@@ -59,6 +64,7 @@ class Memory:
     cost_sums: Floats
     carry: Carry
     pairs: Pairs = None  # type: ignore[assignment]  # __post_init__ fills it in
+    excess: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if self.pairs is None:
@@ -85,6 +91,8 @@ class Plan:
     Attributes:
         policy: (L, S, A); L = 1 is stationary, else row l is for the l-th step of the plan. Actions that are not
             available have probability zero.
+        steered: several policies to choose between as the excess of the limits asks for; then the policy, L = 1, is
+            what mixes them by chance, and acts only where none of them comes. None: the policy acts.
         max_length, count_limit: the stopping rule, see the module's docstring; count_limit (S, A) or None.
         phase: "exploit", or "explore" for steps that are not taken to be optimal.
         feasible: whether the constraints could be met in the model planned with.
@@ -103,6 +111,7 @@ class Plan:
     connected: bool = True
     solver: str = ""
     carry: Carry = field(default_factory=dict)
+    steered: Steered | None = None
 
     def __init__(
         self,
@@ -115,6 +124,7 @@ class Plan:
         connected: bool = True,
         solver: str = "",
         carry: Carry | None = None,
+        steered: Steered | None = None,
     ) -> None:
         # All at once: a frozen class sets its fields one by one, in three times the time.
         self.__dict__.update(
@@ -127,6 +137,7 @@ class Plan:
             connected=connected,
             solver=solver,
             carry={} if carry is None else carry,
+            steered=steered,
         )
 
 

@@ -19,6 +19,7 @@ Parameters
     span            bound on the span of the optimal policy's cost bias, which loosens the budget of an episode
     bonus, scale    which radius, and a factor to it
     delta           failure probability in the published radius
+    execution       "stationary" alone: there is no mixture of stationary policies to be steered
 
 Deviations. Costs are empirical means where the problem does not give them. Pairs never visited are free. An
 infeasible program, for which the paper defines nothing, gives the uniform policy. The released code of PSConRL's
@@ -26,11 +27,12 @@ authors adds eps to flows instead of multiplying it with them, and plays the lik
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, real, whole
+from psconrl._checks import Floats, real, shown, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
@@ -46,6 +48,7 @@ class FHA(Agent):
 
     own_kernels = True
 
+    execution: Literal["stationary"] = field(default="stationary", kw_only=True)
     H: int | None = None
     span: float = 1.0
     bonus: Bonus = "published"
@@ -54,6 +57,11 @@ class FHA(Agent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.execution != "stationary":
+            raise InvalidArgumentError(
+                f'execution is {shown(self.execution)}; FHA knows "stationary" only: its policies change from '
+                "step to step, so there is no mixture to be steered"
+            )
         check_bonus(self.bonus, self.scale, self.delta)
         if self.H is not None:
             whole(self.H, "H")

@@ -40,6 +40,9 @@ else:
     kernels = late("psconrl.agents._hierarchy_kernels")
     random_kernels = late("psconrl.agents._random_kernels")
 
+LEARNED = "learned"
+"""What a prior is called that is learned."""
+
 THETA: Floats = 10.0 ** np.arange(-4.0, 3.1, 0.5)
 """The concentration: how much a row that was never seen is worth, in steps."""
 
@@ -65,7 +68,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         seen,
         memory.state,
         np.array(problem.available),
-        bool(getattr(problem, "open", False)),
+        problem.open,
         random_kernels.seeded(rng),
         cut,
     )

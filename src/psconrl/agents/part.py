@@ -15,7 +15,8 @@ from psconrl._checks import Floats, Ints
 from psconrl._lazy import late
 from psconrl.agents.contract import Carry
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.for_agents import BestPolicy, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Steer, plan_rows
+from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -40,7 +41,19 @@ class Part(NamedTuple):
     problem: Problem
     carry: Carry
 
-    def best_policy(self, costs: Floats, thresholds: Floats, *, join: float, start: Carry | None = None) -> BestPolicy:
+    def own_costs(self, costs: Floats) -> Floats:
+        """The costs of its pairs."""
+        return kernels.fold_costs(costs, self.pairs)
+
+    def best_policy(
+        self,
+        costs: Floats,
+        thresholds: Floats,
+        *,
+        join: float,
+        start: Carry | None = None,
+        steer: Steer | None = None,
+    ) -> BestPolicy:
         """The best policy of the model, as one of the problem: uniform in states that are not in the model."""
         S, A = self.problem.S, self.problem.A
         last = _kept(start)
@@ -48,14 +61,30 @@ class Part(NamedTuple):
         given: dict[str, NDArray[Any]] = {**folded._asdict(), "multipliers": np.zeros(len(thresholds))}
         if start is not None and "multipliers" in start:
             given["multipliers"] = start["multipliers"]
-        best = plan_rows(self.rows, kernels.fold_costs(costs, self.pairs), thresholds, join=join, start=given)
+        best = plan_rows(self.rows, self.own_costs(costs), thresholds, join=join, start=given, steer=steer)
         following = dict(self.carry)
         if "policies" in best.start:
             found = kernels.Kept(*(best.start[name] for name in kernels.Kept._fields))
             whole = kernels.unfold_start(found, last, self.states, self.pairs, S, A)
             following |= {**whole._asdict(), "multipliers": best.start["multipliers"]}
         policy = None if best.policy is None else self.whole_policy(best.policy.ravel())
-        return best._replace(policy=policy, start=following)
+        return best._replace(policy=policy, start=following, steered=self.whole_mixture(best.steered))
+
+    def whole_mixture(self, steered: Steered | None) -> Steered | None:
+        """A mixture of the model as one of the problem: it does not come to states that are not in the model."""
+        if steered is None:
+            return None
+        return steered._replace(actions=self._whole_actions(steered.actions), ways=self._whole_actions(steered.ways))
+
+    def _whole_actions(self, actions: Ints) -> Ints:
+        """Actions (k, n) in the model's states as those in the problem's (k, S)."""
+        A = self.problem.A
+        known = np.flatnonzero(self.states >= 0)
+        own = actions[:, known]
+        theirs = self.pairs[self.rows.begin[known] + np.maximum(own, 0)] - A * self.states[known]
+        whole = np.full((len(actions), self.problem.S), -1)
+        whole[:, self.states[known]] = np.where(own >= 0, theirs, -1)
+        return whole
 
     def whole_policy(self, policy: Floats) -> Floats:
         """A policy of the model, by pairs, as one of the problem (S, A): uniform in all other states."""

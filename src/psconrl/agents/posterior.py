@@ -17,9 +17,9 @@ from scipy import sparse
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints, shown
 from psconrl._lazy import late
+from psconrl.agents import hierarchy
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
-from psconrl.agents.hierarchy import sample as sample_learned
 from psconrl.agents.part import Part
 from psconrl.errors import InvalidModelError
 from psconrl.pairs import Pairs
@@ -35,8 +35,6 @@ else:
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""
-
-LEARNED = "learned"
 
 CUT = 5e-10
 """Entries, and ends of a row, below this are not drawn: each changes the row by at most 1e-9 in L1."""
@@ -61,7 +59,7 @@ class PosteriorAgent(Agent):
     @cached_property
     def parameters(self) -> Prior | None:
         """The prior, checked; None if it is learned."""
-        if isinstance(self.prior, str) and self.prior == LEARNED:
+        if isinstance(self.prior, str) and self.prior == hierarchy.LEARNED:
             return None
         problem = self.problem
         if problem.open:
@@ -75,7 +73,7 @@ class PosteriorAgent(Agent):
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
         """p_k from the posterior; with a learned prior, or an open problem, that of the states seen so far."""
         if self.parameters is None:
-            return sample_learned(self.problem, memory, rng, CUT)
+            return hierarchy.sample(self.problem, memory, rng, CUT)
         if self.problem.open:
             return draw_open(self.parameters, self.problem, memory.observed, rng)
         return draw(self.parameters, memory.observed, rng)

@@ -19,6 +19,8 @@ Parameters
     episodes      "tsde" as above, or "quadrupling" (see `schedules`)
     floor         None, or a number: p_k ~ Dirichlet(max(N, floor)), and the prior is not used
     elsewhere     see `variants`
+    execution     "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin        0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. The printed episode rule ("N_t >= 2 N_{t_k} or t <= t_k + T_{k-1}") and the printed UNTIL condition are
 slips: the rule above is the cited one of Ouyang et al. The released code draws Dirichlet(max(N, 0.05)), ends an
@@ -36,14 +38,14 @@ from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import quadrupling, tsde
-from psconrl.agents.shared import carried, exploit, to_least_visited
+from psconrl.agents.shared import LimitedAgent, carried, exploit, to_least_visited
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
-class PSConRL(PosteriorAgent):
+class PSConRL(LimitedAgent, PosteriorAgent):
     """Posterior sampling for constrained reinforcement learning (Provodin et al. 2023)."""
 
     infeasible: Literal["uniform", "explore"] = "uniform"
@@ -71,7 +73,8 @@ class PSConRL(PosteriorAgent):
         """Sample a model from the posterior and plan in it."""
         stop = tsde(memory) if self.episodes == "tsde" else quadrupling(memory)
         costs, p_k = self.costs(memory), self.sample(memory, rng)
-        best = plan_elsewhere(p_k, costs, self.problem.thresholds, memory, stop, self.elsewhere)
+        limits, steer = self.limits(p_k, costs, memory), self.steer(memory, stop)
+        best = plan_elsewhere(p_k, costs, limits, memory, stop, self.elsewhere, steer=steer)
         if best.feasible:
             return exploit(best, stop, memory)
         carry = carried(best, memory)

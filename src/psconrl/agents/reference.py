@@ -1,4 +1,9 @@
-"""Reference lines: the uniform policy, and the optimal one, which alone sees the model."""
+"""Reference lines: the uniform policy, and the optimal one, which alone sees the model.
+
+Parameters of `Optimal`
+    execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,10 +13,13 @@ import numpy as np
 
 from psconrl._checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.schedules import fixed
+from psconrl.agents.shared import LimitedAgent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
+from psconrl.planning.steering import from_solution
 from psconrl.problem import Problem
 
 
@@ -27,7 +35,7 @@ class Uniform(Agent):
 
 
 @dataclass(frozen=True, eq=False)
-class Optimal(Agent):
+class Optimal(LimitedAgent):
     """The optimal policy of a model that it is given."""
 
     sees_model, uses_planner = True, False
@@ -63,4 +71,16 @@ class Optimal(Agent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """The optimal policy to the end of the run."""
         found = self.solution
-        return Plan(found.policy[np.newaxis], feasible=found.feasible, value=found.value, connected=found.connected)
+        if self.margin > 0 and self.problem.m:
+            assert self.model is not None
+            found = solve(self.model.replace(thresholds=self.tightened(memory.horizon, found.margin)))
+        steer, steered = self.steer(memory, fixed(memory.horizon)), None
+        if steer is not None and found.feasible and found.attained:
+            steered = from_solution(found, steer, np.ones(self.problem.m + 1))
+        return Plan(
+            found.policy[np.newaxis],
+            feasible=found.feasible,
+            value=found.value,
+            connected=found.connected,
+            steered=steered,
+        )

@@ -1,19 +1,20 @@
 """Pieces that several agents share: planning with a model they believe in, and estimates of unseen pairs."""
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._checks import Floats, Ints, one_of, real
 from psconrl._lazy import late
-from psconrl.agents.contract import FOREVER, Carry, Memory, Plan
+from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
 from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.for_agents import BestPolicy, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Steer, model_margin, plan_rows
 from psconrl.planning.model_rows import with_pairs
 
 if TYPE_CHECKING:
@@ -22,8 +23,60 @@ else:
     kernels = late("psconrl.agents._counts_kernels")
 
 
+Execution = Literal["stationary", "steered"]
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedAgent(Agent):
+    """An agent that plans with limits.
+
+    execution: how the optimum, a mixture of deterministic policies, is executed: "stationary" mixes them by chance in
+    every state, "steered" lets the excess of the limits so far choose between them (see `psconrl.planning.steered`).
+    margin: plan with limits lower by min(margin sqrt(log t / t), half of the model's margin), as UC-CURL does
+    (Agarwal, Bai, Aggarwal: arXiv 2109.05439).
+    """
+
+    execution: Execution = field(default="stationary", kw_only=True)
+    margin: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        one_of(self.execution, "execution", ("stationary", "steered"))
+        real(self.margin, "margin", "a number >= 0", lambda x: x >= 0)
+        super().__post_init__()
+
+    def steer(self, memory: Memory, stop: Stop) -> Steer | None:
+        """What the planner needs to know of the run if the plan is to be steered."""
+        if self.execution == "stationary":
+            return None
+        time = min(memory.t + stop["max_length"], memory.horizon)
+        return Steer(memory.t, time, memory.excess)
+
+    def tightened(self, t: int, margin: float) -> Floats:
+        """The limits (m,) to plan with after t steps in a model of some margin."""
+        t = max(t, 2)
+        eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
+        return self.problem.thresholds - eps
+
+    def limits(self, model: Rows | Part, costs: Floats, memory: Memory) -> Floats:
+        """The limits (m,) to plan with in a believed model."""
+        thresholds = self.problem.thresholds
+        if self.margin == 0 or not len(thresholds):
+            return thresholds
+        if isinstance(model, Part):
+            rows, own = model.rows, model.own_costs(costs)
+        else:
+            rows, own = with_pairs(model, memory.pairs), memory.pairs.taken(costs)
+        return self.tightened(memory.t, model_margin(rows, own, thresholds))
+
+
 def plan_in(
-    model: Rows | Part, costs: Floats, thresholds: Floats, memory: Memory, stop: Stop, warm: bool = True
+    model: Rows | Part,
+    costs: Floats,
+    thresholds: Floats,
+    memory: Memory,
+    stop: Stop,
+    warm: bool = True,
+    steer: Steer | None = None,
 ) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left.
 
@@ -31,12 +84,20 @@ def plan_in(
     """
     join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
-        return model.best_policy(costs, thresholds, join=join, start=start)
+        return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     pairs = memory.pairs
     if pairs.every:
-        return plan_rows(model, costs, thresholds, join=join, start=start)
-    best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start)
-    return best if best.policy is None else best._replace(policy=pairs.table(best.policy.ravel()))
+        return plan_rows(model, costs, thresholds, join=join, start=start, steer=steer)
+    best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start, steer=steer)
+    return named(best, pairs)
+
+
+def named(best: BestPolicy, pairs: Pairs) -> BestPolicy:
+    """A best policy of available pairs for all actions."""
+    if best.policy is None:
+        return best
+    steered = None if best.steered is None else best.steered.named(pairs)
+    return best._replace(policy=pairs.table(best.policy.ravel()), steered=steered)
 
 
 def joining(memory: Memory, stop: Stop) -> float:
@@ -62,6 +123,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         connected=best.connected,
         solver=best.method,
         carry=carried(best, memory),
+        steered=best.steered,
     )
 
 

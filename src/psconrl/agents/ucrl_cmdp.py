@@ -16,6 +16,8 @@ Parameters
     bonus, scale    which radius, and a factor to it
     b               exponent of T in the published radius, > 1
     h               None: episodes as above; a number: C-UCRL's, k h steps of which the first h are uniform
+    execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
+    margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Costs are empirical means where the problem does not give them, as in PSConRL's paper (the original knows
 them). Pairs never visited are free: any transition is believed. An infeasible program gives the uniform policy.
@@ -31,14 +33,14 @@ import numpy as np
 from psconrl._checks import real, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Agent, Carry, Memory, Plan
+from psconrl.agents.contract import Carry, Memory, Plan
 from psconrl.agents.schedules import Position, fixed, power
-from psconrl.agents.shared import joining
-from psconrl.planning.optimistic import best_optimistic
+from psconrl.agents.shared import LimitedAgent, joining
+from psconrl.planning.optimistic import best_optimistic, optimistic_margin
 
 
 @dataclass(frozen=True, eq=False)
-class UCRLCMDP(Agent):
+class UCRLCMDP(LimitedAgent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
     own_kernels = True
@@ -75,18 +77,29 @@ class UCRLCMDP(Agent):
         factor = self.b * math.log(memory.horizon) + math.log(S * A)
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
+        p_hat, costs, thresholds = memory.mean_transitions(), self.costs(memory), self.problem.thresholds
+        if self.margin > 0 and len(thresholds):
+            thresholds = self.tightened(memory.t, optimistic_margin(p_hat, radius, costs, thresholds, memory.pairs))
         best = best_optimistic(
-            memory.mean_transitions(),
+            p_hat,
             radius,
-            self.costs(memory),
-            self.problem.thresholds,
+            costs,
+            thresholds,
             join=joining(memory, stop),
             columns=kept.columns(memory.carry, 1, memory.pairs),
             way=kept.way(memory.carry, memory.pairs),
             pairs=memory.pairs,
+            steer=self.steer(memory, stop),
         )
         fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)
-        return Plan(best.policy[np.newaxis], **stop, value=best.value, connected=best.connected, carry=carry)
+        return Plan(
+            best.policy[np.newaxis],
+            **stop,
+            value=best.value,
+            connected=best.connected,
+            carry=carry,
+            steered=best.steered,
+        )

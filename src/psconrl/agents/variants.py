@@ -24,7 +24,7 @@ from psconrl.agents.schedules import Stop
 from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.for_agents import BestPolicy, Method, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
 from psconrl.planning.model_rows import with_pairs
 
 if TYPE_CHECKING:
@@ -82,15 +82,16 @@ def plan_elsewhere(
     stop: Stop,
     elsewhere: Elsewhere,
     impute: Impute = "seen",
+    steer: Steer | None = None,
 ) -> BestPolicy:
     """`plan_in`, with one of the rules for states without occupancy."""
     if elsewhere == "fastest way" or isinstance(rows, Part):
-        return plan_in(rows, costs, thresholds, memory, stop)
+        return plan_in(rows, costs, thresholds, memory, stop, steer=steer)
     # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
     method: Method = "highs" if impute == "self-loop" else "compiled"
     pairs = memory.pairs
     rows = with_pairs(rows, pairs)
-    best = plan_rows(rows, pairs.taken(costs), thresholds, join=0.0, start=memory.carry, method=method)
+    best = plan_rows(rows, pairs.taken(costs), thresholds, join=0.0, start=memory.carry, method=method, steer=steer)
     if best.policy is None:
         return best
     policy = pairs.table(best.policy.ravel()).copy()

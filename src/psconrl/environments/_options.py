@@ -21,8 +21,10 @@ def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> f
 
 def fractions(values: object, what: str, length: int) -> tuple[float, ...]:
     """So many numbers in [0, 1]."""
-    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, (str, bytes)) or len(values) != length:
-        raise InvalidModelError(f"{what} is {values!r}; it must be a list of {length} numbers from 0 to 1")
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or len(values) != length:
+        raise InvalidModelError(f"{what} is {shown(values)}; it must be a list of {length} numbers from 0 to 1")
     return tuple(fraction(value, f"{what}[{i}]") for i, value in enumerate(values))
 
 

@@ -8,14 +8,14 @@ a constraint binds wherever g / 2 >= margin > 0.
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import graph
-from psconrl._checks import Floats
+from psconrl._checks import Floats, shown
 from psconrl._lazy import late
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
@@ -23,11 +23,16 @@ from psconrl.errors import InvalidModelError
 
 if TYPE_CHECKING:
     from psconrl import planning
+    from psconrl.agents import hierarchy
 else:
+    hierarchy = late("psconrl.agents.hierarchy")
     planning = late("psconrl.planning")
 
 LARGEST = 10**6
 """The most states, actions, limits or models that can be asked for."""
+
+LIKELY = 0.01
+"""Moves of models drawn from a hierarchical prior that are counted on."""
 
 MAX_DISCARDED = 1000
 """How many draws in a row may be discarded before the settings are called hopeless."""
@@ -84,7 +89,7 @@ def dirichlet(
     S: int = 10,
     A: int = 3,
     m: int = 1,
-    prior: float = 0.5,
+    prior: float | Literal["learned"] = 0.5,
     gamma: float = 0.01,
     seed: int = 0,
     draw: int = 0,
@@ -92,10 +97,14 @@ def dirichlet(
 ) -> CMDP:
     """A model p ~ Dirichlet(prior, ..., prior), for each pair, around fixed costs and thresholds.
 
+    prior="learned": drawn from a hierarchical prior, like that of `psconrl.agents.hierarchy`. First theta and eps, from
+    their grids; then, action by action, p(s, a) ~ Dirichlet(theta [(1 - eps) b + eps / S]) with b the mean of p(s, a')
+    over the actions a' < a, uniform for the first.
+
     Costs, uniform in [0, 1], and thresholds depend on the seed alone; by default the thresholds are those
     of this module for the prior's mean, the model of uniform transitions. `draw` numbers the transitions
-    that are drawn then; draws that are not communicating, or whose margin is below gamma, are discarded
-    and drawn again.
+    that are drawn then; draws that are not communicating (with a learned prior: by moves of probability 0.01 or more,
+    else hitting times have no bound), or whose margin is below gamma, are discarded and drawn again.
     """
     return draw_dirichlet(1, draw, S=S, A=A, m=m, prior=prior, gamma=gamma, seed=seed, thresholds=thresholds).cmdps[0]
 
@@ -109,7 +118,10 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
     m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
-    prior = _options.fraction(prior, "prior", 1e-3, 1e3)
+    if isinstance(prior, str) and prior != hierarchy.LEARNED:
+        raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
+    if prior != hierarchy.LEARNED:
+        prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
     root = _options.seed_sequence(seed)
     costs = np.random.default_rng(_child(root, 0)).random((m + 1, S, A))
@@ -126,18 +138,34 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
 
 
 def _accepted(
-    rng: np.random.Generator, prior: float, costs: Floats, thresholds: ArrayLike, gamma: float
+    rng: np.random.Generator, prior: float | str, costs: Floats, thresholds: ArrayLike, gamma: float
 ) -> tuple[CMDP, int]:
     """The first draw that is communicating and has margin >= gamma; how many draws it took."""
     _, S, A = costs.shape
     for tries in range(1, MAX_DISCARDED + 1):
-        p = rng.dirichlet(np.full(S, prior), size=(S, A))
+        p = hierarchical(rng, S, A)[0] if prior == hierarchy.LEARNED else rng.dirichlet(np.full(S, prior), size=(S, A))
         cmdp = CMDP(p, costs, thresholds)
-        if graph.is_communicating(cmdp.matrix) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
+        moves = cmdp.matrix >= LIKELY if prior == hierarchy.LEARNED else cmdp.matrix
+        if graph.is_communicating(moves) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
             return cmdp, tries
     raise InvalidModelError(
         f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; raise the thresholds, or lower gamma"
     )
+
+
+def hierarchical(rng: np.random.Generator, S: int, A: int) -> tuple[Floats, int, int]:
+    """p (S, A, S) from the hierarchical prior that `dirichlet` describes; where on their grids theta and eps lie."""
+    g, e = rng.integers(len(hierarchy.THETA)), rng.integers(len(hierarchy.EPS))
+    theta, eps = hierarchy.THETA[g], hierarchy.EPS[e]
+    p = np.empty((S, A, S))
+    for a in range(A):
+        shared = p[:, :a].mean(axis=1) if a else np.full((S, S), 1.0 / S)
+        alpha = theta * ((1.0 - eps) * shared + eps / S)
+        # Gamma(alpha) = Gamma(1 + alpha) U^(1 / alpha), by logarithms: most are below the range of floats.
+        p[:, a] = np.log(rng.standard_gamma(1.0 + alpha)) - rng.standard_exponential((S, S)) / alpha
+        p[:, a] = np.exp(p[:, a] - p[:, a].max(axis=1, keepdims=True))
+        p[:, a] /= p[:, a].sum(axis=1, keepdims=True)
+    return p, int(g), int(e)
 
 
 def _with_thresholds(p: Floats | sparse.csr_array, costs: Floats, margin: float) -> CMDP:

@@ -122,8 +122,7 @@ def _counterexample(quick: bool) -> list[tuple[Cell, int]]:
     return [(cell_of("toy", agent, 1_500, extra, costs="known"), runs) for agent, extra in agents]
 
 
-def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
-    prior = 0.5
+def _bayesian(quick: bool, prior: float | str = 0.5) -> list[tuple[Cell, int]]:
     cell = cell_of(
         "dirichlet",
         "PSConRL",
@@ -135,6 +134,10 @@ def _bayesian(quick: bool) -> list[tuple[Cell, int]]:
         seed_option="draw",
     )
     return [(cell, 5 if quick else 100)]
+
+
+def _bayesian_learned(quick: bool) -> list[tuple[Cell, int]]:
+    return _bayesian(quick, "learned")
 
 
 def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
@@ -291,6 +294,21 @@ for _preset in (
                 "The theorem's setting",
                 "Every run has a model drawn from the learner's prior.",
                 "bayesian",
+            ),
+        ),
+    ),
+    Preset(
+        "bayesian-learned",
+        "the same with a prior that is learned, and models drawn from it",
+        _bayesian_learned,
+        (
+            Figure(
+                "bayesian-learned",
+                "The theorem's setting, with a learned prior",
+                "Every run has hyperparameters drawn from their grids, and a model drawn from the prior they make; the "
+                "learner knows the grids alone.",
+                "bayesian",
+                (("preset", "bayesian-learned"),),
             ),
         ),
     ),

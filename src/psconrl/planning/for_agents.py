@@ -16,17 +16,19 @@ from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import planner
 from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import second_opinion
+    from psconrl.planning import second_opinion, steering
 else:
+    steering = late("psconrl.planning.steering")
     second_opinion = late("psconrl.planning.second_opinion")
 
 Method = Literal["compiled", "components", "highs"]
@@ -50,6 +52,7 @@ class BestPolicy(NamedTuple):
         gap: how far the averages of the policy may be above the optimum.
         method: what solved it: "compiled", "components" where that had no proof, "highs" where neither had.
         start: plain arrays for the next call.
+        steered: the columns of the optimum and the rule that chooses between them; None unless asked for.
     """
 
     feasible: bool
@@ -62,6 +65,15 @@ class BestPolicy(NamedTuple):
     gap: float
     method: Method
     start: Start
+    steered: Steered | None = None
+
+
+class Steer(NamedTuple):
+    """That a mixture is to be steered after t steps with some excess (m,), by a plan that lasts to step `time`."""
+
+    t: int
+    time: int
+    excess: Floats
 
 
 def best_policy(
@@ -159,8 +171,9 @@ def plan_rows(
     join: float,
     start: Start | None = None,
     method: Method = "compiled",
+    steer: Steer | None = None,
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own."""
+    """`best_policy` without checks, for agents: rows and costs are their own; to be steered, costs in [0, 1]."""
     m = len(thresholds)
     if not costs.flags.carray:
         costs = costs.copy()
@@ -168,11 +181,22 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m))
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer)
         if best is not None:
             return best
-    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join)
-    return second_opinion.by_highs(rows, flat, thresholds, join) if best is None else best
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
+    return second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+
+
+def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
+    """The largest gamma with J_i <= tau_i - gamma for all i; arguments as those of `plan_rows`."""
+    m, S = len(thresholds), len(rows.begin) - 1
+    flat = np.array(costs.reshape(m + 1, -1))
+    limits = Limits(np.array(thresholds), np.ones(m))
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN).optimum
+    if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
+        return -float(optimum.objective)
+    return second_opinion.margin_by_highs(rows, flat, thresholds)
 
 
 class _Kept(NamedTuple):
@@ -205,7 +229,9 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
     return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
 
 
-def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept) -> BestPolicy | None:
+def _compiled(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept, steer: Steer | None
+) -> BestPolicy | None:
     """The answer of the compiled planner; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
     optimum, columns, bias, largest = planner(S)(
@@ -238,7 +264,12 @@ def _compiled(rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: 
         "way": way,
     }
     shaped = shaped_policy(rows, policy)
-    return BestPolicy(True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following)
+    steered = None
+    if steer is not None and m:
+        steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
+    return BestPolicy(
+        True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
+    )
 
 
 def shaped_policy(rows: Rows, policy: Floats) -> Floats:

@@ -22,6 +22,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._checks import Bools, Floats, Ints
 from psconrl.graph import closed_classes, reachable
@@ -31,6 +32,7 @@ from psconrl.planning.compiled.shortest_path import Way, fastest_way
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
+from psconrl.planning.lp.highs import LinearProgram, run
 from psconrl.planning.solution import Member
 from psconrl.planning.units import Units
 
@@ -88,6 +90,25 @@ def switching_times(members: list[Executed]) -> Floats:
             if not (here.core & there.core).any():
                 times[k, j] = share @ there.times[at]
     return times
+
+
+def reweighted(weights: list[float], members: list[Executed], units: Units) -> list[float]:
+    """The weights with which columns, as they are executed, are best within the limits.
+
+    Where they cannot keep these, the weights stay as they are: rounding and rare states are all that is missing.
+    """
+    J = np.array([member.J for member in members]).T
+    m, k = len(J) - 1, len(members)
+    program = LinearProgram(
+        cost=J[0],
+        matrix=sparse.csc_array(np.vstack([J[1:], np.ones((1, k))])),
+        row_lower=np.append(np.full(m, -np.inf), 1.0),
+        row_upper=np.append(units.near, 1.0),
+        col_lower=np.zeros(k),
+        col_upper=np.ones(k),
+    )
+    vertex = run(program)
+    return weights if vertex.status == "infeasible" else (vertex.x / vertex.x.sum()).tolist()
 
 
 def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:

@@ -28,6 +28,7 @@ from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
+from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
@@ -36,6 +37,8 @@ from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
+from psconrl.planning.steered import Steered
+from psconrl.planning.steering import from_solution, steered_between
 from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
@@ -134,12 +137,14 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         program="stateless",
         classes=made.classes,
         bias_spans=bias_spans(evaluation, frame.initial),
+        long_run_costs=averages @ frame.initial,
         connected=made.connected,
         gap=float(max(reached - units.averages(np.append(found.bound, np.zeros(m)))[0], 0.0)) if feasible else np.nan,
         attained=attained,
         mixture=members_of([w for w, _ in columns], members, pairs, units),
         switching_times=switching_times(members),
         transitions=model.to_dense().transitions,
+        model=model,
     )
 
 
@@ -233,10 +238,15 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass
 
 
+def _rows(intervals: Intervals, pairs: Pairs) -> Intervals:
+    """The set by rows of pairs (K, S)."""
+    return Intervals(*(in_rows(array, pairs) for array in (intervals.center, intervals.lower, intervals.upper)))
+
+
 def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
     m, pairs = frame.m, frame.pairs
-    rows = Intervals(*(in_rows(array, pairs) for array in (intervals.center, intervals.lower, intervals.upper)))
+    rows = _rows(intervals, pairs)
     program = optimistic_program(rows, pairs.source, pairs.taken(frame.costs), frame.thresholds)
     margin, safest = largest_margin(program)
     vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
@@ -261,7 +271,7 @@ class OptimisticPolicy:
     """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
 
     policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
-    columns (n, 2, 1, S) and way (S,): what the next call may start from.
+    columns (n, 2, 1, S) and way (S,): what the next call may start from. steered: the mixture, if it was asked for.
     """
 
     feasible: bool
@@ -273,6 +283,7 @@ class OptimisticPolicy:
     gap: float
     columns: Ints
     way: Ints
+    steered: Steered | None = None
 
     @property
     def fallback(self) -> bool:
@@ -290,6 +301,7 @@ def best_optimistic(
     columns: Ints | None = None,
     way: Ints | None = None,
     pairs: Pairs | None = None,
+    steer: Steer | None = None,
 ) -> OptimisticPolicy:
     """The fast way to an optimistic policy, for callers that plan often: no margin, no diagnosis, nothing checked.
 
@@ -326,8 +338,13 @@ def best_optimistic(
         if made.classes == 1:
             policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)
+            steered = None
+            if steer is not None and m:
+                steered = steered_between(rows, flat, used, every, found.weights, thresholds, steer).named(pairs)
             gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
-            return OptimisticPolicy(True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way)
+            return OptimisticPolicy(
+                True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way, steered
+            )
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)
     return OptimisticPolicy(
@@ -340,4 +357,18 @@ def best_optimistic(
         gap if proven else np.nan,
         columns,
         way,
+        from_solution(solved, steer, np.ones(m + 1)) if steer is not None and solved.feasible else None,
     )
+
+
+def optimistic_margin(p_hat: Floats, radius: Floats, costs: Floats, thresholds: Floats, pairs: Pairs) -> float:
+    """The largest margin of any model of the set; arguments as those of `best_optimistic`."""
+    S, m = len(p_hat), len(thresholds)
+    within = around(in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius)))
+    slotted = np.array(pairs.in_slots(pairs.taken(costs))).reshape(m + 1, S, -1)
+    start = np.zeros((0, 2, 1, S), dtype=np.int64)
+    found = optimise(within, slotted, Limits(np.array(thresholds), np.ones(m)), start, MARGIN).optimum
+    if found.status == OPTIMAL and found.objective - found.bound <= PROVEN:
+        return -float(found.objective)
+    rows = _rows(Intervals.around(p_hat, radius, pairs.available), pairs)
+    return largest_margin(optimistic_program(rows, pairs.source, pairs.taken(costs), thresholds))[0]

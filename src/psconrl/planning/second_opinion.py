@@ -14,11 +14,12 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
-from psconrl.planning.for_agents import BestPolicy, Method, shaped_policy
+from psconrl.planning.for_agents import BestPolicy, Method, Steer, shaped_policy
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import carrying
+from psconrl.planning.steering import from_columns
 from psconrl.planning.tolerances import CLOSE, PROVEN
 
 
@@ -45,7 +46,9 @@ def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
     return np.stack([np.bincount(source, policy * c, rows.S).astype(np.float64) for c in costs])
 
 
-def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy | None:
+def by_components(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
+) -> BestPolicy | None:
     """The stateless program component by component; None if that proves nothing either."""
     way, m = Components(rows, ties.decided(costs), None), len(thresholds)
     optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
@@ -60,7 +63,8 @@ def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float) ->
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
     shaped = shaped_policy(rows, policy)
-    return BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+    best = BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+    return best if steer is None else best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
 
 
 def _infeasible(m: int, method: Method) -> BestPolicy:
@@ -68,7 +72,7 @@ def _infeasible(m: int, method: Method) -> BestPolicy:
     return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, method, {})
 
 
-def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> BestPolicy:
+def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
     m = len(thresholds)
     program = occupancy_program(rows, costs, thresholds)
@@ -88,9 +92,12 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
     price_tags(c, costs, 1.0, multipliers)
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
+    steered = None
     try:
         columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
         policy, classes, connected, averages = _execution(rows, costs, columns, join)
+        if steer is not None:
+            steered = from_columns(rows, costs, columns, thresholds, steer)
     except SolverError:  # not every vertex falls into policies, where it is rounding here and there
         policy, classes, connected, averages = _ratio(rows, costs, x)
     # What the policy misses the limits by counts at their prices.
@@ -103,8 +110,13 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float) -> Best
         )
     shaped = shaped_policy(rows, policy)
     return BestPolicy(
-        True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}
+        True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}, steered
     )
+
+
+def margin_by_highs(rows: Rows, costs: Floats, thresholds: Floats) -> float:
+    """The margin of a model by the linear program."""
+    return float(largest_margin(occupancy_program(rows, costs, thresholds))[0])
 
 
 def _ratio(rows: Rows, costs: Floats, x: Floats) -> tuple[Floats, int, bool, Floats]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from psconrl import _checks
 from psconrl._checks import Bools, Floats, Ints
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 
 
@@ -34,7 +35,11 @@ class Solution:
         value: optimum of the linear program, nan if infeasible.
         policy: (S, A), one stationary policy, executable from every state. If the model is infeasible, one
             whose largest violation is least.
-        average_costs: (m + 1,), the policy's exact long-run averages from the initial law.
+        average_costs: (m + 1,), the policy's exact averages from the initial law: in the long run, or, if it was made
+            for a horizon, those that are expected of so many steps.
+        long_run_costs: (m + 1,), its long-run averages.
+        horizon: the number of steps that the policy was made for, None for the long run. Value, prices, margin,
+            conflict and mixture are about the long run in any case.
         loss: average_costs[0] - value.
         occupancy: (S, A), the optimal occupancy measure.
         multipliers: (m,), >= 0, the shadow prices -d value / d tau; where these are not unique, those of least
@@ -53,11 +58,12 @@ class Solution:
         gap: proven distance of the value from the optimum of all policies, rounding included; nan if infeasible.
         attained: whether the stationary policy attains the value and keeps the limits. If not, no stationary policy may
             (stay here or go there for ever): then the answer is the mixture, one member drawn at time 0, and the limits
-            hold in expectation only.
+            hold in expectation only. With a horizon: whether the limits hold, in expectation, over so many steps.
         mixture: the optimum as at most m + 1 deterministic policies with weights, as they are executed.
         switching_times: (k, k), expected steps of the fastest way from the core of one member of the mixture to that of
             another; 0 where they share states, inf where there is no way.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
+        model: the model that it is a solution of.
     """
 
     status: Literal["optimal", "infeasible"]
@@ -71,16 +77,19 @@ class Solution:
     program: Literal["stateless", "multichain"]
     classes: int
     bias_spans: Floats
+    long_run_costs: Floats
     connected: bool = True
     gap: float = np.nan
     attained: bool = True
     mixture: list[Member] = field(default_factory=list, repr=False)
     switching_times: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     transitions: Floats | None = field(default=None, repr=False)
+    horizon: int | None = None
+    model: CMDP | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:
-        """What the stationary policy costs more than the optimum of the linear program."""
+        """What the stationary policy costs more than the optimum of the linear program; less in some short horizons."""
         return float(self.average_costs[0] - self.value)
 
     @property
@@ -114,6 +123,8 @@ class Solution:
 
     def __repr__(self) -> str:
         averages = np.array2string(self.average_costs, precision=6, separator=", ")
+        if self.horizon is not None:
+            averages += f" over {self.horizon} steps"
         if not self.feasible:
             held = ", ".join(map(str, self.conflict))
             return (

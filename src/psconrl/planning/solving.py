@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from psconrl import _checks
 from psconrl._checks import Floats, Ints
+from psconrl._lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.graph import is_communicating, reachable
@@ -20,14 +22,22 @@ from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.components import Column, Component, Components, planner
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
-from psconrl.planning.mixtures import executed, members_of, switching_times
+from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
 
+if TYPE_CHECKING:
+    from psconrl.planning import horizon as horizons
+else:
+    horizons = late("psconrl.planning.horizon")
+
 JOIN = 1e-7
 """Default share of time for the moves that join several recurrent classes."""
+
+LONGEST = 10**12
+"""The longest horizon that a policy is made for: beyond it, restarts drown in rounding."""
 
 ATTAINED = 1e-6
 """A stationary policy attains what its averages miss by less than this, in units of each cost."""
@@ -52,20 +62,50 @@ _AGREE = 1e-9
 """Averages of columns by kernels and by elimination differ by less than this, or the kernels are not believed."""
 
 
-def solve(cmdp: CMDP, *, join: float = JOIN) -> Solution:
+def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solution:
     """The best policy of a known model, exactly: min J_0 subject to J_i <= tau_i, from the initial law.
 
-    join: the share of time that may go into joining several recurrent classes, if the optimum needs them. The
-    averages of the policy then differ from the optimum by at most this share of each cost's range.
+    Args:
+        horizon: a number T of steps. The policy is then a stationary one that was made for the first T steps from the
+            initial law, the best of a family (see `psconrl.planning.horizon`): its expected averages over T steps keep
+            the limits, or miss them by as little as any in the family. They are `average_costs`; single runs scatter
+            around them. Everything else, value, prices, margin, mixture, is about the long run; the mixture's cores
+            are for T steps.
+        join: the share of time that may go into joining several recurrent classes, if the optimum needs them. The
+            averages of the policy then differ from the optimum by at most this share of each cost's range.
 
     >>> import psconrl
     >>> solution = psconrl.solve(psconrl.make("marsrover-4x4"))
     >>> round(solution.value, 6), round(float(solution.multipliers[0]), 6)
     (0.775, 0.5)
+    >>> river = psconrl.make("riverswim")  # in the long run 0.473, after millions of steps
+    >>> psconrl.solve(river, horizon=20_000).average_costs.round(4)
+    array([0.4735, 0.6   ])
     """
     require_model(cmdp)
     join = _checks.share(join, "join")
-    return Known(cmdp).solution(join)
+    steps = None if horizon is None else _checks.whole(horizon, "horizon", most=LONGEST)
+    known = Known(cmdp)
+    solution = known.solution(join, steps)
+    return solution if steps is None else _for_steps(known, solution, steps)
+
+
+def _for_steps(known: Known, solution: Solution, T: int) -> Solution:
+    """The solution with a policy that was made for T steps."""
+    initial, units, pairs = known.cmdp.initial, known.units, known.cmdp.pairs
+    policy, found = horizons.made_for(known, T, pairs.taken(solution.policy))
+    J = found.average_costs @ initial
+    with np.errstate(over="ignore"):
+        spans = units.unit * bias_spans(found, initial)
+    return replace(
+        solution,
+        policy=pairs.table(policy),
+        average_costs=units.averages(J),
+        long_run_costs=units.averages(found.long_run_costs @ initial),
+        bias_spans=spans,
+        attained=bool((J[1:] - units.tau <= 0).all()),
+        horizon=T,
+    )
 
 
 class Mixture:
@@ -181,8 +221,8 @@ class Known:
             return True
         return mixture.objective - mixture.bound <= PROVEN
 
-    def solution(self, join: float) -> Solution:
-        """Value, policy, margin, prices, conflicts."""
+    def solution(self, join: float, horizon: int | None = None) -> Solution:
+        """Value, policy, margin, prices, conflicts; horizon: that of the mixture's cores."""
         cmdp, units, m = self.cmdp, self.units, self.cmdp.m
         tau = units.near[self.limits]
         best = self.mixture(VALUE, Limits(tau, np.ones(len(tau))), self.limits)
@@ -211,8 +251,10 @@ class Known:
         with np.errstate(over="ignore"):
             spans = units.unit * spans
         multipliers = self._prices(best) if feasible else np.full(m, np.nan)
+        members = [executed(self.rows, units.costs, column, cmdp.initial, horizon) for _, column in chosen.columns]
         weights = [weight for weight, _ in chosen.columns]
-        members = [executed(self.rows, units.costs, column, cmdp.initial) for _, column in chosen.columns]
+        if horizon is not None:
+            weights = reweighted(weights, members, units)
         return Solution(
             status="optimal" if feasible else "infeasible",
             value=float(units.averages(target)[0]) if feasible else np.nan,
@@ -225,11 +267,13 @@ class Known:
             program="stateless" if self.single is not None else "multichain",
             classes=made.classes,
             bias_spans=spans,
+            long_run_costs=units.averages(averages),
             connected=made.connected,
             gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
             attained=attained,
             mixture=members_of(weights, members, cmdp.pairs, units),
             switching_times=switching_times(members),
+            model=cmdp,
         )
 
     def _prices(self, best: Mixture) -> Floats:
@@ -256,7 +300,7 @@ class Known:
         """The stationary policy of a mixture, evaluated exactly."""
         start = None if self.single is not None else self.cmdp.initial
         made = executable(self.rows, self.parts, mixture.columns, start, join / 4)
-        chain, costs = chain_of(self.rows, made.policy), self._mean_costs(made.policy)
+        chain, costs = chain_of(self.rows, made.policy), self.mean_costs(made.policy)
         found = evaluate_chain(chain, costs, self.cmdp.initial)
         return _Executed(made, found.average_costs @ self.cmdp.initial, bias_spans(found, self.cmdp.initial))
 
@@ -267,6 +311,10 @@ class Known:
     def _averages(self, mixture: Mixture) -> Floats:
         """The averages (m + 1,) of a mixture, of all costs."""
         return np.asarray(sum(weight * self._column(column) for weight, column in mixture.columns))
+
+    def safest(self, feasible: bool) -> Mixture:
+        """The mixture whose largest violation is least."""
+        return self._margin(feasible)[1]
 
     def _margin(self, feasible: bool) -> tuple[float, Mixture]:
         """The largest gamma with J_i <= tau_i - gamma for all i, in the units of the model, and who attains it.
@@ -317,7 +365,7 @@ class Known:
         limits = Limits(self.units.near[which], np.ones(len(which)))
         return self.mixture(VALUE, limits, which).status == INFEASIBLE
 
-    def _mean_costs(self, policy: Floats) -> Floats:
+    def mean_costs(self, policy: Floats) -> Floats:
         """The scaled costs (m + 1, S) of a policy (K,)."""
         return np.asarray(self.cmdp.pairs.table(self.units.costs * policy).sum(axis=2))
 

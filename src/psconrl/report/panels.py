@@ -231,9 +231,9 @@ def tractable(groups: Groups) -> list[list[Panel]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def bayesian(groups: Groups) -> list[list[Panel]]:
+def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
     """Pseudo-regret and signed violation in models drawn from the prior, against sqrt(T)."""
-    return [[panel for f in select("bayesian", groups) for panel in _growth(f)]]
+    return [[panel for f in select(preset, groups) for panel in _growth(f)]]
 
 
 def _growth(found: Selected) -> list[Panel]:

@@ -9,13 +9,16 @@ import numpy as np
 from psconrl._checks import Floats, Ints
 from psconrl._numba import njit, njit_inline
 from psconrl.agents._counts_kernels import count
+from psconrl.planning.compiled.steering_rule import chosen, settle
+from psconrl.planning.steered import Steered
+from psconrl.simulation.parts import Curves, Moves, Orders, Seen, Supply
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
 numbers or room for counts ran out, or in a state that the learner has not seen before."""
 
-T, LENGTH_SO_FAR, STATE, CHECKPOINT = 0, 1, 2, 3
-"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint."""
+T, LENGTH_SO_FAR, STATE, CHECKPOINT, FORCED = 0, 1, 2, 3, 4
+"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint, way of steering."""
 
 
 @njit_inline
@@ -69,51 +72,32 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
 
 
 @njit
-def run_plan(
-    policy: Floats,
-    max_length: int,
-    count_limit: Ints,
-    indptr: Ints,
-    indices: Ints,
-    cumulative: Floats,
-    costs: Floats,
-    per_move: bool,
-    environment: Floats,
-    actions: Floats,
-    positions: tuple[Ints, Ints],
-    until: int,
-    clock: Ints,
-    head: Ints,
-    link: Ints,
-    target: Ints,
-    number: Ints,
-    used: Ints,
-    visits: Ints,
-    cost_sums: Floats,
-    totals: Floats,
-    levels: Floats,
-    grid: Ints,
-    curves: Floats,
-) -> int:
+def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    policy (L, S * A): cumulative over the actions of each state. count_limit (S, A). The model by rows s * A + a:
-    indptr, indices, cumulative; costs (m + 1, rows) or, per move, (m + 1, entries). Random numbers: buffers
-    of the environment and the actions, and where to read on in each (1,). Updated in place: those positions, clock, the
-    counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A), totals (2, m + 1): costs and their excesses
-    over levels (m + 1,), curves (2, m + 1, G): the totals at the times of the grid (G,).
+    The parts come as `plain` tuples. Updated in place: clock, positions in the supply, what is seen, and the curves.
     """
-    A = visits.shape[1]
-    n = costs.shape[0]
+    policy, max_length, count_limit, mixture = orders
+    weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
+    steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
+    indptr, indices, cumulative, costs, per_move = moves
+    environment, actions, environment_at, actions_at = supply
+    head, link, target, number, used, visits, cost_sums, excess = seen
+    totals, levels, grid, curves = record
+    A, n = visits.shape[1], costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
-    i_env, i_act = positions[0][0], positions[1][0]
+    i_env, i_act = environment_at[0], actions_at[0]
+    steering, forced = len(steered.actions) > 0, clock[FORCED]
     reason = HORIZON
     while t < until:
         if used[0] == len(link) or i_env == len(environment) or i_act == len(actions) or s >= visits.shape[0]:
             reason = SUPPLY
             break
-        row = policy[length % policy.shape[0]]
-        a = draw(row, s * A, s * A + A, actions[i_act]) - s * A
+        a = -1
+        if steering:
+            a = chosen(steered, excess, forced, s)
+        if a < 0:
+            a = draw(policy[length % policy.shape[0]], s * A, s * A + A, actions[i_act]) - s * A
         pair = s * A + a
         entry = draw(cumulative, indptr[pair], indptr[pair + 1], environment[i_env])
         i_env += 1
@@ -126,10 +110,14 @@ def run_plan(
             totals[0, i] += c
             if c > levels[i]:
                 totals[1, i] += c - levels[i]
+        for i in range(len(excess)):
+            excess[i] += costs[i + 1, where] - limits[i]
         count(pair, x, head, link, target, number, used)
         visits[s, a] += 1
         t += 1
         length += 1
+        if steering:
+            forced = settle(steered, excess, forced, t)
         if checkpoint < len(grid) and t == grid[checkpoint]:
             for i in range(n):
                 curves[0, i, checkpoint] = totals[0, i]
@@ -144,5 +132,6 @@ def run_plan(
             reason = COUNT
             break
     clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT] = t, length, s, checkpoint
-    positions[0][0], positions[1][0] = i_env, i_act
+    clock[FORCED] = forced
+    environment_at[0], actions_at[0] = i_env, i_act
     return reason

@@ -82,13 +82,14 @@ class _Checked(Agent):
 
 def _arrays(memory: Memory) -> list[NDArray[Any]]:
     """All arrays of a memory."""
-    return [memory.counts, memory.visits, memory.cost_sums, *memory.carry.values()]
+    return [memory.counts, memory.visits, memory.cost_sums, memory.excess, *memory.carry.values()]
 
 
 def _decisions(plan: Plan) -> list[NDArray[Any]]:
     """All arrays that a plan decides with."""
     limit = [] if plan.count_limit is None else [plan.count_limit]
-    return [plan.policy, *limit, *(plan.carry[key] for key in sorted(plan.carry))]
+    steered = [] if plan.steered is None else [np.asarray(part) for part in plan.steered]
+    return [plan.policy, *limit, *steered, *(plan.carry[key] for key in sorted(plan.carry))]
 
 
 def _same(some: list[NDArray[Any]], others: list[NDArray[Any]]) -> bool:

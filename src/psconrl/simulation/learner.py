@@ -38,21 +38,25 @@ from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.planning.steered import FREE, Steered, unsteered
 from psconrl.problem import Problem
 from psconrl.simulation import files, saved
 from psconrl.simulation.described import described
 from psconrl.simulation.numbering import Numbering
+from psconrl.simulation.parts import Orders, Seen
 from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
     from psconrl import agents
+    from psconrl.planning.compiled import steering_rule as rule
     from psconrl.simulation import _kernels as kernels
     from psconrl.simulation import estimate as estimation
     from psconrl.simulation.estimate import Estimate
 else:
     agents = late("psconrl.agents")
     estimation = late("psconrl.simulation.estimate")
+    rule = late("psconrl.planning.compiled.steering_rule")
     kernels = late("psconrl.simulation._kernels")
 
 HORIZON = 10**6
@@ -83,11 +87,14 @@ class Learner:
         self.observed = Counts(len(self.states), A)
         self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((m + 1, len(self.states), A))
-        self.clock: Ints = np.zeros(4, dtype=np.int64)
+        self.excess: Floats = np.zeros(m)  # of the limits, as steering counts it
+        self.direction: Floats = np.zeros(m)  # in which the plan before was forcing it at its end
+        self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self.cumulative_policy: Floats = np.zeros((1, 0))
-        self.count_limit: Ints = np.zeros((0, 0), dtype=np.int64)
+        self._unsteered = unsteered(self.problem.inside(1).thresholds)
+        nothing: Ints = np.zeros((0, A), dtype=np.int64)
+        self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._unsteered)  # the current plan, as loops read it
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
@@ -136,13 +143,17 @@ class Learner:
     def _extend(self, plan: Plan) -> None:
         """Go on with a plan in states that it did not know: uniformly, and to the first visit if it ends by counts."""
         S, A = self.visits.shape
-        new = S - len(self.count_limit)
+        policy, _, count_limit, steered = self.orders
+        new = S - len(count_limit)
         nothing = np.zeros((new, A), dtype=np.int64)
         _, uniform, _, _ = kernels.take_up(np.full((1, new, A), 1.0 / A), nothing, nothing)
-        rows = np.broadcast_to(uniform, (len(self.cumulative_policy), new * A))
+        rows = np.broadcast_to(uniform, (len(policy), new * A))
         limit = FOREVER if plan.count_limit is None else 0
-        self.cumulative_policy = np.concatenate([self.cumulative_policy, rows], axis=1)
-        self.count_limit = np.concatenate([self.count_limit, np.full((new, A), limit, dtype=np.int64)])
+        self.orders = self.orders._replace(
+            policy=np.concatenate([policy, rows], axis=1),
+            count_limit=np.concatenate([count_limit, np.full((new, A), limit, dtype=np.int64)]),
+            steered=steered if plan.steered is None else steered.extended(new),
+        )
 
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
@@ -160,10 +171,13 @@ class Learner:
             cost_sums=self.cost_sums,
             carry=self.carry,
             pairs=self.planner.problem.pairs,
+            excess=self.excess,
         )
         plan = self.planner.plan(memory, self.planning)
         visits = self._adopt(plan, len(self.states))
-        self.clock[1], self.origin = 0, s
+        self.clock[1], self.clock[4], self.origin = 0, FREE, s
+        if plan.steered is not None:
+            self.clock[4] = rule.take_over(self.orders.steered, self.excess, self.direction, t)
         self._keep_newest()
         self.newest = Snapshot(t, plan.policy, visits)
         return plan
@@ -185,6 +199,11 @@ class Learner:
         self.observed.room()
         self.environment.ready()
         self.actions.ready()
+
+    def _seen(self) -> Seen:
+        """What a loop updates, until there is more room for counts."""
+        observed = self.observed
+        return Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess)
 
     def _adopt(self, plan: Plan, S: int) -> Ints:
         """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
@@ -211,8 +230,35 @@ class Learner:
             wrong = np.argwhere((policy > 0) & ~pairs.available)
             if len(wrong):
                 raise InvalidArgumentError(f"Plan.policy is wrong: {self._unavailable(*wrong[0, 1:].tolist())}")
-        self.current, self.cumulative_policy, self.count_limit = plan, cumulative, limit
+        steered = self._unsteered if plan.steered is None else self._steered(plan, S)
+        self.current, self.orders = plan, Orders(cumulative, plan.max_length, limit, steered)
         return visits
+
+    def _steered(self, plan: Plan, S: int) -> Steered:
+        """The mixture of a plan for S states, if compiled code may read it."""
+        steered, A, m = plan.steered, self.problem.A, len(self.excess)
+        if not isinstance(steered, Steered):
+            raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
+        if len(plan.policy) != 1:
+            raise InvalidArgumentError(f"Plan.policy has {len(plan.policy)} steps; only stationary ones can be steered")
+        misfit = steered.misfit(S, m)
+        if misfit:
+            told = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
+            raise InvalidArgumentError(f"Plan.steered.{misfit} is {told}; that does not fit S = {S} and m = {m}")
+        if not all(array.flags.carray for array in steered[:-1]):
+            copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
+            steered = steered._replace(**copies)
+        if not rule.sound(steered, A):
+            raise InvalidArgumentError(
+                "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
+            )
+        if not self.problem.open and not self.problem.pairs.every:
+            for actions in (*steered.actions, *steered.ways):
+                for s in np.flatnonzero(actions >= 0):
+                    a = int(actions[s])
+                    if not self.problem.available[s, a]:
+                        raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), a)}")
+        return steered
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -221,6 +267,13 @@ class Learner:
         self.rows.append(self._row(reason, averages))
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
+        if plan.steered is not None:
+            self.direction = self._heading()
+
+    def _heading(self) -> Floats:
+        """The direction (m,) of the way that is forced, zero if there is none."""
+        forced = self.clock.item(4)
+        return np.zeros(len(self.excess)) if forced == FREE else self.orders.steered.directions[forced].copy()
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
@@ -247,7 +300,7 @@ class Learner:
 
     def _ask(self, state: int, s: Any) -> None:
         """Choose the action in state number `state`, which is called s."""
-        before = self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit
+        before = self.observed, self.visits, self.cost_sums, self.orders
         new = state == len(self.states)
         if new:
             self._discover(s)
@@ -257,12 +310,17 @@ class Learner:
         except BaseException:
             if new:
                 self.states.forget_last()
-                self.observed, self.visits, self.cost_sums, self.cumulative_policy, self.count_limit = before
+                self.observed, self.visits, self.cost_sums, self.orders = before
             raise
-        row = self.cumulative_policy[int(self.clock[1]) % len(self.cumulative_policy)]
-        A = self.problem.A
+        policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
+        u, a = self.actions.random(), -1
+        if len(steered.actions):
+            a = rule.act(steered, self.excess, self.clock.item(4), state)
+        if a < 0:
+            row = policy[self.clock.item(1) % len(policy)]
+            a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
         self.clock[2] = state
-        self.asked = state, int(kernels.draw(row, state * A, state * A + A, self.actions.random()) - state * A)
+        self.asked = state, a
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
@@ -288,9 +346,13 @@ class Learner:
             self.clock[0] += 1
             self.clock[1] += 1
             self.clock[2] = after
-            if self.clock[1] >= self.current.max_length:
+            orders = self.orders
+            self.excess += c[1:] - orders.steered.limits
+            if len(orders.steered.actions):
+                self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
+            if self.clock[1] >= orders.max_length:
                 self._end(0)
-            elif self.visits[state, action] > self.count_limit[state, action]:
+            elif self.visits[state, action] > orders.count_limit[state, action]:
                 self._end(1)
             return self.current is None
 
@@ -340,6 +402,8 @@ class Learner:
             "counts": (*(array.copy() for array in self.observed.chains), int(self.observed.used[0])),
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
+            "excess": self.excess.copy(),
+            "direction": self.direction.copy(),
             "clock": self.clock.copy(),
             "asked": self.asked,
             "origin": self.origin,
@@ -347,7 +411,7 @@ class Learner:
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
-            "plan": None if plan is None else {name: getattr(plan, name) for name in Plan.__dataclass_fields__},
+            "plan": None if plan is None else saved.plain_plan(plan),
         }
 
     @classmethod
@@ -370,8 +434,11 @@ class Learner:
             raise saved.refused("visits", "has steps with actions that are not available")
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
-        learner.clock = saved.array(state["clock"], "clock", np.int64, (4,))
-        t, length, s, checkpoint = learner.clock.tolist()
+        learner.excess, learner.direction = (
+            saved.finite(state[part], part, (problem.m,)) for part in ("excess", "direction")
+        )
+        learner.clock = saved.array(state["clock"], "clock", np.int64, (5,))
+        t, length, s, checkpoint, forced = learner.clock.tolist()
         if not (0 <= length <= t <= learner.horizon and 0 <= s < max(S, 1) and checkpoint >= 0):
             raise saved.refused("clock", "does not fit the horizon and the states")
         if learner.visits.sum() != t:
@@ -388,6 +455,9 @@ class Learner:
             shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
             learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
             learner._extend(plan)
+        ways = 0 if plan is None or plan.steered is None else len(plan.steered.ways)
+        if not FREE <= forced < max(ways, FREE + 1):
+            raise saved.refused("clock", "names a way of steering that the plan does not have")
         if state["asked"] is not None:
             learner.asked = learner._asked(state["asked"])
         return learner
@@ -402,8 +472,8 @@ class Learner:
 
 
 _PARTS = (
-    *("agent", "states", "horizon", "seed", "streams", "counts", "visits", "cost_sums", "clock", "asked", "origin"),
-    *("last_length", "carry", "rows", "snapshots", "plan"),
+    *("agent", "states", "horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction"),
+    *("clock", "asked", "origin", "last_length", "carry", "rows", "snapshots", "plan"),
 )
 """What a state has."""
 

@@ -16,6 +16,7 @@ from psconrl._lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
+from psconrl.planning.steered import Steered
 from psconrl.simulation.described import described, difference
 from psconrl.simulation.run import Snapshot, episode_columns
 
@@ -81,6 +82,14 @@ def array(value: Any, part: str, kind: type[np.generic], shape: tuple[int | None
         told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else shown(value)
         raise refused(part, f"is {told}; it must be an array of {kind.__name__} of shape {shape}")
     return np.array(value, order="C")
+
+
+def finite(value: Any, part: str, shape: tuple[int | None, ...]) -> Floats:
+    """A fresh array of finite numbers."""
+    numbers = array(value, part, np.float64, shape)
+    if not np.isfinite(numbers).all():
+        raise refused(part, "has a number that is not finite")
+    return numbers
 
 
 def counts(value: Any, visits: Ints) -> Counts:
@@ -175,7 +184,22 @@ def plan(value: Any) -> Plan | None:
     for name, kind in _PLAIN.items():
         if not isinstance(fields[name], kind):
             raise refused("plan", f"has {shown(fields[name])} for its {name}")
-    return Plan(**(dict(fields) | {"carry": carry(fields["carry"], "plan")}))
+    parts = {"carry": carry(fields["carry"], "plan"), "steered": steered(fields["steered"])}
+    return Plan(**(dict(fields) | parts))
+
+
+def steered(value: Any) -> Steered | None:
+    """The mixture of a plan, by name; it is checked when it is taken up."""
+    if value is None:
+        return None
+    fields = mapping(value, Steered._fields, 'state["plan"]["steered"]')
+    return Steered(**{name: fields[name] for name in Steered._fields})
+
+
+def plain_plan(plan: Plan) -> dict[str, Any]:
+    """A plan as plain values by name."""
+    fields = {name: getattr(plan, name) for name in Plan.__dataclass_fields__}
+    return fields | {"steered": None if plan.steered is None else plan.steered._asdict()}
 
 
 def generator(target: np.random.Generator, value: Any) -> None:

@@ -21,6 +21,7 @@ from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
+from psconrl.simulation.parts import Curves, Supply, plain
 from psconrl.simulation.run import Run, episode_columns
 from psconrl.simulation.world import World
 
@@ -134,17 +135,20 @@ class _Simulation:
 
     def run(self, until: int) -> None:
         learner, clock = self.learner, self.learner.clock
-        arrays = self._arrays(until)
+        environment, actions = learner.environment, learner.actions
+        supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
+        record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
+        moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(learner.cumulative_policy, plan.max_length, learner.count_limit, *arrays)
+            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
             found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
                 learner._supply()
             if found or reason > HORIZON:
-                arrays = self._arrays(until)
+                moves, seen = plain(self.world.moves), plain(learner._seen())
 
     def _look_around(self) -> bool:
         """Let the learner discover the state that it is in; whether it is a new one."""
@@ -166,35 +170,19 @@ class _Simulation:
         except KeyError:
             raise saved.refused("states", f"must be names of states of {self.cmdp}") from None
 
-    def _arrays(self, until: int) -> tuple[Any, ...]:
-        """What `run_plan` reads and writes, the same for many plans: until there is more room for counts or states."""
-        learner, world = self.learner, self.world
-        return (
-            world.indptr,
-            world.indices,
-            world.cumulative,
-            world.costs,
-            world.per_move,
-            learner.environment.buffer,
-            learner.actions.buffer,
-            (learner.environment.position, learner.actions.position),
-            until,
-            learner.clock,
-            *learner.observed.chains,
-            learner.observed.used,
-            learner.visits,
-            learner.cost_sums,
-            self.totals,
-            self.levels,
-            self.grid,
-            self.curves,
-        )
-
     def _averages(self, plan: Plan) -> Floats | None:
         if self.averages is None:
             return None
-        policy = self.world.policy(plan) if self.open else plan.policy
-        return self.averages(policy, int(self.world.order[self.learner.origin]))
+        start = int(self.world.order[self.learner.origin])
+        if plan.steered is None:
+            return self.averages(self._whole(plan.policy), start)
+        # Those of the columns, weighted: in the long run steering gives each its share of the time.
+        columns = plan.steered.policies(plan.policy[0])[:, np.newaxis]
+        return np.asarray(plan.steered.weights @ [self.averages(self._whole(column), start) for column in columns])
+
+    def _whole(self, policy: Floats) -> Floats:
+        """A policy in the numbers of the model's states."""
+        return self.world.policy(policy) if self.open else policy
 
     def result(self) -> Run:
         learner = self.learner

@@ -15,10 +15,10 @@ from scipy import sparse
 
 from psconrl._checks import Floats
 from psconrl._lazy import late
-from psconrl.agents.contract import Plan
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.problem import Units
+from psconrl.simulation.parts import Moves
 from psconrl.simulation.run import Snapshot
 
 if TYPE_CHECKING:
@@ -73,11 +73,16 @@ class World:
         self.indices, self.cumulative = number[self._indices[entries]], self._cumulative[entries]
         self.costs = np.ascontiguousarray(self._costs[:, entries if self.per_move else rows])
 
-    def policy(self, plan: Plan) -> Floats:
+    @property
+    def moves(self) -> Moves:
+        """What the loop reads."""
+        return Moves(self.indptr, self.indices, self.cumulative, self.costs, self.per_move)
+
+    def policy(self, given: Floats) -> Floats:
         """A plan's policy (L, S, A) in the model's own numbers; uniform in states that it does not know."""
-        L, known, A = plan.policy.shape
+        L, known, A = given.shape
         policy = np.full((L, self.cmdp.S, A), 1.0 / A)
-        policy[:, self.order[:known]] = plan.policy
+        policy[:, self.order[:known]] = given
         return policy
 
     def snapshot(self, of: Snapshot) -> Snapshot:

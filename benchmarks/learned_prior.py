@@ -1,0 +1,255 @@
+"""The learned prior beside fixed ones: what it learns, what it costs, and what its assumption costs where it is false.
+
+python benchmarks/learned_prior.py learning    regret, violation and L [--seeds 10] [--only NAME ...] [--variants NAME ...]
+python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
+python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from the hierarchical prior [--seeds 200]
+python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
+
+L = regret + lambda* violation, lambda* the shadow prices of the optimum: what counts where the two are traded.
+Numbers are means and standard errors over seeds 0, 1, ...
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+from scipy import special
+
+import psconrl
+from psconrl import CMDP, agents
+from psconrl.agents import Memory, Plan, hierarchy, shared
+from psconrl.agents.part import Part
+from psconrl.agents.schedules import tsde
+from psconrl.planning.compiled.rows import Rows
+
+HOLES = (5, 7, 11, 12)
+
+
+def frozen_lake(slippery: bool) -> CMDP:
+    env = gymnasium.make("FrozenLake-v1", is_slippery=slippery)
+    return CMDP.from_gymnasium(env, costs=lambda s, a, x: (float(x != 15), float(x in HOLES)), thresholds=[0.03])
+
+
+def cliff_walking(slippery: bool) -> CMDP:
+    env = gymnasium.make("CliffWalking-v1", is_slippery=slippery)
+    return CMDP.from_gymnasium(env, costs=lambda s, a, x, r: (float(x != 47), float(r == -100)), thresholds=[0.05])
+
+
+def maintenance(spare: int) -> CMDP:
+    """A machine that wears out in five stages, to be run, repaired or left idle; `spare` states never occur."""
+    S = 5 + spare
+    p, c = np.zeros((S, 3, S)), np.zeros((3, S, 3))
+    for s in range(5):
+        p[s, 0, [min(s + 1, 4), s]] = (1.0, 1.0) if s == 4 else (0.4, 0.6)
+        p[s, 1, 0], p[s, 1, s] = 0.9, p[s, 1, s] + 0.1
+        p[s, 1] /= p[s, 1].sum()
+        p[s, 2, s] = 1.0
+        c[:, s] = [[0.2 * s, 1.0, 0.9], [0.0, 1.0, 0.0], [s >= 3, 0.0, s >= 3]]
+    p[5:, :, 0] = 1.0
+    return CMDP(p, c, [0.12, 0.15])
+
+
+def leaps(seed: int, S: int = 20, A: int = 3) -> CMDP:
+    """Every action of every state leaps to a random state, with probability 0.9, and to another with 0.1."""
+    rng = np.random.default_rng(np.random.SeedSequence([77, seed]))
+    while True:
+        p = np.zeros((S, A, S))
+        for s, a in np.ndindex(S, A):
+            p[s, a, rng.choice(S, 2, replace=False)] = 0.9, 0.1
+        cmdp = CMDP(p, rng.random((2, S, A)), [1.0])
+        if psconrl.structure.is_communicating(cmdp):
+            spent = psconrl.solve(cmdp).average_costs[1]
+            least = psconrl.solve(CMDP(p, cmdp.costs[1:])).value
+            return cmdp.replace(thresholds=[(spent + least) / 2])
+
+
+WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
+    "marsrover-4x4": (lambda: psconrl.make("marsrover-4x4"), 5_000),
+    "marsrover-4x4, slip 0.1": (lambda: psconrl.make("marsrover-4x4", slip=0.1), 5_000),
+    "marsrover-8x8": (lambda: psconrl.make("marsrover-8x8"), 20_000),
+    "marsrover-8x8, slip 0.1": (lambda: psconrl.make("marsrover-8x8", slip=0.1), 20_000),
+    "box, 60 states": (lambda: psconrl.make("box"), 100_000),
+    "box, 60 states, slip 0.1": (lambda: psconrl.make("box", slip=0.1), 100_000),
+    "box, 121 states": (lambda: psconrl.make("box", full=True), 100_000),
+    "FrozenLake, dry": (lambda: frozen_lake(False), 50_000),
+    "FrozenLake, slippery": (lambda: frozen_lake(True), 50_000),
+    "CliffWalking": (lambda: cliff_walking(False), 20_000),
+    "CliffWalking, slippery": (lambda: cliff_walking(True), 20_000),
+    "maintenance": (lambda: maintenance(0), 30_000),
+    "maintenance, 10 spare states": (lambda: maintenance(10), 30_000),
+    "queue": (lambda: psconrl.make("queue"), 20_000),
+    "garnet": (lambda: psconrl.make("garnet"), 20_000),
+    "riverswim": (lambda: psconrl.make("riverswim"), 20_000),
+    "media-streaming": (lambda: psconrl.make("media-streaming"), 20_000),
+    "inventory": (lambda: psconrl.make("inventory"), 20_000),
+    "access-control": (lambda: psconrl.make("access-control"), 20_000),
+    "hospital": (lambda: psconrl.make("hospital"), 20_000),
+}
+
+
+def within(part: Part, here: int, least: float) -> Part:
+    """What can be reached from state `here` by moves of probability `least` or more; a row's likeliest move stays."""
+    matrix = part.rows.matrix().tocsr()
+    source = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    most = np.asarray(matrix.max(axis=1).todense()).ravel()
+    matrix.data[(matrix.data < least) & (matrix.data < most[source])] = 0.0
+    matrix.eliminate_zeros()
+    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    matrix.data /= np.repeat(sums, np.diff(matrix.indptr))
+    reached, new = np.zeros(part.rows.S, dtype=np.bool_), np.array([here])
+    while len(new):
+        reached[new] = True
+        pairs = np.concatenate([np.arange(part.rows.begin[i], part.rows.begin[i + 1]) for i in new])
+        new = np.unique(matrix[pairs].indices)
+        new = new[~reached[new]]
+    indptr, indices = (np.asarray(array, dtype=np.int64) for array in (matrix.indptr, matrix.indices))
+    rows = Rows(part.rows.begin, indptr, indices, matrix.data)
+    pairs = np.flatnonzero(reached[part.rows.source])
+    states = np.flatnonzero(reached)
+    return part._replace(rows=rows.part(states, pairs), states=part.states[states], pairs=part.pairs[pairs])
+
+
+@dataclass(frozen=True, eq=False)
+class CutAndReach(agents.PSConRL):
+    """PSConRL that plans only in what it can reach from where it is within the longest time that the plan may last."""
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        stop, p_k = tsde(memory), self.sample(memory, rng)
+        assert isinstance(p_k, Part)
+        here = int(np.flatnonzero(p_k.states == memory.state)[0])
+        p_k = within(p_k, here, 1.0 / stop["max_length"])
+        best = shared.plan_in(p_k, self.costs(memory), self.problem.thresholds, memory, stop)
+        if best.feasible:
+            return shared.exploit(best, stop, memory)
+        return self.uniform_plan(**stop, feasible=False, carry=shared.carried(best, memory))
+
+
+def shown(values: np.ndarray) -> str:
+    mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+    digits = 0 if abs(mean) >= 100 else 1
+    return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
+
+
+def measured(models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: float | str, T: int, n: int) -> str:
+    regret, violation, L = np.zeros(n), [], np.zeros(n)
+    for seed in range(n):
+        cmdp = models(seed)
+        solution = psconrl.solve(cmdp)
+        run = psconrl.simulate(agent(cmdp.problem(), prior=prior), cmdp, T, seed, optimum=solution.value)
+        regret[seed] = run.regret[-1]
+        violation.append(run.violation[:, -1])
+        L[seed] = regret[seed] + run.violation[:, -1] @ solution.multipliers
+    limits = ", ".join(shown(column) for column in np.array(violation).T)
+    return f"{shown(L)} (worst {L.max():,.0f}) | {shown(regret)} | {limits}"
+
+
+VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
+    "0.01": (agents.PSConRL, 0.01),
+    "learned": (agents.PSConRL, hierarchy.LEARNED),
+    "cut and reach": (CutAndReach, hierarchy.LEARNED),
+}
+
+
+def learning(seeds: int, only: list[str], variants: list[str]) -> None:
+    print("| world | T | prior | L | regret | violation |\n|---|---|---|---|---|---|")
+    for name, (make, T) in WORLDS.items():
+        if name not in only:
+            continue
+        cmdp = make()
+        for variant in variants:
+            agent, prior = VARIANTS[variant]
+            line = measured(lambda _, cmdp=cmdp: cmdp, agent, prior, T, seeds)
+            print(f"| {name} | {T:,} | {variant} | {line} |", flush=True)
+
+
+def false_assumption(seeds: int) -> None:
+    """Worlds in which what the other actions of a state do tells nothing; eps fixed at 1 ignores it from the start."""
+    print("| prior | L | regret | violation |\n|---|---|---|---|")
+    print(f"| 0.01 | {measured(leaps, agents.PSConRL, 0.01, 20_000, seeds)} |", flush=True)
+    print(f"| learned | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True)
+    hierarchy.EPS = np.ones(1)
+    print(
+        f"| learned, nothing shared | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True
+    )
+
+
+def coverage(seeds: int) -> None:
+    """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn."""
+    held = np.zeros((seeds, 2))
+    for seed in range(seeds):
+        rng = np.random.default_rng(np.random.SeedSequence([78, seed]))
+        p, g, e = psconrl.environments.random.hierarchical(rng, 10, 3)
+        cmdp = CMDP(p, rng.random((1, 10, 3)))
+        run = psconrl.simulate(agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED), cmdp, 2_000, seed)
+        weights = special.softmax(run.state["learner"]["carry"]["evidence"])
+        for i, (truth, law) in enumerate(((g, weights.sum(axis=1)), (e, weights.sum(axis=0)))):
+            rank = law[:truth].sum() + rng.random() * law[truth]
+            held[seed, i] = 0.1 <= rank <= 0.9
+    for name, share in zip(("theta", "eps"), held.mean(axis=0), strict=True):
+        error = np.sqrt(share * (1 - share) / seeds)
+        print(f"{name}: in {share:.0%} ± {error:.0%} of {seeds} runs within the central 80% of its posterior")
+
+
+def speed() -> None:
+    worlds = {
+        "marsrover-4x4": (psconrl.make("marsrover-4x4"), 5_000),
+        "marsrover-8x8": (psconrl.make("marsrover-8x8"), 20_000),
+        "box, 121 states": (psconrl.make("box", full=True), 20_000),
+        "grid 32 x 32, slip 0.1": (psconrl.make("grid", rows=32, columns=32, slip=0.1, sparse=True), 3_000),
+    }
+    print("| world | S | prior | plans | ms per plan | of it the sample |\n|---|---|---|---|---|---|")
+    for name, (cmdp, T) in worlds.items():
+        for prior in (0.01, hierarchy.LEARNED):
+            agent = Timed(cmdp.problem(), prior=prior)
+            psconrl.simulate(agent, cmdp, 50, 1)
+            Timed.spent.clear()
+            Timed.sampled.clear()
+            psconrl.simulate(agent, cmdp, T, 0)
+            plan, sample = (1e3 * np.mean(times) for times in (Timed.spent, Timed.sampled))
+            line = f"{len(Timed.spent)} | {plan:.3f} | {sample:.3f}"
+            print(f"| {name} | {cmdp.S} | {prior} | {line} |", flush=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Timed(agents.PSConRL):
+    """PSConRL with a clock."""
+
+    spent: ClassVar[list[float]] = []
+    sampled: ClassVar[list[float]] = []
+
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+        begin = time.thread_time()
+        found = super().sample(memory, rng)
+        self.sampled.append(time.thread_time() - begin)
+        return found
+
+    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
+        begin = time.thread_time()
+        found = super().plan(memory, rng)
+        self.spent.append(time.thread_time() - begin)
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["learning", "false", "coverage", "speed"])
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
+    parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    args = parser.parse_args()
+    if args.what == "learning":
+        learning(args.seeds or 10, args.only, args.variants)
+    elif args.what == "false":
+        false_assumption(args.seeds or 20)
+    elif args.what == "coverage":
+        coverage(args.seeds or 200)
+    else:
+        speed()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Mixtures to be steered, from whatever found them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from psconrl._checks import Bools, Floats, Ints
+from psconrl.planning.compiled.pricing import Columns
+from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.steering import mixed
+from psconrl.planning.components import Column
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.for_agents import Steer, plan_rows
+from psconrl.planning.mixtures import core_of
+from psconrl.planning.model_rows import rows_of
+from psconrl.planning.solution import Solution
+from psconrl.planning.steered import Steered
+
+_LONG = 4
+"""A plan is long that may last until there were so many times the steps."""
+_NOTHING = 1e-7
+"""A column lowers a limit by more than this per step, or rounding does."""
+
+
+def steered_between(
+    rows: Rows, costs: Floats, columns: Columns, basis: Ints, weights: Floats, thresholds: Floats, steer: Steer
+) -> Steered:
+    """The mixture of the columns that a basis names, with ways into their cores where they do not meet."""
+    made, laws, meet = mixed(rows, columns, basis, weights, thresholds)
+    return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
+
+
+def _with_ways(made: Steered, laws: Floats, rows: Rows, time: int) -> Steered:
+    """With the fastest ways into the cores that the columns, laws (k, S), have in `time` steps.
+
+    Also with the band: d is the expected time of the longest round trip; what takes longer than `time` steps is not
+    worth knowing more of.
+    """
+    cores = [core_of(law, law > 0, time) for law in laws]
+    found = [fastest_way(rows, core) for core in cores]
+    ways = [
+        _way_and_core(rows, way.pairs - rows.begin[:-1], actions, law, core)
+        for way, actions, law, core in zip(found, made.actions, laws, cores, strict=True)
+    ]
+    times = np.array(
+        [
+            [law[core] @ np.minimum(way.times[core], time) / law[core].sum() for way in found]
+            for law, core in zip(laws, cores, strict=True)
+        ]
+    )
+    size = np.abs(made.drifts).sum(axis=1, keepdims=True)
+    return made._replace(
+        ways=np.array(ways),
+        directions=np.divide(made.drifts, size, out=np.zeros_like(made.drifts), where=size > 0),
+        levels=np.tile([1.0, 0.0], (len(ways), 1)),
+        slope=1.0 + min(float((times + times.T).max()), float(time)),
+    )
+
+
+def _way_and_core(rows: Rows, way: Ints, actions: Ints, law: Floats, core: Bools) -> Ints:
+    """What to do (S,) on the way into a core and in it; -1 where no way is known.
+
+    A core between whose parts its column goes through unlikely states falls apart without these: then they are kept.
+    """
+    led = np.where(core, actions, np.maximum(way, -1))
+    reached = np.empty(rows.S, dtype=np.bool_)
+    closed_class(rows, rows.begin[:-1] + np.maximum(led, 0), int(law.argmax()), reached)
+    return led if reached[core].all() else np.where(actions >= 0, actions, led)
+
+
+def from_columns(
+    rows: Rows, costs: Floats, columns: list[tuple[float, Column]], thresholds: Floats, steer: Steer
+) -> Steered | None:
+    """The mixture of columns with their weights; None without limits."""
+    if not len(thresholds):
+        return None
+    found = Columns(
+        np.array([column.J for _, column in columns]),
+        np.array([column.law for _, column in columns]),
+        np.array([column.policy for _, column in columns]),
+        np.array([len(columns)]),
+    )
+    weights = np.array([weight for weight, _ in columns])
+    return steered_between(rows, costs, found, np.arange(len(columns)), weights, np.array(thresholds), steer)
+
+
+def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
+    """With the way of least J_i for each limit that is exceeded by more than the band, while no column lowers it.
+
+    A plan that may last long gets it beforehand, if no column lowers the limit by a band in that time.
+    costs (m + 1, K).
+    """
+    long = steer.time > _LONG * steer.t
+    enough = math.sqrt(made.slope / steer.time) if long else _NOTHING
+    for i, drifts in enumerate(zip(*made.drifts.tolist(), strict=True)):
+        if min(drifts) > -enough and (long or steer.excess[i] > math.sqrt(made.slope * steer.t)):
+            best = plan_rows(rows, costs[i + 1 : i + 2], np.zeros(0), join=0.5)
+            assert best.policy is not None
+            made = made.with_way(_actions(rows, best.policy.ravel()), i)
+    return made
+
+
+def from_solution(solution: Solution, steer: Steer, unit: Floats) -> Steered | None:
+    """The mixture of a solution, its costs (m + 1) divided by units; None without limits."""
+    model = solution.model
+    assert model is not None
+    rows, first = rows_of(model), np.arange(model.S) * model.A
+    costs = np.ascontiguousarray(model.pairs.taken(model.costs) / unit[:, np.newaxis])
+    columns = []
+    for member in solution.mixture:
+        policy = np.searchsorted(model.pairs.numbers, first + member.policy)
+        exact = evaluate_chain(rows.matrix()[policy], costs[:, policy], model.initial)
+        columns.append((member.weight, Column(policy, exact.average_costs @ model.initial, exact.stationary)))
+    steered = from_columns(rows, costs, columns, model.thresholds / unit[1:], steer)
+    return None if steered is None else steered.named(model.pairs)
+
+
+def _actions(rows: Rows, policy: Floats) -> Ints:
+    """What a policy (K,) does in each state (S,), -1 where it is random."""
+    sure = np.flatnonzero(policy == 1.0)
+    actions = np.full(rows.S, -1)
+    actions[rows.source[sure]] = sure - rows.begin[rows.source[sure]]
+    return actions

@@ -1,0 +1,65 @@
+"""What the compiled loop is given, in parts."""
+
+from typing import Any, NamedTuple
+
+from psconrl._checks import Floats, Ints
+from psconrl.planning.steered import Steered
+
+
+class Orders(NamedTuple):
+    """A plan as the loop reads it: policy (L, S * A), cumulative over the actions of each state, count_limit (S, A)."""
+
+    policy: Floats
+    max_length: int
+    count_limit: Ints
+    steered: Steered
+
+
+class Moves(NamedTuple):
+    """A model by rows s * A + a, probabilities cumulative; costs (m + 1, rows) or, per move, (m + 1, entries)."""
+
+    indptr: Ints
+    indices: Ints
+    cumulative: Floats
+    costs: Floats
+    per_move: bool
+
+
+class Supply(NamedTuple):
+    """Random numbers of the environment and the actions, and where to read on in each (1,), which moves."""
+
+    environment: Floats
+    actions: Floats
+    environment_at: Ints
+    actions_at: Ints
+
+
+class Seen(NamedTuple):
+    """What a learner has seen, updated in place: counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A).
+
+    excess (m,): sums of costs less limits, for steering.
+    """
+
+    head: Ints
+    link: Ints
+    target: Ints
+    number: Ints
+    used: Ints
+    visits: Ints
+    cost_sums: Floats
+    excess: Floats
+
+
+class Curves(NamedTuple):
+    """Totals (2, m + 1): costs and their excesses over levels (m + 1,); curves (2, m + 1, G): the same at the times of
+    the grid (G,)."""
+
+    totals: Floats
+    levels: Floats
+    grid: Ints
+    curves: Floats
+
+
+def plain(parts: Any) -> Any:
+    """The same as plain tuples: named ones take half a microsecond each to be recognised, at every call."""
+    return tuple([plain(part) if isinstance(part, tuple) else part for part in parts])

@@ -1,0 +1,137 @@
+"""Running the mixture of a solution, step by step, outside of any agent.
+
+    steering = psconrl.Steering(psconrl.solve(cmdp))
+    a = steering.act(s)         # in state s do a
+    steering.observe(costs)     # what it cost: c_0, ..., c_m
+
+The mixture's policies are run one at a time, and the excess of the limits so far decides which; the rule, and why it
+keeps the excess of every limit within a band of the order of sqrt(t), is that of `psconrl.planning.steered`.
+
+Rules. act and observe take turns; asked again in the same state, act gives the same action, asked in another one, it
+forgets the step that was not observed. Costs are m + 1 finite numbers. What breaks a rule is refused, and leaves all as
+it was. Calls from several threads take place one after the other.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psconrl._checks import Floats, finite, numbers, shown, whole
+from psconrl._lazy import late
+from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.planning.solution import Solution
+from psconrl.planning.steered import FREE, unsteered
+from psconrl.simulation.numbering import Numbering
+
+if TYPE_CHECKING:
+    from psconrl.planning import for_agents
+    from psconrl.planning import steering as mixtures
+    from psconrl.planning.compiled import steering_rule as rule
+else:
+    for_agents = late("psconrl.planning.for_agents")
+    mixtures = late("psconrl.planning.steering")
+    rule = late("psconrl.planning.compiled.steering_rule")
+
+
+_MOST = 1e9
+"""Costs are at most this many times their range away from their limits."""
+
+
+class Steering:
+    """Runs the policies of a solution's mixture so that the excess of every limit stays in its band.
+
+    Args:
+        solution: of `psconrl.solve`, feasible, and attained by a stationary policy.
+        horizon: for about how many steps; it decides in which states a policy really spends its time, the others it
+            only passes. Going on after it is allowed.
+        seed: of the random numbers for states from which no way into the mixture's is known.
+    """
+
+    def __init__(self, solution: Solution, horizon: int = 10**6, *, seed: int = 0) -> None:
+        if not isinstance(solution, Solution):
+            raise InvalidTypeError(f"solution is {shown(solution)}; it must be a Solution, as psconrl.solve gives it")
+        horizon = whole(horizon, "horizon")
+        if not solution.feasible:
+            raise InvalidArgumentError("solution is infeasible: no steering can keep its limits; loosen them first")
+        if not solution.attained:
+            raise InvalidArgumentError(
+                "solution is not attained: there is no way from policy to policy of its mixture; draw one of them, and "
+                "run it for ever"
+            )
+        model = solution.model
+        if model is None:
+            raise InvalidArgumentError("solution has no model; give one that psconrl.solve made")
+        self._rng = np.random.default_rng(whole(seed, "seed", 0, most=None))
+        self.solution, self.horizon = solution, horizon
+        ranges = np.ptp(model.costs.reshape(model.m + 1, -1), axis=1)
+        self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
+        steer = for_agents.Steer(0, horizon, np.zeros(model.m))
+        made = mixtures.from_solution(solution, steer, self._unit)
+        self._steered = unsteered(model.thresholds) if made is None else made
+        self._states, self._actions = Numbering(model.S, model.state_names), Numbering(model.A, model.action_names)
+        self._thresholds = model.thresholds
+        self._excess: Floats = np.zeros(model.m)
+        self._violation: Floats = np.zeros(model.m)
+        self._forced, self._t = FREE, 0
+        self._asked: tuple[int, int] | None = None
+        self._lock = RLock()
+
+    @property
+    def t(self) -> int:
+        """Steps observed so far."""
+        return self._t
+
+    @property
+    def excess(self) -> Floats:
+        """V (m,), the excess of each limit as steering counts it: never further below zero than the band."""
+        return self._excess * self._unit[1:]
+
+    @property
+    def violation(self) -> Floats:
+        """The signed violation (m,), sum_t (c_i - tau_i), of all steps observed."""
+        return self._violation.copy()
+
+    @property
+    def band(self) -> Floats:
+        """The band (m,) at this time."""
+        return np.asarray(np.sqrt(self._steered.slope * self._t) * self._unit[1:])
+
+    def act(self, state: Any) -> Any:
+        """The action in a state; if the state is called by its name, so is the action."""
+        with self._lock:
+            s, named = self._states.find(state, "state")
+            if self._asked is None or self._asked[0] != s:
+                a = rule.act(self._steered, self._excess, self._forced, s)
+                if a < 0:
+                    law = self.solution.policy[s]
+                    a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
+                self._asked = s, a
+            return self._actions.name(self._asked[1]) if named else self._asked[1]
+
+    def observe(self, costs: ArrayLike) -> None:
+        """Take in the costs (m + 1,) of the step whose action was asked for last."""
+        with self._lock:
+            if self._asked is None:
+                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+            c = numbers(costs, "costs")
+            if c.shape != self._unit.shape:
+                raise InvalidArgumentError(f"costs is {shown(costs)}; a step has m + 1 = {len(self._unit)} of them")
+            finite(c, "costs", "give what the step cost")
+            over = c[1:] - self._thresholds
+            if not (np.abs(over) <= _MOST * self._unit[1:]).all():
+                raise InvalidArgumentError(
+                    f"costs is {shown(costs)}; that is far outside of what the model's costs are"
+                )
+            self._asked = None
+            self._t += 1
+            self._violation += over
+            self._excess += over / self._unit[1:]
+            if len(self._steered.actions):
+                self._forced = rule.after(self._steered, self._excess, self._forced, self._t)
+
+    def __repr__(self) -> str:
+        return f"Steering({len(self.solution.mixture)} policies, t={self._t}, violation={self._violation.round(6)})"
