@@ -13,7 +13,7 @@ from psconrl import agents
 from psconrl._checks import Floats, Ints
 from psconrl.agents import ucrl_cmdp
 from psconrl.cmdp import CMDP
-from psconrl.planning import solve_optimistic
+from psconrl.planning import solve_optimistic, ties
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import optimistic as kernels
 from psconrl.planning.intervals import Intervals
