@@ -142,7 +142,7 @@ def test_the_exact_averages_of_a_steered_plan_are_those_of_its_columns() -> None
 def _nothing(cmdp: CMDP) -> Memory:
     learner = Learner(agents.Uniform(cmdp.problem()), 1000, 0)
     observed, visits, sums = learner.observed, learner.visits, learner.cost_sums
-    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, np.zeros(cmdp.m))
+    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, excess=np.zeros(cmdp.m))
 
 
 def test_a_margin_lowers_the_limits() -> None:
@@ -283,3 +283,24 @@ def test_steering_has_rules() -> None:
     apart = CMDP(np.eye(2)[:, None, :].repeat(2, 1), [[[0.0, 0.0], [1.0, 1.0]]] * 2, [1.0], initial=[0.5, 0.5])
     assert solve(apart).attained
     Steering(solve(apart)).act(0)
+
+
+def test_only_available_actions_are_steered_to() -> None:
+    shop = make("inventory")
+    assert not shop.available.all()
+    steering = Steering(solve(shop), horizon=2000)
+    assert all(shop.available[s, steering.act(s)] for s in range(shop.S))
+    steps_of(steering, shop, 2000, 0)
+    assert (steering.violation < 3 * np.sqrt(20 * 2000)).all()
+    agent = agents.PSConRL(shop.problem(), execution="steered", margin=0.1)
+    run, plain = (simulate(agent, shop, 400, 0, compiled=compiled) for compiled in (True, False))
+    np.testing.assert_array_equal(run.counts, plain.counts)
+    assert (run.counts.sum(axis=2)[~shop.available] == 0).all()
+    learner = Learner(optimal(shop), 1000, 0)
+    learner.act(0)
+    state = learner.state()
+    actions = state["plan"]["steered"]["actions"].copy()
+    actions[:, -1] = np.flatnonzero(~shop.available[-1])[0]
+    broken = state["plan"] | {"steered": state["plan"]["steered"] | {"actions": actions}}
+    with pytest.raises(PsconrlError, match=r"Plan\.steered is wrong"):
+        Learner.restore(learner.agent, state | {"plan": broken})

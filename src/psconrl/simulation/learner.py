@@ -253,11 +253,11 @@ class Learner:
                 "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
             )
         if not self.problem.open and not self.problem.pairs.every:
-            for actions in (*steered.actions, *steered.ways):
-                for s in np.flatnonzero(actions >= 0):
-                    a = int(actions[s])
-                    if not self.problem.available[s, a]:
-                        raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), a)}")
+            for actions in (steered.actions, steered.ways):
+                wrong = np.argwhere((actions >= 0) & ~self.problem.available[np.arange(S), np.maximum(actions, 0)])
+                if len(wrong):
+                    k, s = wrong[0].tolist()
+                    raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(s, int(actions[k, s]))}")
         return steered
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
