@@ -38,6 +38,7 @@ from psconrl._lazy import late
 from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.pairs import Pairs
 from psconrl.planning.steered import FREE, Steered, unsteered
 from psconrl.problem import Problem
 from psconrl.simulation import files, saved
@@ -82,6 +83,7 @@ class Learner:
         S, A, m = self.problem.S, self.problem.A, self.problem.m
         self.states = Numbering(S, self.problem.state_names)
         self.named_actions = Numbering(A, self.problem.action_names)
+        self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
         self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(len(self.states), A)
@@ -131,8 +133,11 @@ class Learner:
 
     def _discover(self, *states: Any) -> None:
         """Take in states that were not seen before; nothing that the old arrays hold is changed."""
+        offered = [self.problem.offered(state) for state in states]
         for state in states:
             self.states.take_in(state)
+        if states:
+            self.pairs = Pairs(np.concatenate([self.pairs.available, offered]))
         (n, known, A), S = self.cost_sums.shape, len(self.states)
         self.visits = np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)])
         self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
@@ -146,7 +151,7 @@ class Learner:
         policy, _, count_limit, steered = self.orders
         new = S - len(count_limit)
         nothing = np.zeros((new, A), dtype=np.int64)
-        _, uniform, _, _ = kernels.take_up(np.full((1, new, A), 1.0 / A), nothing, nothing)
+        _, uniform, _, _ = kernels.take_up(self.pairs.uniform[np.newaxis, S - new :].copy(), nothing, nothing)
         rows = np.broadcast_to(uniform, (len(policy), new * A))
         limit = FOREVER if plan.count_limit is None else 0
         self.orders = self.orders._replace(
@@ -158,7 +163,7 @@ class Learner:
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
+            self.planner = self.agent.inside(self.problem.inside(len(self.states), self.pairs.available))
         t = self.t
         memory = Memory(
             t=t,
@@ -192,7 +197,7 @@ class Learner:
     def snapshots(self) -> list[Snapshot]:
         """Those that are kept, and the newest one, all with the states that are known by now."""
         found = self.kept if self.newest is None else [*self.kept, self.newest.copy()]
-        return [snapshot.widened(len(self.states)) for snapshot in found] if self.problem.open else found
+        return [snapshot.widened(self.pairs.uniform) for snapshot in found] if self.problem.open else found
 
     def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
@@ -225,9 +230,8 @@ class Learner:
         sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits[:S])
         if not sound:
             raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-        pairs = self.problem.pairs
-        if not pairs.every:
-            wrong = np.argwhere((policy > 0) & ~pairs.available)
+        if not self.pairs.every:
+            wrong = np.argwhere((policy > 0) & ~self.pairs.available[:S])
             if len(wrong):
                 raise InvalidArgumentError(f"Plan.policy is wrong: {self._unavailable(*wrong[0, 1:].tolist())}")
         steered = self._unsteered if plan.steered is None else self._steered(plan, S)
@@ -252,12 +256,10 @@ class Learner:
             raise InvalidArgumentError(
                 "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
             )
-        if not self.problem.open and not self.problem.pairs.every:
+        if not self.pairs.every:
             for actions in (*steered.actions, *steered.ways):
-                for s in np.flatnonzero(actions >= 0):
-                    a = int(actions[s])
-                    if not self.problem.available[s, a]:
-                        raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), a)}")
+                for s in np.flatnonzero((actions >= 0) & ~self.pairs.available[np.arange(S), actions]):
+                    raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), int(actions[s]))}")
         return steered
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
@@ -281,7 +283,7 @@ class Learner:
         assert plan is not None
         units = self.problem.units
         if units is not None:
-            plan = replace(plan, value=float(units.low[0] + units.width[0] * plan.value))
+            plan = replace(plan, value=float(units.low[0]) + float(units.width[0]) * float(plan.value))
         episode = Episode(plan, self.t - length, length, REASONS[reason])
         row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
@@ -300,7 +302,7 @@ class Learner:
 
     def _ask(self, state: int, s: Any) -> None:
         """Choose the action in state number `state`, which is called s."""
-        before = self.observed, self.visits, self.cost_sums, self.orders
+        before = self.observed, self.visits, self.cost_sums, self.orders, self.pairs
         new = state == len(self.states)
         if new:
             self._discover(s)
@@ -310,7 +312,7 @@ class Learner:
         except BaseException:
             if new:
                 self.states.forget_last()
-                self.observed, self.visits, self.cost_sums, self.orders = before
+                self.observed, self.visits, self.cost_sums, self.orders, self.pairs = before
             raise
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
         u, a = self.actions.random(), -1
@@ -358,7 +360,7 @@ class Learner:
 
     def _check_available(self, s: int, a: int) -> None:
         """Refuse an action that the problem has not in a state."""
-        pairs = self.problem.pairs
+        pairs = self.pairs
         if not (pairs.every or pairs.available[s, a]):
             raise InvalidArgumentError(f"a is wrong: {self._unavailable(s, a)}; give one of the actions that are")
 
@@ -430,7 +432,7 @@ class Learner:
         learner.actions.restore(streams[1])
         saved.generator(learner.planning, streams[2])
         learner.visits = saved.array(state["visits"], "visits", np.int64, (S, problem.A))
-        if not problem.open and learner.visits[~problem.available].any():
+        if learner.visits[~learner.pairs.available].any():
             raise saved.refused("visits", "has steps with actions that are not available")
         learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
         learner.observed = saved.counts(state["counts"], learner.visits)
@@ -487,7 +489,7 @@ def require_agent(agent: Any) -> None:
 def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
     """The agent, or the one that is recommended for the problem."""
     if agent is None and isinstance(problem, Problem):
-        return getattr(agents, "recommended", agents.PSConRL)(problem)
+        return agents.recommended(problem)
     if agent is None:
         raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
     require_agent(agent)

@@ -232,7 +232,7 @@ class _Simulation:
 
 def check_available(problem: Problem, cmdp: CMDP) -> None:
     """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others."""
-    offered = np.ones(cmdp.available.shape, dtype=np.bool_) if problem.open else problem.available
+    offered = np.array([problem.offered(name) for name in cmdp.state_names]) if problem.open else problem.available
     wrong = np.argwhere(offered & ~cmdp.available)
     if len(wrong):
         s, a = wrong[0]
