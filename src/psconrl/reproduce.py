@@ -8,7 +8,7 @@ OUT/claims.md       every claim of the paper with a test, numbers and a verdict,
                     paper's presets
 OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
-OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; docs/write_results.py takes them
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from psconrl.analysis import proof, ranking, tables
 from psconrl.analysis.bounds import as_markdown as table_of_bounds
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
+from psconrl.analysis.selection import by_agent
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
@@ -108,7 +109,7 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
             "claims-short.md": as_short_markdown(rows),
             "claims.json": as_json(rows, made),
         }
-    if names is None or "table-1" in names:
+    if by_agent("table-1", groups) if names is None else "table-1" in names:
         texts["table-1.md"] = table_of_bounds(groups)
     ranked = ranking.ranking(groups)
     if ranked:

@@ -218,7 +218,9 @@ def test_a_new_plan_goes_on_in_the_direction_of_the_last() -> None:
     V = np.array([3.0])
     assert rule.take_over(made, V, np.array([-1.0]), 100) == left
     assert rule.take_over(made, V, np.array([0.0]), 100) == FREE
-    assert rule.take_over(made, V, np.array([1.0]), 100) == FREE  # the excess is corrected already
+    right = int(made.directions[:, 0].argmax())
+    assert rule.take_over(made, V, np.array([1.0]), 100) == right  # until half a band on the other side
+    assert rule.take_over(made, 10 * V, np.array([1.0]), 100) == FREE
     assert rule.take_over(made, np.array([90.0]), np.array([0.0]), 100) == left
 
 

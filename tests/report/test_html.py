@@ -245,14 +245,6 @@ def panel_of(lines: int, label: str = "PSConRL") -> Panel:
     return Panel("", "y", [Line(label, *np.ones((4, 3))) for _ in range(lines)])
 
 
-def test_lines_of_several_limits_are_told_apart() -> None:
-    figure = chart_data.figure([[panel_of(2)]])
-    assert [line["name"] for line in figure["strips"][0]["panels"][0]["lines"]] == [
-        "PSConRL, limit 1",
-        "PSConRL, limit 2",
-    ]
-
-
 def test_a_line_without_numbers_is_left_out() -> None:
     nothing = Line("PSConRL", np.ones(3), *np.full((3, 3), np.nan))
     some = Line("ConRL", np.ones(3), *np.array([[np.nan, 1, 2]] * 3))

@@ -142,7 +142,7 @@ def test_the_exact_averages_of_a_steered_plan_are_those_of_its_columns() -> None
 def _nothing(cmdp: CMDP) -> Memory:
     learner = Learner(agents.Uniform(cmdp.problem()), 1000, 0)
     observed, visits, sums = learner.observed, learner.visits, learner.cost_sums
-    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, np.zeros(cmdp.m))
+    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, excess=np.zeros(cmdp.m))
 
 
 def test_a_margin_lowers_the_limits() -> None:

@@ -375,8 +375,8 @@ for _preset in (
             Figure(
                 "sweeps",
                 "Regret against [V]+",
-                "One point for each setting of an agent: mean signed regret and mean positive part of the violation at "
-                "the horizon, with 95% intervals of the regret.",
+                "One point for each setting of an agent, joined in the order of its values: mean signed regret and "
+                "mean positive part of the violation at the horizon.",
                 "planes",
             ),
         ),

@@ -64,10 +64,7 @@ def _panel(panel: Panel, title: str) -> dict[str, Any]:
             for level in panel.levels
             if np.isfinite(level.value)
         ],
-        "lines": [
-            _line(line, name, decimals, bool(panel.logarithmic))
-            for line, name in zip(shown, _names(shown), strict=True)
-        ],
+        "lines": [_line(line, decimals, bool(panel.logarithmic)) for line in shown],
     }
 
 
@@ -75,20 +72,11 @@ def _parts(line: Line) -> tuple[Floats, ...]:
     return line.mean, line.low, line.high
 
 
-def _names(lines: Sequence[Line]) -> list[str]:
-    """The labels; where an agent has a line for each limit, numbered."""
-    labels = [line.label for line in lines]
-    return [
-        f"{label}, limit {labels[: k + 1].count(label)}" if labels.count(label) > 1 else label
-        for k, label in enumerate(labels)
-    ]
-
-
-def _line(line: Line, name: str, decimals: int, logarithmic: bool) -> dict[str, Any]:
+def _line(line: Line, decimals: int, logarithmic: bool) -> dict[str, Any]:
     kept = thinned(line.x, logarithmic)
     document: dict[str, Any] = {
         "label": line.label,
-        "name": name,
+        "name": line.label,
         "x": [round(float(x), 6) for x in line.x[kept]],
         "mean": rounded(line.mean[kept], decimals),
         "marker": line.marker,

@@ -81,9 +81,9 @@ def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
     return Line(label, np.asarray(x, dtype=np.float64), *band(runs))
 
 
-def title(env: str) -> str:
-    """The environment's name in captions."""
-    return TITLES.get(env, env)
+def title(env: str, states: int | None = None) -> str:
+    """The environment's name in captions; of Box, which has two versions, with the number of its states."""
+    return TITLES.get(env, env) + (f", {states} states" if env == "box" and states else "")
 
 
 def runs_title(name: str, groups: Sequence[Group]) -> str:
@@ -139,11 +139,12 @@ def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Seque
         else:
             times, values = curves.as_plotted(group, presets.window(group.env))
         above.append(line(label, times, values[:, 0]))
-        below += [line(label, times, values[:, i]) for i in range(1, group.m + 1)]
+        named = [f"{label}, {name}" if group.m > 1 else label for name in group.cost_names[1:]]
+        below += [line(name, times, values[:, i]) for i, name in enumerate(named, start=1)]
     zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
     kind = f"\n({KINDS[quantity]})"
     return [
-        Panel(runs_title(title(env), groups), REGRET + kind, above, zero),
+        Panel(runs_title(title(env, groups[0].S), groups), REGRET + kind, above, zero),
         Panel("", VIOLATION + kind, below, zero),
     ]
 
@@ -168,7 +169,7 @@ def averages(groups: Groups) -> list[list[Panel]]:
         limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
         columns.append(
             [
-                Panel(runs_title(title(env), here), "Average reward\n(moving average)", above, rewards),
+                Panel(runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards),
                 Panel("", "Average consumption\n(moving average)", below, limit),
             ]
         )
@@ -278,10 +279,11 @@ def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
     here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
     lines = []
     for agent in dict.fromkeys(f.cell.agent for f in here):
-        mine = [f for f in here if f.cell.agent == agent]
-        points = [(float(curves.positive_violation(f.group)[:, 0, -1].mean()), f) for f in mine]
-        lines.append(_ends(agent, sorted(points, key=lambda point: point[0]), 0, "o"))
-    name = title(env) + (f", slip {slip:g}" if slip else "")
+        mine = [f.group for f in here if f.cell.agent == agent]
+        x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
+        y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
+        lines.append(Line(agent, x, y, y, y, "o"))
+    name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
     return Panel(
         runs_title(name, [f.group for f in here]), "Signed regret", lines, (Level("", 0.0, "zero"),), x_label="[V]+"
     )
