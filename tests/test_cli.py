@@ -15,8 +15,8 @@ import pytest
 
 import psconrl
 from psconrl.cli import main
-from psconrl.experiments import Store
-from psconrl.experiments.presets import presets
+from psconrl.experiments import Experiment, Store, run_experiment
+from psconrl.experiments.presets import find, presets
 from psconrl.experiments.spec import read_toml
 
 
@@ -177,8 +177,20 @@ def test_init(call: Call, tmp_path: Path) -> None:
 def test_report_as_json(call: Call, tmp_path: Path) -> None:
     assert call(*RUN, "--seeds", "1", "--out", tmp_path).code == 0
     document = json.loads(call("report", tmp_path, "--json").out)
-    assert {"key", "verdict", "text"} <= set(document["claims"][0])
+    assert document["claims"] == [], "the paper's claims are not about other experiments"
     assert all(Path(file).exists() for file in document["files"])
+    text = call("report", tmp_path).out
+    assert f"  {tmp_path / 'report.html'}\n" in text
+    assert "claims" not in text
+
+
+def test_report_of_the_papers_runs_as_json(call: Call, tmp_path: Path) -> None:
+    experiment = find("figure-1").experiment(True)
+    assert experiment is not None
+    cell = next(cell for cell in experiment.cells if cell.agent == "ConRL")
+    run_experiment(Experiment("figure-1", (cell,), (1,)), tmp_path, workers=1)
+    document = json.loads(call("report", tmp_path, "--json").out)
+    assert {"group", "key", "verdict", "text"} <= set(document["claims"][0])
     text = call("report", tmp_path).out
     assert f"  {tmp_path / 'claims.md'}\n" in text
     assert "cannot be decided by these runs" in text
