@@ -345,7 +345,7 @@ def _interval(values: dict[str, float | None]) -> str:
 def _short(value: float | None) -> str:
     if value is None:
         return "-"
-    if abs(value) < 1e-9:  # what rounding leaves of zero
+    if abs(value) < 1e-6:  # what rounding leaves of zero
         return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
