@@ -115,6 +115,12 @@ def test_solve_with_options(call: Call) -> None:
     assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
 
 
+def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) -> None:
+    said = call("solve", "inventory").out
+    assert "6 states, 6 actions (21 of 36 pairs), 1 limit\n" in said
+    assert "order 0 (0.797), order 2 (0.203)" in said
+
+
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
     assert "from 140 steps on" in rover

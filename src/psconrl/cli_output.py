@@ -164,13 +164,14 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
 
 def _tolerances(cmdp: CMDP) -> list[float]:
     """How near averages must be to hold: by a share of the range of each cost."""
-    widths = [float(np.ptp(cost)) for cost in cmdp.costs]
+    widths = np.ptp(cmdp.pairs.taken(cmdp.costs), axis=1).tolist()
     return [HOLDS * width if width > 0 else 1.0 for width in widths]
 
 
 def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
     """The optimum, the limits, and the policy."""
-    sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action"), plural(cmdp.m, "limit"))
+    some = "" if cmdp.pairs.every else f" ({cmdp.pairs.K} of {cmdp.S * cmdp.A} pairs)"
+    sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action") + some, plural(cmdp.m, "limit"))
     print(f"{name}: {', '.join(sizes)}")
     if solution.feasible:
         print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} per step in the long run")
