@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import psconrl
@@ -114,6 +115,12 @@ def test_solve_with_options(call: Call) -> None:
     assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
 
 
+def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) -> None:
+    said = call("solve", "inventory").out
+    assert "6 states, 6 actions (21 of 36 pairs), 1 limit\n" in said
+    assert "order 0 (0.797), order 2 (0.203)" in said
+
+
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
     assert "from 140 steps on" in rover
@@ -137,6 +144,12 @@ def test_solve_for_a_number_of_steps(call: Call) -> None:
     assert document["attained"]
     assert document["average_costs"] == pytest.approx([0.4735, 0.6], abs=1e-3)
     assert document["long_run_costs"][1] > 0.6
+    swim, rest = sorted(document["mixture"], key=lambda member: -member["weight"])
+    assert swim["weight"] == pytest.approx(0.6)
+    assert swim["actions"] == ["right"] * 6
+    assert rest["core"] == ["place 0"]
+    assert np.max(document["switching_times"]) == pytest.approx(5.3125)
+    assert "up to 5.31 expected steps apart" in river.out
     assert "horizon is 0; it must be at least 1" in call("solve", "toy", "--horizon", "0").err
 
 

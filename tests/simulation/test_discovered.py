@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, Text
 
-from psconrl import CMDP, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
+from psconrl import CMDP, CMDPEnv, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
 from psconrl.agents import Agent, Memory, Plan
 from tests.simulation.walk import walk
 from tests.states import same
@@ -312,6 +312,17 @@ def test_actions_that_differ_by_state_are_asked_for_when_it_is_discovered(name: 
     assert again.act(STOCK.state_names[s]) == learner.act(STOCK.state_names[s])
 
 
+def test_learn_asks_for_the_actions_of_observations() -> None:
+    by_number = Problem(None, STOCK.A, STOCK.thresholds, available=lambda s: np.flatnonzero(STOCK.available[s]))
+    run = learn(agents.PSConRL(by_number), CMDPEnv(STOCK), 100, 0)
+    assert run.state_names is not None
+    assert not np.asarray(run.counts)[~STOCK.available[np.array(run.state_names)]].any()
+    with pytest.raises(PsconrlError, match="does not fit"):
+        learn(agents.PSConRL(Problem(None, STOCK.A, STOCK.thresholds)), CMDPEnv(STOCK), 100, 0)
+    named = learn(None, CMDPEnv(STOCK), 50, 0)
+    assert (named.state_names, named.action_names) == (STOCK.state_names, STOCK.action_names)
+
+
 def test_an_action_that_a_state_does_not_have_is_refused() -> None:
     problem = Problem(None, ["wait", "sell"], available=lambda s: ["wait", "sell"] if s == "full" else ["wait"])
     learner = Learner(agents.Uniform(problem), 100, 0)
@@ -408,5 +419,9 @@ def test_declared_names_of_a_discrete_environment() -> None:
     env = Words(lambda s: s, Discrete(5))
     run = learn(agents.PSConRL(Problem([20, 21, 22, 23, 24], ["back", "on"], [0.6])), env, 100, 0, reward_range=(0, 1))
     assert (run.state_names, run.action_names) == ((20, 21, 22, 23, 24), ("back", "on"))
+    named = run.named_policy
+    assert list(named) == [20, 21, 22, 23, 24]
+    for k, row in enumerate(named.values()):
+        assert [row.get("back", 0.0), row.get("on", 0.0)] == run.policy[0, k].tolist()
     plain = learn(agents.PSConRL(Problem(5, 2, [0.6])), env, 100, 0, reward_range=(0, 1))
     np.testing.assert_array_equal(run.counts, plain.counts)
