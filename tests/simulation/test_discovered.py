@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, Text
 
-from psconrl import CMDP, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
+from psconrl import CMDP, CMDPEnv, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
 from psconrl.agents import Agent, Memory, Plan
 from tests.simulation.walk import walk
 from tests.states import same
@@ -310,6 +310,17 @@ def test_actions_that_differ_by_state_are_asked_for_when_it_is_discovered(name: 
         s = x
     again = Learner.restore(agent, learner.state())
     assert again.act(STOCK.state_names[s]) == learner.act(STOCK.state_names[s])
+
+
+def test_learn_asks_for_the_actions_of_observations() -> None:
+    by_number = Problem(None, STOCK.A, STOCK.thresholds, available=lambda s: np.flatnonzero(STOCK.available[s]))
+    run = learn(agents.PSConRL(by_number), CMDPEnv(STOCK), 100, 0)
+    assert run.state_names is not None
+    assert not np.asarray(run.counts)[~STOCK.available[np.array(run.state_names)]].any()
+    with pytest.raises(PsconrlError, match="does not fit"):
+        learn(agents.PSConRL(Problem(None, STOCK.A, STOCK.thresholds)), CMDPEnv(STOCK), 100, 0)
+    named = learn(None, CMDPEnv(STOCK), 50, 0)
+    assert (named.state_names, named.action_names) == (STOCK.state_names, STOCK.action_names)
 
 
 def test_an_action_that_a_state_does_not_have_is_refused() -> None:
