@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import psconrl
@@ -137,6 +138,12 @@ def test_solve_for_a_number_of_steps(call: Call) -> None:
     assert document["attained"]
     assert document["average_costs"] == pytest.approx([0.4735, 0.6], abs=1e-3)
     assert document["long_run_costs"][1] > 0.6
+    swim, rest = sorted(document["mixture"], key=lambda member: -member["weight"])
+    assert swim["weight"] == pytest.approx(0.6)
+    assert swim["actions"] == ["right"] * 6
+    assert rest["core"] == ["place 0"]
+    assert np.max(document["switching_times"]) == pytest.approx(5.3125)
+    assert "up to 5.31 expected steps apart" in river.out
     assert "horizon is 0; it must be at least 1" in call("solve", "toy", "--horizon", "0").err
 
 

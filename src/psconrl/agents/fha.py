@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, one_of, real, shown, whole
+from psconrl._checks import Floats, real, shown, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
@@ -57,8 +57,7 @@ class FHA(Agent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of(self.execution, "execution", ("stationary", "steered"))
-        if self.execution != "stationary":
+        if not isinstance(self.execution, str) or self.execution != "stationary":
             raise InvalidArgumentError(
                 f'execution is {shown(self.execution)}; FHA knows "stationary" only: its policies change from '
                 "step to step, so there is no mixture to be steered"
