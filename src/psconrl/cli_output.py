@@ -149,6 +149,16 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         "states": list(cmdp.state_names),
         "actions": list(cmdp.action_names),
         "policy": solution.policy.tolist(),
+        "mixture": [
+            {
+                "weight": member.weight,
+                "actions": [cmdp.action_names[a] for a in member.policy],
+                "average_costs": [float(cost) for cost in member.average_costs],
+                "core": [cmdp.state_names[s] for s in np.flatnonzero(member.core)],
+            }
+            for member in solution.mixture
+        ],
+        "switching_times": [[_number(time) for time in row] for row in solution.switching_times],
     }
 
 
@@ -193,6 +203,9 @@ def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
     print(f"\nThe policy below is made for {solution.horizon:,} steps from the start. Over these,")
     print(f"{cmdp.cost_names[0]} is expected to be {solution.average_costs[0]:.6g} per step{used};")
     print("single runs scatter around that.")
+    apart = float(solution.switching_times.max(initial=0.0))
+    if 0 < apart < math.inf:
+        print(f"It goes between sets of states that are up to {apart:.3g} expected steps apart.")
     if cmdp.m and not solution.attained:
         excess = float((solution.average_costs[1:] - cmdp.thresholds).max())
         print(f"Warning: no policy was found that keeps the limits over so few steps; it exceeds them by {excess:.4g}.")
@@ -332,7 +345,7 @@ def _interval(values: dict[str, float | None]) -> str:
 def _short(value: float | None) -> str:
     if value is None:
         return "-"
-    if abs(value) < 1e-9:  # what rounding leaves of zero
+    if abs(value) < 1e-6:  # what rounding leaves of zero
         return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 

@@ -24,7 +24,6 @@ from psconrl.analysis import proof, ranking, tables
 from psconrl.analysis.bounds import as_markdown as table_of_bounds
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
-from psconrl.analysis.selection import by_agent
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
@@ -109,12 +108,12 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
             "claims-short.md": as_short_markdown(rows),
             "claims.json": as_json(rows, made),
         }
-    if by_agent("table-1", groups) if names is None else "table-1" in names:
+    documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
+    if "bounds" in documents if names is None else "table-1" in names:
         texts["table-1.md"] = table_of_bounds(groups)
     ranked = ranking.ranking(groups)
     if ranked:
         texts["beyond.md"] = ranking.as_markdown(ranked)
-    documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
     texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in documents.items()}
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}

@@ -408,5 +408,9 @@ def test_declared_names_of_a_discrete_environment() -> None:
     env = Words(lambda s: s, Discrete(5))
     run = learn(agents.PSConRL(Problem([20, 21, 22, 23, 24], ["back", "on"], [0.6])), env, 100, 0, reward_range=(0, 1))
     assert (run.state_names, run.action_names) == ((20, 21, 22, 23, 24), ("back", "on"))
+    named = run.named_policy
+    assert list(named) == [20, 21, 22, 23, 24]
+    for k, row in enumerate(named.values()):
+        assert [row.get("back", 0.0), row.get("on", 0.0)] == run.policy[0, k].tolist()
     plain = learn(agents.PSConRL(Problem(5, 2, [0.6])), env, 100, 0, reward_range=(0, 1))
     np.testing.assert_array_equal(run.counts, plain.counts)

@@ -123,7 +123,7 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     first = _options.count(first, "draw", 0)
     if isinstance(prior, str) and prior != hierarchy.LEARNED:
         raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
-    if prior != hierarchy.LEARNED:
+    if not isinstance(prior, str):
         prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
     root = _options.seed_sequence(seed)

@@ -18,6 +18,7 @@ from psconrl.report.styles import COLOURS, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT = 3.3, 2.5
@@ -198,12 +199,24 @@ def _scales(ax: Axes, panel: Panel) -> None:
             axis.set_major_formatter(FuncFormatter(_thousands))
     if panel.logarithmic:
         ax.set_xscale("log")
+        _readable(ax.xaxis, (1.0,))
     else:
         # Points at the edge are shown whole.
         room = 0.04 * last if any(line.marker for line in panel.lines) else 0.0
         ax.set_xlim(-room, last + room)
     if panel.logarithmic == "both":
         ax.set_yscale("log")
+        low, high = panel.y_limits or ax.get_ylim()
+        _readable(ax.yaxis, (1.0, 2.0, 5.0) if high < 200 * low else (1.0,))
+
+
+def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:
+    """Numbers on a logarithmic axis as people write them, at some first digits alone."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10.0, first_digits))
+    axis.set_major_formatter(FuncFormatter(_thousands))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _thousands(x: float, _: int | None = None) -> str:

@@ -212,7 +212,7 @@ def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
 def _slope(exponent: Interval) -> str:
     # Adding 0 takes the sign from a rounded zero.
     mean, low, high = (round(x, 2) + 0.0 for x in (exponent.mean, exponent.low, exponent.high))
-    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]"
+    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]".replace("-inf", "-∞")
 
 
 def _root(group: Group, values: Floats) -> Line:
@@ -294,7 +294,7 @@ def bonus(groups: Groups) -> list[list[Panel]]:
     found = select("bonus", groups)
     if not found:
         return []
-    where = f"{title(found[0].cell.env)}, T = {found[0].group.horizon:,}"
+    where = title(found[0].cell.env)
     return [
         [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
     ]
@@ -320,7 +320,8 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
             if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
         ]
     ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
-    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), "Scale of the bonus", "x", ticks)
+    x_label = f"Scale of the bonus (T = {found[0].group.horizon:,})"
+    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), x_label, "x", ticks)
 
 
 def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:

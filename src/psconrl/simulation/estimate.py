@@ -112,6 +112,9 @@ class Estimate(CMDP):
     def __reduce__(self) -> tuple[Any, ...]:
         return Estimate, (self.evidence, self.thresholds, self.confidence)
 
+    def __repr__(self) -> str:
+        return super().__repr__().replace("CMDP", "Estimate", 1)
+
     def intervals(self, policy: ArrayLike, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Floats:
         """Credible intervals (m + 1, 2) of a policy's long-run averages, from where the learner is now.
 

@@ -128,6 +128,16 @@ class Run:
         return self.snapshots[-1].policy
 
     @property
+    def named_policy(self) -> dict[Hashable, dict[Hashable, float]]:
+        """The same in names, {state: {action: probability}}; its first step, if it changes from step to step."""
+        S, A = self.policy.shape[1:]
+        states, actions = self.state_names or range(S), self.action_names or range(A)
+        return {
+            state: {action: float(p) for action, p in zip(actions, row, strict=True) if p > 0}
+            for state, row in zip(states, self.policy[0], strict=True)
+        }
+
+    @property
     def regret(self) -> Floats:
         """Signed regret (G,): sum_t (c_0 - J*). Never look at it without the violation."""
         return np.asarray(self.cumulative[0] - self.optimum * self.grid)
