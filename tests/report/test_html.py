@@ -245,12 +245,9 @@ def panel_of(lines: int, label: str = "PSConRL") -> Panel:
     return Panel("", "y", [Line(label, *np.ones((4, 3))) for _ in range(lines)])
 
 
-def test_lines_of_several_limits_are_told_apart() -> None:
-    figure = chart_data.figure([[panel_of(2)]])
-    assert [line["name"] for line in figure["strips"][0]["panels"][0]["lines"]] == [
-        "PSConRL, limit 1",
-        "PSConRL, limit 2",
-    ]
+def test_every_strip_has_a_legend_of_its_own() -> None:
+    rows = [[panel_of(1), panel_of(1, "ConRL")], [panel_of(1), panel_of(1, "FHA")]]
+    assert [strip["labels"] for strip in chart_data.figure(rows)["strips"]] == [["PSConRL"], ["ConRL", "FHA"]]
 
 
 def test_a_line_without_numbers_is_left_out() -> None:

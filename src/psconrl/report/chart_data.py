@@ -28,9 +28,10 @@ def figure(rows: Rows) -> dict[str, Any]:
     """The strips of a figure, and its legend."""
     strips = [list(column) for column in zip(*rows, strict=True)] if len(rows) > 1 else [list(rows[0])]
     labels = [line.label for strip in strips for panel in strip for line in panel.lines]
+    # A legend stands beside the panels of each strip, with what is in them.
     return {
         "legend": [_look(label, style) for label, style in styles(labels).items()],
-        "strips": [_strip(strip, len(rows) > 1) for strip in strips],
+        "strips": [_strip([panel for panel in strip if not panel.empty], len(rows) > 1) for strip in strips],
     }
 
 
@@ -40,8 +41,10 @@ def _look(label: str, style: Style) -> dict[str, Any]:
 
 def _strip(panels: Sequence[Panel], stacked: bool) -> dict[str, Any]:
     """Panels that were stacked have one title above them all; the others each have their own."""
+    labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
     return {
         "title": panels[0].title if stacked else "",
+        "labels": list(labels),
         "panels": [_panel(panel, " ".join(panel.y_label.split()) if stacked else panel.title) for panel in panels],
     }
 
@@ -64,10 +67,7 @@ def _panel(panel: Panel, title: str) -> dict[str, Any]:
             for level in panel.levels
             if np.isfinite(level.value)
         ],
-        "lines": [
-            _line(line, name, decimals, bool(panel.logarithmic))
-            for line, name in zip(shown, _names(shown), strict=True)
-        ],
+        "lines": [_line(line, decimals, bool(panel.logarithmic)) for line in shown],
     }
 
 
@@ -75,20 +75,10 @@ def _parts(line: Line) -> tuple[Floats, ...]:
     return line.mean, line.low, line.high
 
 
-def _names(lines: Sequence[Line]) -> list[str]:
-    """The labels; where an agent has a line for each limit, numbered."""
-    labels = [line.label for line in lines]
-    return [
-        f"{label}, limit {labels[: k + 1].count(label)}" if labels.count(label) > 1 else label
-        for k, label in enumerate(labels)
-    ]
-
-
-def _line(line: Line, name: str, decimals: int, logarithmic: bool) -> dict[str, Any]:
+def _line(line: Line, decimals: int, logarithmic: bool) -> dict[str, Any]:
     kept = thinned(line.x, logarithmic)
     document: dict[str, Any] = {
         "label": line.label,
-        "name": name,
         "x": [round(float(x), 6) for x in line.x[kept]],
         "mean": rounded(line.mean[kept], decimals),
         "marker": line.marker,
