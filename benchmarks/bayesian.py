@@ -1,15 +1,15 @@
 """Bayesian regret in the setting of the theorem: nature draws p* from the learner's own prior.
 
-    python benchmarks/bayesian.py --draws 100 [--prior learned]
+    python benchmarks/bayesian.py --draws 100 [--prior learned --costs estimated --execution steered]
 
-PSConRL with known costs in `dirichlet` CMDPs (S = 10, A = 3, one constraint, prior 0.5 or learned), measured as
-Lagrangian pseudo-regret sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
-policies.
+PSConRL in `dirichlet` CMDPs (S = 10, A = 3, one constraint, prior 0.5 or learned), measured as Lagrangian pseudo-regret
+sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed policies.
 """
 
 import argparse
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from psconrl import agents
 TIMES = np.unique(np.round(np.logspace(3, 5, 21)).astype(int))
 
 
-def one(job: tuple[int, int, float | str]) -> tuple[np.ndarray, float, float, int]:
-    draw, horizon, prior = job
+def one(job: tuple[int, int, Any, Any, Any]) -> tuple[np.ndarray, float, float, int]:
+    draw, horizon, prior, costs, execution = job
     cmdp = psconrl.make("dirichlet", S=10, A=3, prior=prior, draw=draw)
     solution = psconrl.solve(cmdp)
-    agent = agents.PSConRL(cmdp.problem("known"), prior=prior)
+    agent = agents.PSConRL(cmdp.problem(costs), prior=prior, execution=execution)
     run = psconrl.simulate(agent, cmdp, horizon, draw, optimum=solution.value, evaluate_policies=True)
     J = run.episodes["average_costs"]
     rate = J[:, 0] - solution.value + (J[:, 1:] - cmdp.thresholds) @ solution.multipliers
@@ -42,10 +42,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--horizon", type=int, default=100_000)
     parser.add_argument("--prior", type=lambda text: text if text == "learned" else float(text), default=0.5)
+    parser.add_argument("--costs", choices=["known", "estimated"], default="known")
+    parser.add_argument("--execution", choices=["stationary", "steered"], default="stationary")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     with ProcessPoolExecutor(args.workers, mp_context=get_context("forkserver")) as pool:
-        rows = list(pool.map(one, [(draw, args.horizon, args.prior) for draw in range(args.draws)]))
+        settings = args.horizon, args.prior, args.costs, args.execution
+        rows = list(pool.map(one, [(draw, *settings) for draw in range(args.draws)]))
     curves, violation = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     rng = np.random.default_rng(np.random.SeedSequence(1))
     samples = rng.integers(len(rows), size=(4000, len(rows)))

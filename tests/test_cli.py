@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import psconrl
 from psconrl.cli import main
-from psconrl.experiments import Store
-from psconrl.experiments.presets import presets
+from psconrl.experiments import Experiment, Store, run_experiment
+from psconrl.experiments.presets import find, presets
 from psconrl.experiments.spec import read_toml
 
 
@@ -115,6 +116,12 @@ def test_solve_with_options(call: Call) -> None:
     assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
 
 
+def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) -> None:
+    said = call("solve", "inventory").out
+    assert "6 states, 6 actions (21 of 36 pairs), 1 limit\n" in said
+    assert "order 0 (0.797), order 2 (0.203)" in said
+
+
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
     assert "from 140 steps on" in rover
@@ -138,6 +145,12 @@ def test_solve_for_a_number_of_steps(call: Call) -> None:
     assert document["attained"]
     assert document["average_costs"] == pytest.approx([0.4735, 0.6], abs=1e-3)
     assert document["long_run_costs"][1] > 0.6
+    swim, rest = sorted(document["mixture"], key=lambda member: -member["weight"])
+    assert swim["weight"] == pytest.approx(0.6)
+    assert swim["actions"] == ["right"] * 6
+    assert rest["core"] == ["place 0"]
+    assert np.max(document["switching_times"]) == pytest.approx(5.3125)
+    assert "up to 5.31 expected steps apart" in river.out
     assert "horizon is 0; it must be at least 1" in call("solve", "toy", "--horizon", "0").err
 
 
@@ -178,10 +191,23 @@ def test_init(call: Call, tmp_path: Path) -> None:
 def test_report_as_json(call: Call, tmp_path: Path) -> None:
     assert call(*RUN, "--seeds", "1", "--out", tmp_path).code == 0
     document = json.loads(call("report", tmp_path, "--json").out)
-    assert document["claims"] == []  # which only the paper's presets have
+    assert document["claims"] == [], "the paper's claims are not about other experiments"
     assert all(Path(file).exists() for file in document["files"])
     text = call("report", tmp_path).out
     assert f"  {tmp_path / 'report.html'}\n" in text
+    assert "claims" not in text
+
+
+def test_report_of_the_papers_runs_as_json(call: Call, tmp_path: Path) -> None:
+    experiment = find("figure-1").experiment(True)
+    assert experiment is not None
+    cell = next(cell for cell in experiment.cells if cell.agent == "ConRL")
+    run_experiment(Experiment("figure-1", (cell,), (1,)), tmp_path, workers=1)
+    document = json.loads(call("report", tmp_path, "--json").out)
+    assert {"group", "key", "verdict", "text"} <= set(document["claims"][0])
+    text = call("report", tmp_path).out
+    assert f"  {tmp_path / 'claims.md'}\n" in text
+    assert "cannot be decided by these runs" in text
 
 
 COMMAND = [sys.executable, "-c", "import sys; sys.argv[0] = 'psconrl'; from psconrl.cli import main; main()"]

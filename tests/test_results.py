@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from docs import results
+from docs import write_results as results
 
 from psconrl.analysis.tables import TABLES, as_json
 
@@ -14,7 +14,7 @@ PLACES = {place for table in TABLES.values() for place in table.parts}
 @pytest.mark.parametrize("page", results.pages(), ids=lambda path: path.name)
 def test_pages_show_the_numbers_that_are_kept(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text == results.written(text, results.texts()), "python docs/results.py writes the pages again"
+    assert text == results.written(text, results.texts()), "python docs/write_results.py writes the pages again"
 
 
 def test_every_place_has_numbers_and_every_table_a_place() -> None:

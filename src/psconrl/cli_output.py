@@ -182,18 +182,29 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         "states": list(cmdp.state_names),
         "actions": list(cmdp.action_names),
         "policy": solution.policy.tolist(),
+        "mixture": [
+            {
+                "weight": member.weight,
+                "actions": [cmdp.action_names[a] for a in member.policy],
+                "average_costs": [float(cost) for cost in member.average_costs],
+                "core": [cmdp.state_names[s] for s in np.flatnonzero(member.core)],
+            }
+            for member in solution.mixture
+        ],
+        "switching_times": [[_number(time) for time in row] for row in solution.switching_times],
     }
 
 
 def _tolerances(cmdp: CMDP) -> list[float]:
     """How near averages must be to hold: by a share of the range of each cost."""
-    widths = [float(np.ptp(cost)) for cost in cmdp.costs]
+    widths = np.ptp(cmdp.pairs.taken(cmdp.costs), axis=1).tolist()
     return [HOLDS * width if width > 0 else 1.0 for width in widths]
 
 
 def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
     """The optimum, the limits, and the policy."""
-    sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action"), plural(cmdp.m, "limit"))
+    some = "" if cmdp.pairs.every else f" ({cmdp.pairs.K} of {cmdp.S * cmdp.A} pairs)"
+    sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action") + some, plural(cmdp.m, "limit"))
     print(f"{name}: {', '.join(sizes)}")
     if solution.feasible:
         print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} per step in the long run")
@@ -233,6 +244,9 @@ def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
         f"The policy below is made for {solution.horizon:,} steps from the start. Over these, {cmdp.cost_names[0]} is "
         f"expected to be {solution.average_costs[0]:.6g} per step{used}; single runs scatter around that."
     )
+    apart = float(solution.switching_times.max(initial=0.0))
+    if 0 < apart < math.inf:
+        say(f"It goes between sets of states that are up to {apart:.3g} expected steps apart.")
     if cmdp.m and not solution.attained:
         excess = float((solution.average_costs[1:] - cmdp.thresholds).max())
         say(f"Warning: no policy was found that keeps the limits over so few steps; it exceeds them by {excess:.4g}.")
@@ -411,7 +425,7 @@ def _interval(values: dict[str, float | None]) -> str:
 def _short(value: float | None) -> str:
     if value is None:
         return "-"
-    if abs(value) < 1e-9:  # what rounding leaves of zero
+    if abs(value) < 1e-6:  # what rounding leaves of zero
         return "0"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 

@@ -54,6 +54,8 @@ def closed_classes(graph: sparse.csr_array) -> list[Ints]:
 
 def phases(graph: sparse.csr_array, states: Ints) -> tuple[int, Ints]:
     """The period d of a closed class of states, and the cyclic class 0, ..., d - 1 of each of them."""
+    if len(states) == 1:
+        return 1, np.zeros(1, dtype=np.int64)
     part = _support(graph)[states][:, states]
     level = csgraph.dijkstra(part, indices=0, unweighted=True).astype(np.int64)
     edges = part.tocoo()

@@ -17,10 +17,14 @@ from numpy.typing import ArrayLike
 
 from psconrl import _checks
 from psconrl._checks import Floats
+from psconrl._lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 if TYPE_CHECKING:
+    from psconrl import cmdp as models
     from psconrl.cmdp import CMDP
+else:
+    models = late("psconrl.cmdp")
 
 CostFunction = Callable[..., ArrayLike]
 MoveCosts = Callable[[Any, int, Any, float, Mapping[str, Any]], Floats]
@@ -117,14 +121,12 @@ def from_table(
     reward_range: tuple[float, float] | None = None,
 ) -> CMDP:
     """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
-    from psconrl.cmdp import CMDP
-
     inner = getattr(env, "unwrapped", env)
     names = ["c0", *thresholds] if isinstance(thresholds, Mapping) and thresholds else None
     tau = _checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
-    if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
+    if isinstance(model, models.CMDP) and costs is None and reward_range is None and added is None:
         return model if len(tau) == 0 else model.replace(thresholds=thresholds)
     table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
@@ -153,7 +155,7 @@ def from_table(
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
     if len(tau) == 0 and added is not None:
         tau = env.get_wrapper_attr("thresholds")
-    return CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
+    return models.CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:

@@ -11,10 +11,10 @@ and everything they are told, and tell, is in the units of the ranges.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +58,9 @@ class Units(NamedTuple):
         return values.reshape((-1,) + (1,) * (like.ndim - 1))
 
 
+Offers = Callable[[Any], Iterable[Hashable]]
+
+
 @dataclass(frozen=True, init=False, eq=False)
 class Problem:
     """A learning problem.
@@ -72,7 +75,8 @@ class Problem:
         state_names, action_names: names beside the numbers S and A. Learners take either, and answer a question that
             names its state with the name of an action.
         cost_names: of the m + 1 costs; those of the thresholds, after "c0", if these are given by name.
-        available: a mask (S, A) of the actions that can be taken in each state; all if left out.
+        available: a mask (S, A) of the actions that can be taken in each state; all if left out. Where the states are
+            not known, a function of a state that gives its actions, by name or number.
 
     Attributes:
         S: None where the number of states is not known. A, m: numbers of actions and limits.
@@ -81,6 +85,7 @@ class Problem:
         answers_by_name: whether learners always answer with names of actions.
         open: whether there may always be one more state than were seen.
         cost_names: a tuple. available: (S, A), no rows where S is not known. pairs: those pairs, numbered.
+        offers: the function that gives the actions of a state, where they are given by one; else None.
 
     >>> Problem(16, 4, [0.2])
     Problem(S=16, A=4, m=1, costs estimated)
@@ -99,6 +104,7 @@ class Problem:
     open: bool
     cost_names: tuple[str, ...]
     pairs: Pairs
+    offers: Offers | None
 
     def __init__(
         self,
@@ -111,7 +117,7 @@ class Problem:
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
         cost_names: Sequence[str] | None = None,
-        available: ArrayLike | None = None,
+        available: ArrayLike | Offers | None = None,
     ) -> None:
         number, states = (None, None) if S is None else _numbered(S, state_names, "S", "state_names")
         if S is None and state_names is not None:
@@ -120,7 +126,8 @@ class Problem:
         if isinstance(thresholds, Mapping) and cost_names is None:
             cost_names = ["c0", *thresholds]
         tau = _checks.thresholds(thresholds, cost_names)
-        mask = _mask(available, number, actions)
+        offers = _offers(available, number)
+        mask = None if available is None or number is None else _checks.available(available, number, actions)
         ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, len(tau) + 1)
         known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges, mask)
         for array in (tau, ranges, known):
@@ -138,6 +145,7 @@ class Problem:
             open=S is None,
             cost_names=_checks.names(cost_names, len(tau) + 1, "cost_names", "c"),
             pairs=Pairs.all(number or 0, actions) if mask is None else Pairs(mask),
+            offers=offers,
         )
         if ranges is not None:
             _checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
@@ -166,20 +174,44 @@ class Problem:
         """The units of the costs, if they are not [0, 1]."""
         return None if self.cost_ranges is None else Units.of(self.cost_ranges)
 
-    def inside(self, seen: int) -> Problem:
-        """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far."""
+    def offered(self, state: Hashable) -> Bools:
+        """The actions (A,) of a state that was discovered."""
+        if self.offers is None:
+            return np.ones(self.A, dtype=np.bool_)
+        mask = np.zeros(self.A, dtype=np.bool_)
+        names = {name: a for a, name in enumerate(self.action_names or ())}
+        for action in _checks.hashables(self.offers(state), f"available({_checks.shown(state)})"):
+            number = names.get(action, action if type(action) is int else -1)
+            if not 0 <= number < self.A:
+                raise InvalidArgumentError(
+                    f"available({_checks.shown(state)}) gives {_checks.shown(action)}; it must give names of actions, "
+                    f"or numbers from 0 to {self.A - 1}"
+                )
+            mask[number] = True
+        return mask
+
+    def inside(self, seen: int, available: Bools | None = None) -> Problem:
+        """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far.
+
+        available: the actions (seen, A) of these; all if left out.
+        """
         units = self.units
         if units is None and not self.open:
             return self
+        pairs = self.pairs
+        if self.open:
+            seen = _checks.whole(seen, "seen")
+            mask = None if available is None else _checks.available(available, seen, self.A)
+            pairs = Pairs.all(seen, self.A) if mask is None else Pairs(mask)
         problem = object.__new__(Problem)
         problem._set(
             **{name: getattr(self, name) for name in Problem.__dataclass_fields__}
             | {
-                "S": _checks.whole(seen, "seen") if self.open else self.S,
+                "S": seen if self.open else self.S,
                 "thresholds": self.thresholds if units is None else units.limits_inside(self.thresholds),
                 "costs": self.costs if units is None or self.costs is None else units.inside(self.costs),
                 "cost_ranges": None,
-                "pairs": Pairs.all(seen, self.A) if self.open else self.pairs,
+                "pairs": pairs,
             }
         )
         return problem
@@ -210,14 +242,15 @@ def _numbered(
     return len(found), found
 
 
-def _mask(available: ArrayLike | None, S: int | None, A: int) -> Bools | None:
-    if available is None:
+def _offers(available: Any, S: int | None) -> Offers | None:
+    """The function that gives the actions of a state, if that is what is given."""
+    if S is not None or available is None:
         return None
-    if S is None:
+    if not callable(available):
         raise InvalidArgumentError(
-            "available is given, but S is None; states that are discovered have all actions: give S, or no mask"
+            "available is given, but S is None; give a function of a state that gives its actions, or S and a mask"
         )
-    return _checks.available(available, S, A)
+    return cast(Offers, available)
 
 
 def _known_costs(

@@ -8,7 +8,7 @@ OUT/claims.md       every claim of the paper with a test, numbers and a verdict,
                     paper's presets
 OUT/beyond.md       all agents in all worlds, ranked, if the folder has such runs
 OUT/table-1.md      bounds, and what was measured
-OUT/tables/         the numbers of the tables in README and documentation, as JSON; `docs/results.py` puts them there
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; docs/write_results.py takes them
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ def write_results(store: str | Path, names: Sequence[str] | None = None, out: st
             "claims-short.md": as_short_markdown(rows),
             "claims.json": as_json(rows, made),
         }
-    if names is None or "table-1" in names:
+    documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
+    if "bounds" in documents if names is None else "table-1" in names:
         texts["table-1.md"] = table_of_bounds(groups)
     ranked = ranking.ranking(groups)
     if ranked:
         texts["beyond.md"] = ranking.as_markdown(ranked)
-    documents = tables.documents(groups) | ({"claims": as_document(rows, made)} if rows else {})
     texts |= {f"tables/{name}.json": tables.as_json(found) for name, found in documents.items()}
     # The page shows all that is stored, whatever was asked for now.
     shown = {name: figure for figures in panels.values() for name, figure in figures.items()}

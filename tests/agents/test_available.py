@@ -39,6 +39,15 @@ def test_every_agent_takes_what_is_available(name: str, tau: float) -> None:
         check_agent(made(name, model.problem()), steps=60)
 
 
+@pytest.mark.parametrize("name", ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP", "CMDP-PSRL", "Optimal"])
+def test_steered_agents_take_what_is_available(name: str) -> None:
+    agent = made(name, MODEL.problem(), execution="steered", margin=0.01)
+    run = simulate(agent, MODEL, 600, 0)
+    assert not np.asarray(run.counts)[~MASK].any()
+    assert not any(snapshot.policy[:, ~MASK].any() for snapshot in run.snapshots)
+    check_agent(agent, steps=60)
+
+
 @pytest.mark.parametrize("name", ["PSConRL", "ConRL", "UCRL-CMDP", "FHA"])
 def test_one_action_everywhere_is_no_choice(name: str) -> None:
     only = np.arange(A) == MASK.argmax(axis=1)[:, np.newaxis]

@@ -228,7 +228,7 @@ def test_presets_are_those_of_the_paper() -> None:
     assert agents.preset("psconrl", "marsrover4x4") == {"prior": 0.01}
     assert agents.preset("c-ucrl", "BOX") == {"h": 1000, "bonus": "simple", "scale": 0.5}
     assert agents.preset("CUCRL", "marsrover-8x8") == {"h": 120, "bonus": "simple", "scale": 0.1}
-    assert agents.preset("FHA", "marsrover-4x4") == {"H": 50, "bonus": "simple", "scale": 0.1}
+    assert agents.preset("FHA", "marsrover-4x4") == {"H": 50, "span": 1.8, "bonus": "simple", "scale": 0.1}
     assert agents.preset("Uniform", "box") == {}
     one = agents.preset("PSConRL", "toy")
     one["prior"] = 3

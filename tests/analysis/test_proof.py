@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psconrl import make, solve
+from psconrl import CMDP, make, solve
 from psconrl.agents import preset
 from psconrl.analysis import proof
 from psconrl.planning import evaluate
@@ -11,7 +11,7 @@ from psconrl.simulation import simulate
 
 
 @pytest.fixture(scope="module")
-def watched() -> tuple[proof.CMDP, proof.Watched]:
+def watched() -> tuple[CMDP, proof.Watched]:
     cmdp = make("dirichlet", S=6, A=2, prior=0.5, draw=1)
     agent = proof.Watched(cmdp.problem("known"), prior=0.5)
     simulate(agent, cmdp, 400, 0)
@@ -29,7 +29,7 @@ def test_averages_and_biases_against_exact_evaluation() -> None:
     np.testing.assert_allclose(v, exact.bias - exact.bias[:, :1], atol=1e-10)
 
 
-def test_the_terms_add_up(watched: tuple[proof.CMDP, proof.Watched]) -> None:
+def test_the_terms_add_up(watched: tuple[CMDP, proof.Watched]) -> None:
     cmdp, agent = watched
     optimum = solve(cmdp).value
     terms, total = proof.decomposition(cmdp, agent, optimum)
@@ -43,7 +43,7 @@ def test_the_terms_add_up(watched: tuple[proof.CMDP, proof.Watched]) -> None:
     assert terms[0, 1] <= 1e-6, "a feasible sample's policy keeps the limit in it"
 
 
-def test_a_policy_without_chance_has_no_fourth_term(watched: tuple[proof.CMDP, proof.Watched]) -> None:
+def test_a_policy_without_chance_has_no_fourth_term(watched: tuple[CMDP, proof.Watched]) -> None:
     cmdp, agent = watched
     p, counts, _, _ = agent.notes[-1]
     policy = np.eye(2)[np.zeros(6, dtype=int)]
@@ -53,7 +53,7 @@ def test_a_policy_without_chance_has_no_fourth_term(watched: tuple[proof.CMDP, p
     assert counts.sum() > 0
 
 
-def test_coverage_by_hand(watched: tuple[proof.CMDP, proof.Watched]) -> None:
+def test_coverage_by_hand(watched: tuple[CMDP, proof.Watched]) -> None:
     cmdp, agent = watched
     shares = proof.coverage(cmdp, agent, 400)
     true = np.asarray(cmdp.matrix.toarray()).reshape(6, 2, 6)
@@ -68,7 +68,7 @@ def test_coverage_by_hand(watched: tuple[proof.CMDP, proof.Watched]) -> None:
         assert shares[5, column] == pytest.approx(worst)
 
 
-def test_the_inequality_of_the_feasibility_lemma_holds(watched: tuple[proof.CMDP, proof.Watched]) -> None:
+def test_the_inequality_of_the_feasibility_lemma_holds(watched: tuple[CMDP, proof.Watched]) -> None:
     shares, margin = proof.feasibility(*watched)
     assert (shares <= 1).all()
     assert margin > 0

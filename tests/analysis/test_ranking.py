@@ -9,6 +9,7 @@ from psconrl.analysis import ranking
 from psconrl.analysis.ends import worst_tenth
 from psconrl.analysis.groups import Group, group
 from psconrl.experiments import beyond
+from psconrl.experiments.record import RunRecord
 from tests.analysis.synthetic import cell_records, episodes
 
 WORLD = beyond.worlds(True)[0]
@@ -16,7 +17,7 @@ REGRETS = {"Recommended": 0.01, "PSConRL": 0.02, "ConRL": 0.05, "Uniform": 0.2, 
 
 
 def groups(seeds: int) -> dict[str, Group]:
-    records = []
+    records: list[RunRecord] = []
     for cell in beyond.cells(WORLD):
         if cell.agent in REGRETS:
             excess = 0.1 if cell.agent == "ConRL" else -0.1

@@ -84,8 +84,10 @@ def test_counterexample() -> None:
     assert all(c.horizon == 1_500 and c.costs == "known" and c.env == "toy" for c in found.cells)
 
 
-@pytest.mark.parametrize(("name", "prior"), [("bayesian", 0.5), ("bayesian-learned", "learned")])
-def test_bayesian_draws_a_model_for_each_run(name: str, prior: float | str) -> None:
+@pytest.mark.parametrize(
+    ("name", "prior", "costs"), [("bayesian", 0.5, "known"), ("bayesian-learned", "learned", "estimated")]
+)
+def test_bayesian_draws_a_model_for_each_run(name: str, prior: float | str, costs: str) -> None:
     found = experiment(name)
     (cell,) = found.cells
     assert found.seeds == (100,)
@@ -94,7 +96,7 @@ def test_bayesian_draws_a_model_for_each_run(name: str, prior: float | str) -> N
     assert cell.settings["prior"] == prior
     assert cell.seed_option == "draw"
     assert cell.evaluate_policies
-    assert cell.costs == "known"
+    assert cell.costs == costs
 
 
 def test_bonus_covers_scales_and_the_published_bonus() -> None:

@@ -68,6 +68,16 @@ def test_one_state_and_one_action() -> None:
     assert thin.costs.ravel().tolist() == [-3.0, 0.5]
 
 
+def test_actions_that_differ_by_state() -> None:
+    mask = np.array([[True, True], [True, False], [False, True]])
+    wrong = P.copy()
+    wrong.transpose(1, 0, 2)[~mask] = np.nan
+    dense = CMDP.from_arrays(wrong, BY_PAIR, available=mask)
+    np.testing.assert_array_equal(dense.available, mask)
+    np.testing.assert_allclose(np.asarray(dense.transitions)[mask], P.transpose(1, 0, 2)[mask])
+    assert CMDP.from_arrays(THIN, BY_PAIR, available=mask).to_dense() == dense
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -17,7 +17,6 @@ from psconrl._checks import Bools, Floats
 from psconrl.pairs import Pairs
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic, threshold_sweep
 from psconrl.planning.finite_horizon import solve_finite
-from psconrl.planning.for_agents import shaped_policy
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.model_rows import rows_of, with_pairs
 from psconrl.planning.optimistic import best_optimistic
@@ -76,6 +75,21 @@ def test_solve(seed: int) -> None:
         np.testing.assert_allclose(averages, member.average_costs, atol=1e-7)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_for_some_steps(seed: int) -> None:
+    drawn = case(seed)
+    cmdp, copied = drawn.models
+    mine, theirs = solve(cmdp, horizon=200), solve(copied, horizon=200)
+    assert mine.status == theirs.status
+    assert mine.value == pytest.approx(theirs.value, abs=1e-7, nan_ok=True)
+    assert not mine.policy[~drawn.mask].any()
+    np.testing.assert_allclose(mine.average_costs, theirs.average_costs, atol=1e-5)
+    first = evaluate(cmdp, mine.policy, horizon=200)
+    assert first.average_costs.shape == (cmdp.m + 1, cmdp.S)
+    with pytest.raises(InvalidModelError, match="is not available in state"):
+        evaluate(cmdp, np.full(drawn.mask.shape, 1 / drawn.mask.shape[1]), horizon=5)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_brute_force(seed: int) -> None:
     """Without limits the optimum is the best of all deterministic policies of available actions."""
@@ -126,7 +140,6 @@ def test_rows_say_themselves_what_is_available() -> None:
 def test_a_policy_keeps_its_shape_where_numbers_of_actions_differ() -> None:
     """One state with one action, one with three: four pairs, but no table of two by two."""
     cmdp = CMDP(np.full((2, 3, 2), 0.5), np.zeros((1, 2, 3)), available=[[True, False, False], [True, True, True]])
-    assert shaped_policy(rows_of(cmdp), np.ones(4)).shape == (4,)
     assert best_policy(rows_of(cmdp), np.zeros((1, 4)), (), join=0.1).policy.shape == (4,)  # type: ignore[union-attr]
 
 

@@ -76,6 +76,15 @@ def test_chains_that_nearly_fall_apart(leak: float) -> None:
         check(P, c, T)
 
 
+def test_rows_that_sum_to_more_than_one_by_rounding() -> None:
+    """What they are too much is taken from staying, exactly: in 10^7 steps it would show."""
+    much = 1.0 - 2.0**-52
+    P = np.array([[0.0, 2.0**-51, much, 0.0], [0.0, 0.0, 0.3, 0.7], [1.0, 0.0, 0.0, 0.0], [1e-9, 0.0, 0.0, 1.0]])
+    assert 1.0 - P[0, 1] - P[0, 2] < 0.0
+    for T in (7_764_475, 10**12):
+        check(P, np.array([0.2, 0.1, 1.8, 2.0]), T)
+
+
 def test_a_leak_in_closed_form() -> None:
     """P(still there after t steps) = (1 - p)^t."""
     p, T = 1e-12, 10**9

@@ -33,7 +33,7 @@ def over_time(cmdp: CMDP, T: int, excess: bool = False) -> float:
         b_ub=cmdp.thresholds if m else None,
         A_eq=sparse.hstack([balance, sparse.csr_array((cmdp.S * T, 1))]),
         b_eq=start,
-        bounds=[(0, None)] * (pairs * T) + [(None, None)],
+        bounds=[(0, None if there else 0) for there in cmdp.available.ravel()] * T + [(None, None)],
         method="highs",
     )
     return float(found.fun) if found.status == 0 else float("nan")
@@ -161,6 +161,19 @@ def test_without_limits() -> None:
         solution, bound = check(free, T)
         assert solution.attained
         assert solution.average_costs[0] <= bound + loss
+
+
+def test_actions_that_differ_by_state() -> None:
+    """The same as with copies of available actions in place of those that are not."""
+    inventory = psconrl.make("inventory")
+    assert not inventory.available.all()
+    first = np.where(inventory.available, np.arange(inventory.A), inventory.available.argmax(axis=1)[:, np.newaxis])
+    pairs = (np.arange(inventory.S)[:, np.newaxis] * inventory.A + first).ravel()
+    costs = inventory.costs.reshape(2, -1)[:, pairs].reshape(inventory.costs.shape)
+    copied = CMDP(inventory.matrix[pairs], costs, inventory.thresholds, initial=inventory.initial)
+    masked = psconrl.solve(inventory, horizon=50)
+    assert (masked.policy[~inventory.available] == 0).all()
+    np.testing.assert_allclose(masked.average_costs, psconrl.solve(copied, horizon=50).average_costs, atol=1e-6)
 
 
 def test_a_start_law() -> None:

@@ -16,6 +16,7 @@ from psconrl.planning.compiled.steering import mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
+from psconrl.planning.mixtures import executed, switching_times
 from psconrl.planning.steered import FREE, Steered
 from psconrl.planning.steering import from_columns, from_solution
 
@@ -100,6 +101,22 @@ def test_ways_and_times_between_the_banks_of_a_river(S: int, T: int) -> None:
     np.testing.assert_array_equal(made.actions[left], [0] + [-1] * (S - 1))
     np.testing.assert_array_equal(made.actions[right], np.ones(S))
     np.testing.assert_allclose(made.directions[[left, right], 0], [-1, 1])
+
+
+@pytest.mark.parametrize(("S", "T"), [(6, 10**4), (12, 10**6)])
+def test_round_trips_are_those_of_the_solution(S: int, T: int) -> None:
+    """Against the plain way from columns to cores and times between them."""
+    cmdp = make("riverswim", S=S)
+    rows, costs = Rows.from_sparse(cmdp.matrix), np.ascontiguousarray(cmdp.costs.reshape(2, -1))
+    found = []
+    for member in solve(cmdp).mixture:
+        pairs = rows.begin[:-1] + member.policy
+        law = evaluate(cmdp, np.eye(2)[member.policy]).stationary
+        found.append(executed(rows, costs, Column(pairs, member.average_costs, law), cmdp.initial, T))
+    times, made = switching_times(found), steered_in(cmdp, T)
+    np.testing.assert_allclose(made.slope - 1, (times + times.T).max(), rtol=1e-9)
+    ways = {tuple(member.policy - rows.begin[:-1]) for member in found}
+    assert {tuple(way) for way in made.ways} == ways
 
 
 def test_ways_lead_into_the_cores_by_the_fastest_way() -> None:
@@ -218,7 +235,9 @@ def test_a_new_plan_goes_on_in_the_direction_of_the_last() -> None:
     V = np.array([3.0])
     assert rule.take_over(made, V, np.array([-1.0]), 100) == left
     assert rule.take_over(made, V, np.array([0.0]), 100) == FREE
-    assert rule.take_over(made, V, np.array([1.0]), 100) == FREE  # the excess is corrected already
+    right = int(made.directions[:, 0].argmax())
+    assert rule.take_over(made, V, np.array([1.0]), 100) == right  # until half a band on the other side
+    assert rule.take_over(made, 10 * V, np.array([1.0]), 100) == FREE
     assert rule.take_over(made, np.array([90.0]), np.array([0.0]), 100) == left
 
 

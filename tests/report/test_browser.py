@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from psconrl.experiments import Experiment
 from tests.report import stores
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make setup")
@@ -273,3 +274,13 @@ def test_accessibility(browser: Any, address: str, scheme: Scheme, size: dict[st
 def _brief(violation: dict[str, Any]) -> str:
     nodes = [node["html"][:120] for node in violation["nodes"][:3]]
     return f"{violation['id']} ({violation['impact']}): {json.dumps(nodes)}"
+
+
+def test_actions_that_are_not_available_have_no_cell(browser: Any, tmp_path: Path) -> None:
+    shop = Experiment.grid("shop", ["inventory"], ["PSConRL"], horizon=60, seeds=1)
+    (tmp_path / "report.html").write_text(stores.page(stores.run(tmp_path, shop)), encoding="utf-8")
+    found = Visit(browser, (tmp_path / "report.html").as_uri())
+    drawn = found.page.locator("svg.matrix").first.locator("g.cell")
+    assert [drawn.nth(s).locator("rect.share").count() for s in range(drawn.count())] == [6, 5, 4, 3, 2, 1]
+    found.context.close()
+    assert found.complaints == []

@@ -107,11 +107,38 @@ def test_panels_of_figure_1() -> None:
     quantities: tuple[panels.Quantity, ...] = ("signed", "plotted")
     for quantity in quantities:
         rows = panels.regret_and_violation("figure-1", groups, quantity)
-        assert [p.title for p in rows[0]] == ["Marsrover 4x4 (6 runs)", "Marsrover 8x8 (6 runs)", "Box (6 runs)"]
+        assert [p.title for p in rows[0]] == [
+            "Marsrover 4x4 (6 runs)",
+            "Marsrover 8x8 (6 runs)",
+            "Box, 16 states (6 runs)",
+        ]
         assert [line.label for line in rows[0][0].lines] == ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"]
         assert [len(p.lines) for p in rows[1]] == [4, 3, 3]
     signed = panels.regret_and_violation("figure-1", groups, "signed")[0][0].lines[0]
     np.testing.assert_allclose(signed.mean, 0.01 * signed.x)
+
+
+def test_lines_of_several_limits_have_the_names_of_the_limits() -> None:
+    cell = Cell("queue", "PSConRL", 50, checkpoints=50)
+    run = record(np.full((3, 50), 0.5), cell=cell, thresholds=(0.6, 0.25), cost_names=("length", "service", "flow"))
+    (above,), (below,) = panels.overview(group([run]))
+    assert [line.label for line in above.lines] == ["PSConRL"]
+    names = [line.label for line in below.lines]
+    assert names == ["PSConRL, service", "PSConRL, flow"]
+    looks = styles(["PSConRL", *names])
+    assert {look.colour for look in looks.values()} == {0}
+    assert len({look.dashes for look in looks.values()}) == 3
+
+
+def test_planes_have_a_point_for_each_setting() -> None:
+    cells = [cell for cell in find("sweeps").experiment(True).cells if not cell.env_options]  # type: ignore[union-attr]
+    runs = [r for cell in cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
+    ((panel,),) = panels.planes(group(runs))
+    horizon = cells[0].horizon
+    for line in panel.lines:
+        np.testing.assert_allclose(line.x, 0.1 * horizon)
+        np.testing.assert_allclose(line.mean, 0.025 * horizon)
+    assert sum(len(line.x) for line in panel.lines) == len(cells)
 
 
 def test_panels_of_the_appendix_hold_the_levels_of_the_model() -> None:
@@ -162,7 +189,7 @@ def test_panels_of_feasibility_and_of_ucrl_cmdp_beyond_the_smallest_grid() -> No
     assert toy.lines[0].mean[-1] == 60
     tractable = [record(np.full((2, c.horizon), 0.5), cell=c) for c in preset_cells("tractable").values()]
     above, below = panels.tractable(group([*figure_1({}), *tractable]))
-    assert [p.title for p in above] == ["Marsrover 8x8 (1 to 6 runs)", "Box (1 to 6 runs)"]
+    assert [p.title for p in above] == ["Marsrover 8x8 (1 to 6 runs)", "Box, 16 states (1 to 6 runs)"]
     assert [line.label for line in below[0].lines] == ["PSConRL", "UCRL-CMDP"]
 
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from psconrl import CMDPEnv, InvalidArgumentError, Learner, Problem, agents, evaluate, learn, make, simulate
+from psconrl import (
+    CMDPEnv,
+    InvalidArgumentError,
+    Learner,
+    Problem,
+    Steering,
+    agents,
+    evaluate,
+    learn,
+    make,
+    simulate,
+    solve,
+)
 from psconrl.agents import catalogue
 
 SHOP = make("inventory")
@@ -88,3 +102,26 @@ def test_in_gymnasium() -> None:
     run = learn(agents.PSConRL(SHOP.problem()), CMDPEnv(SHOP), 300, 0)
     assert not np.asarray(run.counts)[~SHOP.available].any()
     assert np.asarray(run.counts).sum() == 300
+
+
+def test_steering_takes_what_is_available() -> None:
+    steering = Steering(solve(SHOP), horizon=1000)
+    rng, s = np.random.default_rng(0), 0
+    for _ in range(1000):
+        a = int(steering.act(s))
+        assert SHOP.available[s, a]
+        after = int(rng.choice(6, p=np.asarray(SHOP.transitions)[s, a]))
+        assert SHOP.move_costs is not None
+        steering.observe(SHOP.move_costs[:, s, a, after])
+        s = after
+
+
+def test_a_saved_learner_keeps_its_mask(tmp_path: Path) -> None:
+    agent = agents.PSConRL(SHOP.problem())
+    learner = Learner(agent, 100, 0)
+    for _ in range(20):
+        learner.observe(0, learner.act(0), [0.5, 0.5], 0)
+    learner.save(tmp_path / "learner.npz")
+    again = Learner.load(tmp_path / "learner.npz", agent)
+    assert again.act(4) == learner.act(4) <= 1
+    assert again.act(5) == learner.act(5) == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete, Text
 
-from psconrl import CMDP, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
+from psconrl import CMDP, CMDPEnv, Learner, Problem, PsconrlError, agents, evaluate, learn, make, simulate, solve
 from psconrl.agents import Agent, Memory, Plan
 from tests.simulation.walk import walk
 from tests.states import same
@@ -278,6 +278,76 @@ def test_ten_thousand_states_are_found_in_reasonable_memory() -> None:
     assert learner.observed.sparse().nnz == 3000
 
 
+STOCK = make("inventory")
+
+
+def orders(state: str) -> list[int]:
+    """What can be ordered: numbers of actions, by the name of a state of the inventory."""
+    return np.flatnonzero(STOCK.available[STOCK.state_names.index(state)]).tolist()
+
+
+def few() -> Problem:
+    return Problem(None, STOCK.A, STOCK.thresholds, available=orders)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "learned"])
+def test_actions_that_differ_by_state_are_asked_for_when_it_is_discovered(name: str) -> None:
+    """Every step of the compiled loop and of a learner takes an action that there is; both walk the same way."""
+    assert not STOCK.available.all()
+    agent = agents.PSConRL(few(), prior="learned") if name == "learned" else made(name, few())
+    run = simulate(agent, STOCK, 200, 3, evaluate_policies=True)
+    assert np.asarray(run.counts).sum() == 200
+    assert not np.asarray(run.counts)[~STOCK.available].any()
+    assert all(not snapshot.policy[:, ~STOCK.available].any() for snapshot in run.snapshots)
+    learner, s = Learner(agent, 200, 3), int(np.argmax(STOCK.initial))
+    p = np.asarray(STOCK.to_dense().transitions)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        a = learner.act(STOCK.state_names[s])
+        assert STOCK.available[s, a]
+        x = int(rng.choice(STOCK.S, p=p[s, a]))
+        learner.observe(STOCK.state_names[s], a, STOCK.costs[:, s, a], STOCK.state_names[x])
+        s = x
+    again = Learner.restore(agent, learner.state())
+    assert again.act(STOCK.state_names[s]) == learner.act(STOCK.state_names[s])
+
+
+def test_learn_asks_for_the_actions_of_observations() -> None:
+    by_number = Problem(None, STOCK.A, STOCK.thresholds, available=lambda s: np.flatnonzero(STOCK.available[s]))
+    run = learn(agents.PSConRL(by_number), CMDPEnv(STOCK), 100, 0)
+    assert run.state_names is not None
+    assert not np.asarray(run.counts)[~STOCK.available[np.array(run.state_names)]].any()
+    with pytest.raises(PsconrlError, match="does not fit"):
+        learn(agents.PSConRL(Problem(None, STOCK.A, STOCK.thresholds)), CMDPEnv(STOCK), 100, 0)
+    named = learn(None, CMDPEnv(STOCK), 50, 0)
+    assert (named.state_names, named.action_names) == (STOCK.state_names, STOCK.action_names)
+
+
+def test_an_action_that_a_state_does_not_have_is_refused() -> None:
+    problem = Problem(None, ["wait", "sell"], available=lambda s: ["wait", "sell"] if s == "full" else ["wait"])
+    learner = Learner(agents.Uniform(problem), 100, 0)
+    assert {learner.act("empty") for _ in range(3)} == {"wait"}
+    before = learner.state()
+    with pytest.raises(PsconrlError, match="sell"):
+        learner.observe("empty", "sell", [0.5], "full")
+    assert same(learner.state(), before)
+    learner.observe("empty", "wait", [0.5], "full")
+    assert learner.pairs.available.tolist() == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize("offered", [[], [2], [-1], ["fly"], None, 3, [[]], [True]], ids=repr)
+def test_functions_that_give_no_actions_are_refused(offered: Any) -> None:
+    learner = Learner(agents.Uniform(Problem(None, 2, available=lambda s: offered)), 10, 0)
+    before = learner.state()
+    with pytest.raises(PsconrlError, match=r"available\('a'\)"):
+        learner.act("a")
+    assert same(learner.state(), before)
+    with pytest.raises(PsconrlError, match="available is given, but S is None"):
+        Problem(None, 2, available=np.ones((1, 2)))
+    with pytest.raises(PsconrlError):
+        Problem(2, 2, available=lambda s: [0])
+
+
 class Words(gymnasium.Env[Any, Any]):
     """A walk on a circle whose observations are whatever a test wants."""
 
@@ -349,5 +419,9 @@ def test_declared_names_of_a_discrete_environment() -> None:
     env = Words(lambda s: s, Discrete(5))
     run = learn(agents.PSConRL(Problem([20, 21, 22, 23, 24], ["back", "on"], [0.6])), env, 100, 0, reward_range=(0, 1))
     assert (run.state_names, run.action_names) == ((20, 21, 22, 23, 24), ("back", "on"))
+    named = run.named_policy
+    assert list(named) == [20, 21, 22, 23, 24]
+    for k, row in enumerate(named.values()):
+        assert [row.get("back", 0.0), row.get("on", 0.0)] == run.policy[0, k].tolist()
     plain = learn(agents.PSConRL(Problem(5, 2, [0.6])), env, 100, 0, reward_range=(0, 1))
     np.testing.assert_array_equal(run.counts, plain.counts)

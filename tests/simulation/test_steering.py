@@ -118,19 +118,59 @@ def test_excess_and_regret_stay_in_their_bands(env: str, options: dict[str, Any]
         assert abs(run.regret[-1]) < bound * (1 + solution.multipliers.sum())
 
 
-def test_zero_violation_at_the_price_of_a_few_per_cent() -> None:
-    """PSConRL on 4x4 with prior 0.01, steered: [V]+ < 5 in every run, and a fifth of the scatter."""
-    cmdp = make("marsrover-4x4")
+def excess_after(cmdp: CMDP, T: int, seeds: int) -> Any:
+    """Signed violations (seeds, m)."""
+    return np.array([simulate(optimal(cmdp), cmdp, T, seed, checkpoints=1).violation[:, -1] for seed in range(seeds)])
+
+
+def test_the_excess_is_bounded_where_zero_lies_inside_the_hull_of_the_drifts() -> None:
+    """Largest of 2 x 10 at any T: 6 to 12; a random walk would have come to 150 with T = 10^5."""
+    queue = make("queue")
+    made = optimal(queue).plan(_nothing(queue), np.random.default_rng(0)).steered
+    assert made is not None
+    assert np.linalg.matrix_rank(made.drifts) == 2  # and positive weights that sum to zero drift: it is inside
+    assert (made.weights > 0.01).all()
+    for T in (10**3, 10**4, 10**5):
+        assert np.abs(excess_after(queue, T, 10)).max() < 40
+
+
+def test_the_excess_grows_like_the_root_where_no_column_lowers_it() -> None:
+    """Cost 0 or 1 by the toss of a coin, limit 1/2: a random walk. E|V| = 0.4 sqrt(T), its mean of 40 known to 12%.
+
+    The reserve keeps it below 2 B, four standard deviations. False alarms below 1e-3.
+    """
+    toss = np.full((2, 2, 2), 0.5)
+    costs = [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [1.0, 0.0]]]
+    cmdp = CMDP(toss, costs, [0.5])
+    small, large = (np.abs(excess_after(cmdp, T, 40)).mean() for T in (10**3, 10**5))
+    assert 5 < large / small < 20
+    assert excess_after(cmdp, 10**4, 40).max() < 2.1 * np.sqrt(10**4)
+
+
+@pytest.mark.parametrize(
+    ("env", "T", "seeds", "price"),
+    [
+        ("marsrover-4x4", 5_000, 6, 1.5),
+        pytest.param("marsrover-4x4", 5_000, 20, 1.2, marks=pytest.mark.long),
+        pytest.param("marsrover-8x8", 20_000, 20, 1.2, marks=pytest.mark.long),
+    ],
+)
+def test_zero_violation_at_the_price_of_a_few_per_cent(env: str, T: int, seeds: int, price: float) -> None:
+    """PSConRL with prior 0.01, steered: [V]+ < 5 in every run, a fifth of the scatter, and little more regret.
+
+    With 20 seeds means are known to 6% at worst, and regrets differ by 5% and 16% in the mean; with 6 seeds to 12%.
+    """
+    cmdp = make(env)
     J = solve(cmdp).value
     violation, regret = {}, {}
     for execution in ("stationary", "steered"):
         agent = agents.PSConRL(cmdp.problem(), execution=execution)
-        runs = [simulate(agent, cmdp, 5000, seed, optimum=J) for seed in range(6)]
+        runs = [simulate(agent, cmdp, T, seed, optimum=J) for seed in range(seeds)]
         violation[execution] = np.array([run.violation[0, -1] for run in runs])
         regret[execution] = np.mean([run.regret[-1] for run in runs])
     assert violation["steered"].max() < 5
     assert violation["steered"].std() < violation["stationary"].std() / 5
-    assert regret["steered"] < 1.5 * regret["stationary"]  # 20% in the mean of many seeds: benchmarks/steering.py
+    assert regret["steered"] < price * regret["stationary"]
 
 
 def test_the_exact_averages_of_a_steered_plan_are_those_of_its_columns() -> None:
@@ -142,7 +182,7 @@ def test_the_exact_averages_of_a_steered_plan_are_those_of_its_columns() -> None
 def _nothing(cmdp: CMDP) -> Memory:
     learner = Learner(agents.Uniform(cmdp.problem()), 1000, 0)
     observed, visits, sums = learner.observed, learner.visits, learner.cost_sums
-    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, np.zeros(cmdp.m))
+    return Memory(0, 1000, 0, 0, 1, observed, visits, sums, {}, excess=np.zeros(cmdp.m))
 
 
 def test_a_margin_lowers_the_limits() -> None:
@@ -283,3 +323,24 @@ def test_steering_has_rules() -> None:
     apart = CMDP(np.eye(2)[:, None, :].repeat(2, 1), [[[0.0, 0.0], [1.0, 1.0]]] * 2, [1.0], initial=[0.5, 0.5])
     assert solve(apart).attained
     Steering(solve(apart)).act(0)
+
+
+def test_only_available_actions_are_steered_to() -> None:
+    shop = make("inventory")
+    assert not shop.available.all()
+    steering = Steering(solve(shop), horizon=2000)
+    assert all(shop.available[s, steering.act(s)] for s in range(shop.S))
+    steps_of(steering, shop, 2000, 0)
+    assert (steering.violation < 3 * np.sqrt(20 * 2000)).all()
+    agent = agents.PSConRL(shop.problem(), execution="steered", margin=0.1)
+    run, plain = (simulate(agent, shop, 400, 0, compiled=compiled) for compiled in (True, False))
+    np.testing.assert_array_equal(run.counts, plain.counts)
+    assert (run.counts.sum(axis=2)[~shop.available] == 0).all()
+    learner = Learner(optimal(shop), 1000, 0)
+    learner.act(0)
+    state = learner.state()
+    actions = state["plan"]["steered"]["actions"].copy()
+    actions[:, -1] = np.flatnonzero(~shop.available[-1])[0]
+    broken = state["plan"] | {"steered": state["plan"]["steered"] | {"actions": actions}}
+    with pytest.raises(PsconrlError, match=r"Plan\.steered is wrong"):
+        Learner.restore(learner.agent, state | {"plan": broken})

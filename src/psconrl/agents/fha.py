@@ -57,7 +57,7 @@ class FHA(Agent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.execution != "stationary":
+        if not isinstance(self.execution, str) or self.execution != "stationary":
             raise InvalidArgumentError(
                 f'execution is {shown(self.execution)}; FHA knows "stationary" only: its policies change from '
                 "step to step, so there is no mixture to be steered"

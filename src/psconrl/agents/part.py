@@ -67,7 +67,7 @@ class Part(NamedTuple):
             found = kernels.Kept(*(best.start[name] for name in kernels.Kept._fields))
             whole = kernels.unfold_start(found, last, self.states, self.pairs, S, A)
             following |= {**whole._asdict(), "multipliers": best.start["multipliers"]}
-        policy = None if best.policy is None else self.whole_policy(best.policy.ravel())
+        policy = None if best.policy is None else self.whole_policy(best.policy)
         return best._replace(policy=policy, start=following, steered=self.whole_mixture(best.steered))
 
     def whole_mixture(self, steered: Steered | None) -> Steered | None:

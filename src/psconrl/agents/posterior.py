@@ -63,7 +63,7 @@ class PosteriorAgent(Agent):
             return None
         problem = self.problem
         if problem.open:
-            problem = problem.inside(problem.S or 1)
+            problem = problem.inside(1) if problem.S is None else problem
             if sparse.issparse(self.prior) or np.ndim(cast(Any, self.prior)) > 0:
                 raise InvalidModelError(
                     "prior is an array, but the states are not known; it must be one number, or learned"
@@ -164,13 +164,16 @@ def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Gen
 
     Every action there leads to a seen state, each as likely as the other.
     """
-    S, A = counts.S, counts.A
+    S, pairs = counts.S, problem.pairs
     given = prior.level, prior.support, prior.allowed, prior.own
-    indptr, indices, data = kernels.draw_rows(*given, *counts.chains, S + 1, random_kernels.seeded(rng), cut)
+    head, link, target, number = counts.chains
+    head = head if pairs.every else head[pairs.numbers]
+    seeded = random_kernels.seeded(rng)
+    indptr, indices, data = kernels.draw_rows(*given, head, link, target, number, S + 1, seeded, cut)
     rows = Rows(
-        np.append(np.arange(0, S * A + 1, A), S * A + 1),
+        np.append(pairs.begin, pairs.K + 1),
         np.append(indptr, indptr[-1] + S),
         np.concatenate([indices, np.arange(S)]),
         np.concatenate([data, np.full(S, 1.0 / S)]),
     )
-    return Part(rows, np.append(np.arange(S), -1), np.append(np.arange(S * A), -1), problem, {})
+    return Part(rows, np.append(np.arange(S), -1), np.append(pairs.numbers, -1), problem, {})

@@ -97,7 +97,7 @@ def named(best: BestPolicy, pairs: Pairs) -> BestPolicy:
     if best.policy is None:
         return best
     steered = None if best.steered is None else best.steered.named(pairs)
-    return best._replace(policy=pairs.table(best.policy.ravel()), steered=steered)
+    return best._replace(policy=pairs.table(best.policy), steered=steered)
 
 
 def joining(memory: Memory, stop: Stop) -> float:

@@ -4,6 +4,8 @@
     execution = "steered"      the excess of the limits so far decides what to do next (`psconrl.planning.steered`)
     margin = 0                 so limits need not be tightened
 
+All others, infeasible, floor, episodes and elsewhere, are PSConRL's, with its defaults.
+
 What is proved, and what is only measured, says docs/algorithms/recommended.md.
 """
 

@@ -94,7 +94,7 @@ def plan_elsewhere(
     best = plan_rows(rows, pairs.taken(costs), thresholds, join=0.0, start=memory.carry, method=method, steer=steer)
     if best.policy is None:
         return best
-    policy = pairs.table(best.policy.ravel()).copy()
+    policy = pairs.table(best.policy).copy()
     outside = ~occupied(rows, best)
     first = np.eye(policy.shape[1])[pairs.actions(pairs.begin[:-1])]  # action 0, or the first that is available
     policy[outside] = (pairs.uniform if elsewhere == "uniform" else first)[outside]
@@ -104,7 +104,7 @@ def plan_elsewhere(
 def occupied(rows: Rows, best: BestPolicy) -> Bools:
     """The states in which a best policy whose classes were not joined has occupancy: its recurrent classes."""
     assert best.policy is not None
-    policy, begin = best.policy.ravel(), rows.begin[:-1]
+    policy, begin = best.policy, rows.begin[:-1]
     chain = sparse.csr_array((policy, (rows.source, np.arange(rows.K))), shape=(rows.S, rows.K)) @ rows.matrix()
     # On a trip from class to class of which no share of time is left nothing is planned, and where no way is known
     # the policy is uniform: neither has occupancy, though no edge may lead out.

@@ -34,6 +34,9 @@ LARGEST = 10**6
 LIKELY = 0.01
 """Moves of models drawn from a hierarchical prior that are counted on."""
 
+NEVER = 1e-9
+"""Less likely ones are left out of them: no run sees them."""
+
 MAX_DISCARDED = 1000
 """How many draws in a row may be discarded before the settings are called hopeless."""
 
@@ -120,7 +123,7 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     first = _options.count(first, "draw", 0)
     if isinstance(prior, str) and prior != hierarchy.LEARNED:
         raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
-    if prior != hierarchy.LEARNED:
+    if not isinstance(prior, str):
         prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")
     root = _options.seed_sequence(seed)
@@ -164,6 +167,7 @@ def hierarchical(rng: np.random.Generator, S: int, A: int) -> tuple[Floats, int,
         # Gamma(alpha) = Gamma(1 + alpha) U^(1 / alpha), by logarithms: most are below the range of floats.
         p[:, a] = np.log(rng.standard_gamma(1.0 + alpha)) - rng.standard_exponential((S, S)) / alpha
         p[:, a] = np.exp(p[:, a] - p[:, a].max(axis=1, keepdims=True))
+        p[:, a][p[:, a] < NEVER] = 0.0
         p[:, a] /= p[:, a].sum(axis=1, keepdims=True)
     return p, int(g), int(e)
 

@@ -14,15 +14,29 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from psconrl._lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, code_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from psconrl import _numba as compiling
+    from psconrl import environments, planning, simulation
+    from psconrl.agents import catalogue
     from psconrl.agents.contract import Agent
     from psconrl.cmdp import CMDP
+    from psconrl.experiments import build, record, world
+    from psconrl.planning import averages
+    from psconrl.planning.compiled import warm_up as planner_kernels
     from psconrl.planning.solution import Solution
+    from psconrl.simulation import tabular
+else:
+    compiling, environments, planning = late("psconrl._numba"), late("psconrl.environments"), late("psconrl.planning")
+    simulation, catalogue = late("psconrl.simulation"), late("psconrl.agents.catalogue")
+    build, record, world = (late(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
+    averages, planner_kernels = late("psconrl.planning.averages"), late("psconrl.planning.compiled.warm_up")
+    tabular = late("psconrl.simulation.tabular")
 
 CODE = code_identity()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
@@ -55,30 +69,23 @@ class Done:
 
 def run_cell(cell: Cell, seed: int) -> pa.Table:
     """Seed `seed` of a cell, as a table of one row."""
-    from psconrl.simulation.tabular import one_thread
-
-    with one_thread():  # two change bits, and steal each other's core
+    with tabular.one_thread():  # two change bits, and steal each other's core
         return _run_cell(cell, seed)
 
 
 def _run_cell(cell: Cell, seed: int) -> pa.Table:
-    from psconrl.experiments.record import RunRecord, to_table
-    from psconrl.experiments.world import describe
-    from psconrl.planning.averages import LARGEST
-    from psconrl.simulation import simulate
-
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
-    run = simulate(
+    run = simulation.simulate(
         agent,
         cmdp,
         cell.horizon,
         seed,
         checkpoints=cell.checkpoints,
         optimum=solution,
-        evaluate_policies=cell.evaluate_policies or cmdp.S <= LARGEST,
+        evaluate_policies=cell.evaluate_policies or cmdp.S <= averages.LARGEST,
     )
-    return to_table(
-        RunRecord(
+    return record.to_table(
+        record.RunRecord(
             env=cell.env_name,
             env_options=_options(cell, seed if cell.seed_option else None),
             agent=cell.agent,
@@ -101,7 +108,7 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             cumulative_excess=run.cumulative_excess,
             episodes=run.episodes,
             snapshots=run.snapshots,
-            world=describe(cmdp, solution, run.snapshots) if seed == 0 else None,
+            world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,
         )
     )
 
@@ -113,10 +120,8 @@ def execute(cell: Cell, seed: int, code: str) -> Done:
             f"a worker runs other code ({CODE}) than this process ({code}); install the same version on all machines "
             "and restart the workers"
         )
-    from psconrl.experiments.record import to_bytes
-
     start = time.perf_counter()
-    content = to_bytes(run_cell(cell, seed))
+    content = record.to_bytes(run_cell(cell, seed))
     return Done(content, time.perf_counter() - start)
 
 
@@ -155,15 +160,12 @@ def answer() -> None:
     sys.stdout.flush()
 
 
-def warm_up(agents: set[str], compiling: Callable[[], None]) -> None:
+def warm_up(agents: set[str], told: Callable[[], None]) -> None:
     """Compile the kernels that these agents need, so that worker processes find them on disk.
 
     As soon as something has to be compiled, this is told, and a second process begins with other kernels.
     """
-    from psconrl._numba import at_first_compilation
-    from psconrl.agents.catalogue import find
-
-    apart = {agent for agent in agents if find(agent).own_kernels}
+    apart = {agent for agent in agents if catalogue.find(agent).own_kernels}
     second: list[subprocess.Popen[bytes]] = []
     command = [
         sys.executable,
@@ -175,12 +177,12 @@ def warm_up(agents: set[str], compiling: Callable[[], None]) -> None:
 
     def begin() -> None:
         second.append(subprocess.Popen(command, **pipes))
-        compiling()
+        told()
 
-    with at_first_compilation(begin):
+    with compiling.at_first_compilation(begin):
         for agent in sorted(agents - apart):
             _tried(agent)
-        if any(find(agent).uses_planner for agent in agents - apart):
+        if any(catalogue.find(agent).uses_planner for agent in agents - apart):
             _join_classes()
         for agent in sorted(apart):
             _tried(agent)
@@ -199,22 +201,17 @@ def compile_others(agents: Sequence[str]) -> None:
     """What the second process of `warm_up` compiles: what follows a plan, second opinions, some agents' own kernels."""
     import numpy as np
 
-    from psconrl.agents.catalogue import find
-    from psconrl.environments import make
-    from psconrl.planning import best_policy
-    from psconrl.planning.compiled.warm_up import compile_execution
-
     threading.Thread(target=_end_with_input, daemon=True).start()
-    if any(find(agent).uses_planner for agent in agents):
-        compile_execution()
-    toy = make("toy")
-    best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
+    if any(catalogue.find(agent).uses_planner for agent in agents):
+        planner_kernels.compile_execution()
+    toy = environments.make("toy")
+    planning.best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
     # States that are hardly ever left: only components prove what is best.
     leave = np.array([1e-12, 1e-13])
     p = np.stack([1.0 - leave, leave], axis=1)
-    best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
+    planning.best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
     for agent in agents:
-        if find(agent).own_kernels:
+        if catalogue.find(agent).own_kernels:
             _tried(agent)
 
 
@@ -227,33 +224,26 @@ def _join_classes() -> None:
     """Plan where two states may be left or not, and the optimum stays in both: no run in `toy` needs that."""
     import numpy as np
 
-    from psconrl.planning import best_policy
-
     p, costs = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
     for s in range(2):
         p[s, 0, s] = p[s, 1, 1 - s] = 1.0
         costs[s, s, 0] = 0.0
-    best_policy(p, costs, np.array([0.5]), join=0.1)
+    planning.best_policy(p, costs, np.array([0.5]), join=0.1)
 
 
 @lru_cache(maxsize=16)
 def _prepared(cell: Cell, seed: int | None) -> tuple[CMDP, Solution, Agent]:
     """Model, its solution and the agent: values, the same for all runs of a cell."""
-    from psconrl.experiments.build import build_agent
-
     cmdp, solution = _solved(cell.env, _frozen(_options(cell, seed)), cell.model)
-    return cmdp, solution, build_agent(cell, cmdp)
+    return cmdp, solution, build.build_agent(cell, cmdp)
 
 
 @lru_cache(maxsize=16)
 def _solved(env: str, options: str, checksum: str | None) -> tuple[CMDP, Solution]:
     import json
 
-    from psconrl.experiments.build import build_model
-    from psconrl.planning import solve
-
-    cmdp = build_model(env, json.loads(options), checksum)
-    return cmdp, solve(cmdp)
+    cmdp = build.build_model(env, json.loads(options), checksum)
+    return cmdp, planning.solve(cmdp)
 
 
 def _options(cell: Cell, seed: int | None) -> dict[str, Any]:

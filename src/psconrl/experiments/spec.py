@@ -14,10 +14,19 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
+from psconrl._lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.formats import reading
+
+if TYPE_CHECKING:
+    from psconrl import environments
+    from psconrl.agents import catalogue
+    from psconrl.experiments import paper_settings, store
+else:
+    environments, catalogue = late("psconrl.environments"), late("psconrl.agents.catalogue")
+    paper_settings, store = late("psconrl.experiments.paper_settings"), late("psconrl.experiments.store")
 
 Costs = Literal["known", "estimated"]
 
@@ -30,6 +39,7 @@ _NUMERICAL = (
     "formats/files.py",
     "formats/reading.py",
     "graph.py",
+    "pairs.py",
     "problem.py",
 )
 _PACKAGES = ("planning", "agents", "environments", "simulation")
@@ -74,9 +84,7 @@ class Cell:
     model: str | None = None
 
     def __post_init__(self) -> None:
-        from psconrl.agents.catalogue import canonical, find, parameters
-
-        object.__setattr__(self, "agent", canonical(self.agent))
+        object.__setattr__(self, "agent", catalogue.canonical(self.agent))
         for name, most in (("horizon", MOST_STEPS), ("checkpoints", MOST_CHECKPOINTS)):
             object.__setattr__(self, name, _whole(getattr(self, name), name, most))
         if not isinstance(self.evaluate_policies, bool):
@@ -88,22 +96,20 @@ class Cell:
         for name in ("env_options", "settings"):
             object.__setattr__(self, name, _plain(getattr(self, name), name))
         # The model of "Optimal" is the environment itself; it cannot be set.
-        known = [name for name in parameters(find(self.agent)) if name != "model"]
+        known = [name for name in catalogue.parameters(catalogue.find(self.agent)) if name != "model"]
         for name in self.settings:
             if name not in known:
                 _unknown("setting", name, known, self.agent)
         self._check_environment()
 
     def _check_environment(self) -> None:
-        from psconrl.environments import find
-
         if is_model_file(self.env):
             if self.env_options or self.seed_option:
                 raise SpecError(f"{self.env}: a model file has no options")
             if self.model is None:
                 object.__setattr__(self, "model", file_checksum(self.env))
             return
-        environment = find(self.env)
+        environment = environments.find(self.env)
         object.__setattr__(self, "env", environment.name)
         wanted = [*self.env_options, *([self.seed_option] if self.seed_option else [])]
         for name in wanted:
@@ -186,9 +192,7 @@ class Experiment:
 
         settings[agent] overrides them, env_options[env] gives options; fields: further ones of each cell.
         """
-        from psconrl.agents.catalogue import canonical
-        from psconrl.experiments.paper_settings import preset
-
+        canonical = catalogue.canonical
         agents = list(dict.fromkeys(map(canonical, agents)))
         envs = list(dict.fromkeys(map(_canonical_env, envs)))
         given = _by_name("settings", settings, canonical, agents)
@@ -199,7 +203,7 @@ class Experiment:
                 agent,
                 horizon,
                 env_options=options.get(env, {}),
-                settings=({} if is_model_file(env) else preset(agent, env)) | given.get(agent, {}),
+                settings=({} if is_model_file(env) else paper_settings.preset(agent, env)) | given.get(agent, {}),
                 **fields,
             )
             for env in envs
@@ -217,9 +221,7 @@ class Experiment:
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Experiment:
         """The inverse of `as_json`."""
-        from psconrl.experiments.store import check_document
-
-        check_document(document, "")
+        store.check_document(document, "")
         cells = [{key: value for key, value in cell.items() if key != "id"} for cell in document["cells"]]
         seeds = tuple(int(cell.pop("seeds")) for cell in cells)
         return Experiment(str(document["name"]), tuple(Cell(**cell) for cell in cells), seeds)
@@ -297,9 +299,7 @@ def file_checksum(path: str | Path) -> str:
 
 
 def _canonical_env(name: str) -> str:
-    from psconrl.environments import find
-
-    return name if is_model_file(name) else find(name).name
+    return name if is_model_file(name) else environments.find(name).name
 
 
 def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) -> dict[str, dict[str, Any]]:

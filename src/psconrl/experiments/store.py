@@ -28,13 +28,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psconrl._lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.formats import reading, writing
 from psconrl.formats.text import file_name
 
 if TYPE_CHECKING:
+    from psconrl.experiments import export as exporting
+    from psconrl.experiments import record as recording
     from psconrl.experiments.record import RunRecord
+else:
+    exporting, recording = late("psconrl.experiments.export"), late("psconrl.experiments.record")
 
 log = logging.getLogger(__name__)
 
@@ -84,11 +89,9 @@ class Part:
 
     def record(self) -> RunRecord:
         """The run; PartError if there is anything wrong with it, or if it is another one than the name says."""
-        from psconrl.experiments.record import RecordError, from_bytes
-
         try:
-            record = from_bytes(self.read())
-        except RecordError as error:
+            record = recording.from_bytes(self.read())
+        except recording.RecordError as error:
             raise PartError(f"{self.path}: damaged ({error})") from error
         folders = tuple(map(file_name, (record.env, record.agent)))
         if (record.seed, record.identity, folders) != (self.seed, self.identity, self.path.parts[-3:-1]):
@@ -292,9 +295,7 @@ class Store:
 
     def export(self, path: str | Path) -> set[str]:
         """Write all curves as a tidy table, .csv or .parquet; the code identities found in it."""
-        from psconrl.experiments.export import export
-
-        return export(self.records(), path)
+        return exporting.export(self.records(), path)
 
     def _folder(self, *names: str) -> Path:
         """A folder of the store, made if it is not there; a link is refused, as it may lead anywhere."""

@@ -15,16 +15,18 @@ from scipy import sparse
 
 from psconrl import _checks
 from psconrl._checks import Floats
+from psconrl._lazy import late
 from psconrl.errors import InvalidModelError
 
 if TYPE_CHECKING:
+    from psconrl import cmdp as models
     from psconrl.cmdp import CMDP
+else:
+    models = late("psconrl.cmdp")
 
 
 def from_action_arrays(transitions: Any, rewards: Any, costs: Any, thresholds: Any, names: dict[str, Any]) -> CMDP:
     """The CMDP of arrays; see `CMDP.from_arrays`."""
-    from psconrl.cmdp import CMDP
-
     p, S, A = _transitions(transitions)
     listed = _listed(costs)
     if rewards is None and not listed:
@@ -32,9 +34,9 @@ def from_action_arrays(transitions: Any, rewards: Any, costs: Any, thresholds: A
     given = [] if rewards is None else [_quantity(rewards, "rewards", S, A, sign=-1.0)]
     given += [_quantity(cost, f"costs[{i}]", S, A) for i, cost in enumerate(listed)]
     if not any(isinstance(quantity, _PerMove) for quantity in given):
-        return CMDP(p, np.stack([quantity.values for quantity in given]), thresholds, **names)
+        return models.CMDP(p, np.stack([quantity.values for quantity in given]), thresholds, **names)
     by_move = [_by_move(quantity, p, S, A) for quantity in given]
-    return CMDP(p, np.stack(by_move) if isinstance(p, np.ndarray) else by_move, thresholds, **names)
+    return models.CMDP(p, np.stack(by_move) if isinstance(p, np.ndarray) else by_move, thresholds, **names)
 
 
 @dataclass(frozen=True)

@@ -183,12 +183,9 @@ def _dense(chain: Chain) -> tuple[Floats, Floats]:
         away = chain.indices[entries] != s
         np.add.at(matrix[s], chain.indices[entries][away], chain.data[entries][away])
         others = (-chain.data[entries][away]).tolist()
-        stay = math.fsum([1.0, *others])
-        if stay < 0:  # by rounding alone
-            matrix[s] /= 1.0 - stay
-        else:
-            matrix[s, s] = stay
-            low[s, s] = math.fsum([1.0, -stay, *others])
+        # Below zero by rounding, if at all; rows must sum to one exactly, or mass is lost in 10^9 steps.
+        matrix[s, s] = math.fsum([1.0, *others])
+        low[s, s] = math.fsum([1.0, -matrix[s, s], *others])
     return matrix, low
 
 

@@ -115,6 +115,7 @@ def best_policy(
     scaled = _scaled_start(start, units)
     best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
     return best._replace(
+        policy=None if best.policy is None else _shaped(rows, best.policy),
         value=float(units.low[0] + units.unit[0] * best.value),
         average_costs=units.averages(best.average_costs),
         multipliers=units.multipliers(best.multipliers),
@@ -173,19 +174,23 @@ def plan_rows(
     method: Method = "compiled",
     steer: Steer | None = None,
 ) -> BestPolicy:
-    """`best_policy` without checks, for agents: rows and costs are their own; to be steered, costs in [0, 1]."""
-    m = len(thresholds)
+    """`best_policy` without checks, for agents: rows and costs are their own; to be steered, costs in [0, 1].
+
+    costs: (m + 1, S, A), or (m + 1, K) where states have different numbers of actions; so is the policy.
+    """
+    m, shape = len(thresholds), costs.shape[1:]
     if not costs.flags.carray:
         costs = costs.copy()
     if not thresholds.flags.carray:
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer)
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer, shape)
         if best is not None:
             return best
     best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
-    return second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+    best = second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+    return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
 
 
 def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
@@ -230,9 +235,15 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
 
 
 def _compiled(
-    rows: Rows, costs: Floats, thresholds: Floats, join: float, kept: _Kept, steer: Steer | None
+    rows: Rows,
+    costs: Floats,
+    thresholds: Floats,
+    join: float,
+    kept: _Kept,
+    steer: Steer | None,
+    shape: tuple[int, ...],
 ) -> BestPolicy | None:
-    """The answer of the compiled planner; None if it has no proof."""
+    """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
     optimum, columns, bias, largest = planner(S)(
         rows, ties.decided(costs), Limits(thresholds, np.ones(m)), kept.start, VALUE
@@ -263,16 +274,16 @@ def _compiled(
         "bias": bias,
         "way": way,
     }
-    shaped = shaped_policy(rows, policy)
+    policy = policy.reshape(shape)
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
     return BestPolicy(
-        True, shaped, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
+        True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )
 
 
-def shaped_policy(rows: Rows, policy: Floats) -> Floats:
+def _shaped(rows: Rows, policy: Floats) -> Floats:
     """A policy (K,) as (S, A), if all states have as many actions."""
     A = len(policy) // rows.S
     return policy.reshape(rows.S, A) if (np.diff(rows.begin) == A).all() else policy

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-from psconrl._checks import Ints
+from psconrl._checks import Floats, Ints
 from psconrl.errors import SolverError
 from psconrl.graph import groups, strong_classes
 from psconrl.planning.evaluation import Biases
@@ -32,18 +32,17 @@ _MODES = 20
 def relaxation_time(matrix: sparse.csr_array) -> float:
     """The relaxation time of a chain (S, S); 0 if it has no eigenvalue but 1."""
     _, labels = strong_classes(matrix)
-    return max(_slowest(matrix, states) for states in groups(labels))
+    edges = matrix.tocoo()
+    leaving = labels[edges.row] != labels[edges.col]
+    away = np.bincount(edges.row[leaving], edges.data[leaving], matrix.shape[0]).astype(np.float64)
+    alone = np.bincount(labels)[labels] == 1
+    slowest = float((1.0 / away[alone & (away > 0)]).max(initial=0.0))
+    return max([slowest, *(_slowest(matrix, states, away[states]) for states in groups(labels, ~alone))])
 
 
-def _slowest(matrix: sparse.csr_array, states: Ints) -> float:
-    """The largest 1 / |1 - lambda| of a strong component."""
-    inside = np.zeros(matrix.shape[0], dtype=np.bool_)
-    inside[states] = True
-    rows = matrix[states]
-    away = np.asarray(rows @ (~inside).astype(np.float64))
-    if len(states) == 1:
-        return float(1.0 / away[0]) if away[0] > 0 else 0.0
-    part = rows[:, states]
+def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
+    """The largest 1 / |1 - lambda| of a strong component, which is left with the probabilities `away` (n,)."""
+    part = matrix[states][:, states]
     if away.any():
         # One more state, for ever, stands for all others.
         part = sparse.csr_array(

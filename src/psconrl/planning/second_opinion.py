@@ -14,7 +14,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
-from psconrl.planning.for_agents import BestPolicy, Method, Steer, shaped_policy
+from psconrl.planning.for_agents import BestPolicy, Method, Steer
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.lp.policies import deterministic
@@ -62,8 +62,7 @@ def by_components(
     bound = float(optimum.bound) - ties.SIZE
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
-    shaped = shaped_policy(rows, policy)
-    best = BestPolicy(True, shaped, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
+    best = BestPolicy(True, policy, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
     return best if steer is None else best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
 
 
@@ -108,9 +107,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
         raise SolverError(
             "no bound of the optimum was found: the numbers of the model are too uneven; rescale the costs"
         )
-    shaped = shaped_policy(rows, policy)
     return BestPolicy(
-        True, shaped, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}, steered
+        True, policy, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}, steered
     )
 
 

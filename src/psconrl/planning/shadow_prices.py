@@ -22,20 +22,28 @@ _SAME = 1e-7
 """Columns whose averages differ by less than this in some direction leave the prices open in that direction."""
 _BINDS = 1e-9
 """Limits that are missed by less than this, upwards or downwards, bind."""
+_NEAR = 1e-6
+"""Prices that are further from those known than this share are not believed."""
 _ROUNDING = 1e-10
 _ROUNDS = 100
 
 
-def unique(columns: Sequence[Floats], averages: Floats, tau: Floats) -> bool:
-    """Whether the columns (m + 1,) that carry the optimum, with averages (m + 1,), leave no choice of prices.
+def unique(prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Floats) -> Floats | None:
+    """The prices (m,), if the columns (m + 1,) that carry the optimum, with averages (m + 1,), leave no choice.
 
-    Limits that do not bind have the price zero, and at the right prices all columns that carry weight cost the same.
+    Limits that do not bind have the price zero, and at the right prices all columns that carry weight cost the same:
+    equations that are solved here, as the `prices` that are known may be those of costs that were changed a little.
     """
     binding = np.flatnonzero(tau - averages[1:] <= _BINDS)
     if not len(binding):
-        return True
+        return prices
     drift = np.array([column[1:] - tau for column in columns])[:, binding]
-    return bool(np.linalg.matrix_rank(drift, tol=_SAME) == len(binding))
+    found, _, rank, _ = np.linalg.lstsq(drift, averages[0] - np.array([column[0] for column in columns]), rcond=None)
+    if rank < len(binding) or np.linalg.matrix_rank(drift, tol=_SAME) < len(binding):
+        return None
+    exact = np.zeros(len(tau))
+    exact[binding] = np.maximum(found, 0.0)
+    return exact if (np.abs(exact - prices) <= _NEAR * (1.0 + np.abs(prices))).all() else prices
 
 
 def least(

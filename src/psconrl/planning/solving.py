@@ -282,8 +282,9 @@ class Known:
         multipliers[self.limits] = best.multipliers
         tau, unit = self.units.tau, self.units.unit
         averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
-        if shadow_prices.unique(columns, averages, tau):
-            return multipliers
+        found = shadow_prices.unique(multipliers, columns, averages, tau)
+        if found is not None:
+            return found
         slack = max(averages[0] - best.bound, 0.0)
         weight = unit[0] / unit[1:]
         return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)

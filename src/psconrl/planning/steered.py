@@ -7,8 +7,9 @@ not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i)
               none comes, the stationary policy acts, which leads to them.
     forced    a column whose states are far from where the others live cannot be had so. If V lies outside the band by
               what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the fastest way into its core is taken, and the
-              column is run there until V has come back to zero; another one takes over only if it corrects V by B
-              more. A core is where a column really spends its time: states likelier than 1 / (S sqrt(t)).
+              column is run there until V has come back and half a band further: so trips are rare. Another one takes
+              over only if it corrects V by B more. A core is where a column really spends its time: states likelier
+              than 1 / (S sqrt(t)).
     band      B = sqrt(slope t) with slope = 1 + d, d the expected time from one core to another and back, 0 if the
               columns meet in likely states. So trips between cores take of the order of sqrt(d T) steps in all.
     floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.

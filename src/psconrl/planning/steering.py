@@ -55,7 +55,7 @@ def _with_ways(made: Steered, laws: Floats, rows: Rows, time: int) -> Steered:
     return made._replace(
         ways=np.array(ways),
         directions=np.divide(made.drifts, size, out=np.zeros_like(made.drifts), where=size > 0),
-        levels=np.tile([1.0, 0.0], (len(ways), 1)),
+        levels=np.tile([1.0, -0.5], (len(ways), 1)),
         slope=1.0 + min(float((times + times.T).max()), float(time)),
     )
 

@@ -18,6 +18,7 @@ from psconrl.report.styles import COLOURS, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT = 3.3, 2.5
@@ -153,8 +154,11 @@ def _enlarge(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
         return
     inset = ax.inset_axes(place, zorder=5)
     _lines(inset, panel.dwarfed, looks)
-    inset.set_xlim(ax.get_xlim())
-    inset.set_xticks([])
+    first, last = ax.get_xlim()
+    inset.set_xlim(first, last)
+    inset.set_xticks([first, last], [_thousands(first), _thousands(last)])
+    inset.get_xticklabels()[0].set_horizontalalignment("left")
+    inset.get_xticklabels()[1].set_horizontalalignment("right")
     inset.axhline(0.0, color="#888888", linewidth=0.6, zorder=1.5)
     inset.yaxis.set_major_locator(MaxNLocator(3))
     inset.yaxis.set_major_formatter(FuncFormatter(_thousands))
@@ -171,15 +175,15 @@ def _free_place(ax: Axes, lines: Sequence[Line]) -> tuple[float, float, float, f
     edges = [((line.x - x0) / (x1 - x0), (np.stack([line.low, line.high]) - y0) / (y1 - y0)) for line in lines]
 
     def free(left: float, bottom: float, width: float, height: float) -> bool:
-        # The numbers stand to the left of the inset, its title above.
+        # The numbers stand to the left of the inset and below it, its title above.
         for x, (low, high) in edges:
             here = (x > left - 0.16) & (x < left + width + 0.01)
-            if (here & (high > bottom - 0.02) & (low < bottom + height + 0.08)).any():
+            if (here & (high > bottom - 0.1) & (low < bottom + height + 0.08)).any():
                 return False
         return True
 
     for width, height in _INSETS:
-        for bottom in (0.92 - height, 0.45, 0.25, 0.04):
+        for bottom in (0.92 - height, 0.45, 0.25, 0.11):
             for left in (0.17, 0.37, 0.97 - width):
                 if free(left, bottom, width, height):
                     return left, bottom, width, height
@@ -189,7 +193,7 @@ def _free_place(ax: Axes, lines: Sequence[Line]) -> tuple[float, float, float, f
 def _scales(ax: Axes, panel: Panel) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    last = max(line.x[-1] for line in panel.lines)
+    last = max(float(line.x.max()) for line in panel.lines)
     # Long numbers need room: fewer of them stand side by side.
     marks = {ax.xaxis: 5 if last < 10_000 else 4 if last < 100_000 else 3, ax.yaxis: 5}
     for axis, logarithmic in ((ax.xaxis, bool(panel.logarithmic)), (ax.yaxis, panel.logarithmic == "both")):
@@ -198,10 +202,24 @@ def _scales(ax: Axes, panel: Panel) -> None:
             axis.set_major_formatter(FuncFormatter(_thousands))
     if panel.logarithmic:
         ax.set_xscale("log")
+        _readable(ax.xaxis, (1.0,))
     else:
-        ax.set_xlim(0, last)
+        # Points at the edge are shown whole.
+        room = 0.04 * last if any(line.marker for line in panel.lines) else 0.0
+        ax.set_xlim(-room, last + room)
     if panel.logarithmic == "both":
         ax.set_yscale("log")
+        low, high = panel.y_limits or ax.get_ylim()
+        _readable(ax.yaxis, (1.0, 2.0, 5.0) if high < 200 * low else (1.0,))
+
+
+def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:
+    """Numbers on a logarithmic axis as people write them, at some first digits alone."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(10.0, first_digits))
+    axis.set_major_formatter(FuncFormatter(_thousands))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _thousands(x: float, _: int | None = None) -> str:

@@ -89,9 +89,9 @@ def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
     return Line(label, np.asarray(x, dtype=np.float64), *band(runs))
 
 
-def title(env: str) -> str:
-    """The environment's name in captions."""
-    return TITLES.get(env, env)
+def title(env: str, states: int | None = None) -> str:
+    """The environment's name in captions; of Box, which has two versions, with the number of its states."""
+    return TITLES.get(env, env) + (f", {states} states" if env == "box" and states else "")
 
 
 def runs_title(name: str, groups: Sequence[Group]) -> str:
@@ -154,7 +154,9 @@ def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
         priced = f", shadow price {price:.4g}" if cost and np.isfinite(price) else ""
         levels = [Level(f"{'limit' if cost else 'optimum'} {level:.4g}{priced}", float(level), "optimal")]
     name = groups[0].cost_names[cost]
-    return Panel("" if cost else runs_title(title(env), groups), f"{name}\n(average so far)", lines, levels)
+    return Panel(
+        "" if cost else runs_title(title(env, groups[0].S), groups), f"{name}\n(average so far)", lines, levels
+    )
 
 
 def _prices(group: Group, cost: int) -> Floats:
@@ -193,7 +195,7 @@ def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Seque
     names = groups[0].cost_names[1:]
     limits = [VIOLATION if len(names) == 1 else f"Violation of {name}" for name in names]
     return [
-        Panel(runs_title(title(env), groups), REGRET + kind, above, zero),
+        Panel(runs_title(title(env, groups[0].S), groups), REGRET + kind, above, zero),
         *(
             Panel("", name + kind, list(lines), zero)
             for name, lines in zip(limits, zip(*below, strict=True), strict=True)
@@ -221,7 +223,7 @@ def averages(groups: Groups) -> list[list[Panel]]:
         limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
         columns.append(
             [
-                Panel(runs_title(title(env), here), "Average reward\n(moving average)", above, rewards),
+                Panel(runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards),
                 Panel("", "Average consumption\n(moving average)", below, limit),
             ]
         )
@@ -264,7 +266,7 @@ def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
 def _slope(exponent: Interval) -> str:
     # Adding 0 takes the sign from a rounded zero.
     mean, low, high = (round(x, 2) + 0.0 for x in (exponent.mean, exponent.low, exponent.high))
-    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]"
+    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]".replace("-inf", "-∞")
 
 
 def _root(group: Group, values: Floats) -> Line:
@@ -331,10 +333,11 @@ def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
     here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
     lines = []
     for agent in dict.fromkeys(f.cell.agent for f in here):
-        mine = [f for f in here if f.cell.agent == agent]
-        points = [(float(curves.positive_violation(f.group)[:, 0, -1].mean()), f) for f in mine]
-        lines.append(_ends(agent, sorted(points, key=lambda point: point[0]), 0, "o"))
-    name = title(env) + (f", slip {slip:g}" if slip else "")
+        mine = [f.group for f in here if f.cell.agent == agent]
+        x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
+        y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
+        lines.append(Line(agent, x, y, y, y, "o"))
+    name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
     return Panel(
         runs_title(name, [f.group for f in here]), "Signed regret", lines, (Level("", 0.0, "zero"),), x_label="[V]+"
     )
@@ -345,7 +348,7 @@ def bonus(groups: Groups) -> list[list[Panel]]:
     found = select("bonus", groups)
     if not found:
         return []
-    where = f"{title(found[0].cell.env)}, T = {found[0].group.horizon:,}"
+    where = title(found[0].cell.env)
     return [
         [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
     ]
@@ -371,7 +374,8 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
             if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
         ]
     ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
-    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), "Scale of the bonus", "x", ticks)
+    x_label = f"Scale of the bonus (T = {found[0].group.horizon:,})"
+    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), x_label, "x", ticks)
 
 
 def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:

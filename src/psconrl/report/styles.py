@@ -42,8 +42,13 @@ _SPARE = tuple(
     for dashes, page in (((8, 1.5), (12, 3)), ((1, 2), (1.5, 4)), ((4, 1, 1, 1), (6, 2, 1.5, 2)))
     for colour in (6, 5, 4, 0, 1, 2, 3)
 )
-_VARIANT: tuple[Dashes, Dashes] = ((3, 1), (4, 2))
-"""Dashes of further lines of an agent, such as the same agent with other settings."""
+_VARIANTS: tuple[tuple[Dashes, Dashes], ...] = (
+    ((3, 1), (4, 2)),
+    ((1, 1), (1.5, 2)),
+    ((5, 1, 1, 1), (7, 2, 1.5, 2)),
+    ((2, 3), (3, 5)),
+)
+"""Dashes of further lines of an agent: the same with other settings, or another of its limits."""
 
 
 def styles(labels: Iterable[str]) -> dict[str, Style]:
@@ -57,7 +62,9 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
         elif known is None:
             found[label] = next(spare)
         elif known in found.values():
-            found[label] = replace(known, dashes=_VARIANT[0], page_dashes=_VARIANT[1])
+            more = sum(style.colour == known.colour for style in found.values()) - 1
+            dashes, page_dashes = _VARIANTS[more % len(_VARIANTS)]
+            found[label] = replace(known, dashes=dashes, page_dashes=page_dashes)
         else:
             found[label] = known
     return found

@@ -41,7 +41,10 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
         costs = rng.random((problem.m + 1, S, problem.A))
         if problem.units is not None and problem.cost_ranges is not None:
             costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
-    cmdp = CMDP(p, costs, problem.thresholds, available=problem.inside(S).available)
+    available = problem.available
+    if problem.open:
+        available = np.array([problem.offered(str(s)) for s in range(S)])
+    cmdp = CMDP(p, costs, problem.thresholds, available=available)
     checked = _Checked(agent)
     full = simulate(checked, cmdp, steps, seed)
     half = simulate(checked, cmdp, steps, seed, stop=steps // 2)

@@ -20,9 +20,12 @@ from psconrl.problem import Problem
 def described(agent: Agent) -> dict[str, Any]:
     """Kind, settings and problem of an agent as JSON values; large things by their fingerprints."""
     settings = {field.name: _plain(getattr(agent, field.name)) for field in fields(agent) if field.name != "problem"}
-    parts = [name for name in Problem.__dataclass_fields__ if name != "pairs"]
+    parts = [name for name in Problem.__dataclass_fields__ if name not in ("pairs", "offers")]
     problem = {name: _plain(getattr(agent.problem, name)) for name in parts}
-    problem["available"] = "all" if agent.problem.pairs.every else _plain(agent.problem.available)
+    offers, every = agent.problem.offers, agent.problem.pairs.every
+    problem["available"] = "all" if every else _plain(agent.problem.available)
+    if offers is not None:
+        problem["available"] = f"by {getattr(offers, '__qualname__', type(offers).__qualname__)}"
     return {"agent": type(agent).__qualname__, "settings": settings, "problem": problem}
 
 

@@ -54,10 +54,12 @@ class Evidence(NamedTuple):
         visits = saved.array(learner["visits"], "visits", np.int64, (problem.S, problem.A))
         if not visits.any():
             raise OutOfTurnError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
-        inside = problem.inside(len(visits))
+        discovered = saved.states(learner["states"], problem.open)
+        inside = problem.inside(
+            len(visits), np.array([problem.offered(name) for name in discovered]) if problem.open else None
+        )
         state = saved.integer(learner["clock"][2], "clock", 0, len(visits) - 1)
         counts, sums = saved.counts(learner["counts"], visits), saved.cost_sums(learner["cost_sums"], visits, problem.m)
-        discovered = saved.states(learner["states"], problem.open)
         return Evidence(
             problem,
             Belief(counts, np.array(inside.available), state, problem.open),
@@ -109,6 +111,9 @@ class Estimate(CMDP):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Estimate, (self.evidence, self.thresholds, self.confidence)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("CMDP", "Estimate", 1)
 
     def intervals(self, policy: ArrayLike, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Floats:
         """Credible intervals (m + 1, 2) of a policy's long-run averages, from where the learner is now.

@@ -128,12 +128,17 @@ class _World:
             thresholds = () if find is None else find("thresholds")
         except AttributeError:
             thresholds = ()
-        return Problem(self.S, self.A, thresholds, available=None if self.model is None else self.model.available)
+        if self.model is None or self.S != self.model.S:
+            return Problem(self.S, self.A, thresholds)
+        names = {"state_names": self.model.state_names, "action_names": self.model.action_names}
+        return Problem(self.S, self.A, thresholds, available=self.model.available, **names)
 
     def fit(self, problem: Problem) -> None:
         """Refuse a problem that is not this environment's."""
         if problem.A != self.A:
             self._misfit("action", self.A, problem.A)
+        if self.model is not None and self.S == self.model.S:
+            check_available(problem, self.model, range(self.S))
         if problem.open:
             self.S, self.first_state = None, 0
         elif self.S is None:
@@ -143,8 +148,6 @@ class _World:
             )
         elif problem.S != self.S:
             self._misfit("observation", self.S, problem.S)
-        if self.model is not None:
-            check_available(problem, self.model)
         self.names = problem.state_names
 
     def _misfit(self, what: str, found: int, wanted: int) -> None:

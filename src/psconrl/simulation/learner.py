@@ -33,28 +33,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, range_rule, shown, unavailable, whole
+from psconrl._checks import Floats, Ints, shown, unavailable, whole
 from psconrl._lazy import late
-from psconrl.agents.contract import FOREVER, Agent, Memory, Plan
+from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError, OutOfTurnError, PsconrlError
-from psconrl.planning.steered import FREE, Steered, unsteered
+from psconrl.errors import InvalidArgumentError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.pairs import Pairs
+from psconrl.planning.steered import FREE, unsteered
 from psconrl.problem import Problem
-from psconrl.simulation import files, saved
+from psconrl.simulation import files, plans, restoring, saved
 from psconrl.simulation.described import described
+from psconrl.simulation.given import chosen, require_agent, step_costs
 from psconrl.simulation.numbering import Numbering
 from psconrl.simulation.parts import Orders, Seen
 from psconrl.simulation.run import COLUMNS, Episode, Snapshot
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
-    from psconrl import agents
     from psconrl.planning.compiled import steering_rule as rule
     from psconrl.simulation import _kernels as kernels
     from psconrl.simulation import estimate as estimation
     from psconrl.simulation.estimate import Estimate
 else:
-    agents = late("psconrl.agents")
     estimation = late("psconrl.simulation.estimate")
     rule = late("psconrl.planning.compiled.steering_rule")
     kernels = late("psconrl.simulation._kernels")
@@ -82,6 +82,7 @@ class Learner:
         S, A, m = self.problem.S, self.problem.A, self.problem.m
         self.states = Numbering(S, self.problem.state_names)
         self.named_actions = Numbering(A, self.problem.action_names)
+        self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
         self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(len(self.states), A)
@@ -131,34 +132,22 @@ class Learner:
 
     def _discover(self, *states: Any) -> None:
         """Take in states that were not seen before; nothing that the old arrays hold is changed."""
+        offered = [self.problem.offered(state) for state in states]
         for state in states:
             self.states.take_in(state)
+        if states:
+            self.pairs = Pairs(np.concatenate([self.pairs.available, offered]))
         (n, known, A), S = self.cost_sums.shape, len(self.states)
         self.visits = np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)])
         self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
         self.observed = self.observed.widened(S)
         if self.current is not None:
-            self._extend(self.current)
-
-    def _extend(self, plan: Plan) -> None:
-        """Go on with a plan in states that it did not know: uniformly, and to the first visit if it ends by counts."""
-        S, A = self.visits.shape
-        policy, _, count_limit, steered = self.orders
-        new = S - len(count_limit)
-        nothing = np.zeros((new, A), dtype=np.int64)
-        _, uniform, _, _ = kernels.take_up(np.full((1, new, A), 1.0 / A), nothing, nothing)
-        rows = np.broadcast_to(uniform, (len(policy), new * A))
-        limit = FOREVER if plan.count_limit is None else 0
-        self.orders = self.orders._replace(
-            policy=np.concatenate([policy, rows], axis=1),
-            count_limit=np.concatenate([count_limit, np.full((new, A), limit, dtype=np.int64)]),
-            steered=steered if plan.steered is None else steered.extended(new),
-        )
+            self.orders = plans.extended(self.orders, self.current, self.pairs)
 
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states)))
+            self.planner = self.agent.inside(self.problem.inside(len(self.states), self.pairs.available))
         t = self.t
         memory = Memory(
             t=t,
@@ -192,7 +181,7 @@ class Learner:
     def snapshots(self) -> list[Snapshot]:
         """Those that are kept, and the newest one, all with the states that are known by now."""
         found = self.kept if self.newest is None else [*self.kept, self.newest.copy()]
-        return [snapshot.widened(len(self.states)) for snapshot in found] if self.problem.open else found
+        return [snapshot.widened(self.pairs.uniform) for snapshot in found] if self.problem.open else found
 
     def _supply(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
@@ -207,58 +196,13 @@ class Learner:
 
     def _adopt(self, plan: Plan, S: int) -> Ints:
         """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
-        if not isinstance(plan, Plan):
-            raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
-        A = self.problem.A
-        policy, limit = plan.policy, plan.count_limit
-        if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
-            told = getattr(policy, "shape", None) or shown(policy)
-            raise InvalidArgumentError(f"Plan.policy is {told}; it must be (L, S, A) with (S, A) = {(S, A)}")
-        if policy.dtype != np.float64:
-            raise InvalidTypeError(f"Plan.policy is an array of {policy.dtype}; it must be of float64")
-        whole(plan.max_length, "Plan.max_length")
-        if limit is None:
-            limit = np.full((S, A), FOREVER)
-        elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
-            told = getattr(limit, "shape", None) or shown(limit)
-            raise InvalidArgumentError(f"Plan.count_limit is {told}; it must be int64 (S, A) = {(S, A)}")
-        sound, cumulative, limit, visits = kernels.take_up(policy, limit, self.visits[:S])
-        if not sound:
-            raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-        pairs = self.problem.pairs
-        if not pairs.every:
-            wrong = np.argwhere((policy > 0) & ~pairs.available)
-            if len(wrong):
-                raise InvalidArgumentError(f"Plan.policy is wrong: {self._unavailable(*wrong[0, 1:].tolist())}")
-        steered = self._unsteered if plan.steered is None else self._steered(plan, S)
-        self.current, self.orders = plan, Orders(cumulative, plan.max_length, limit, steered)
+        orders, visits = plans.orders(plan, self.visits[:S], self._known_pairs(S), self._unsteered, self._unavailable)
+        self.current, self.orders = plan, orders
         return visits
 
-    def _steered(self, plan: Plan, S: int) -> Steered:
-        """The mixture of a plan for S states, if compiled code may read it."""
-        steered, A, m = plan.steered, self.problem.A, len(self.excess)
-        if not isinstance(steered, Steered):
-            raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
-        if len(plan.policy) != 1:
-            raise InvalidArgumentError(f"Plan.policy has {len(plan.policy)} steps; only stationary ones can be steered")
-        misfit = steered.misfit(S, m)
-        if misfit:
-            told = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
-            raise InvalidArgumentError(f"Plan.steered.{misfit} is {told}; that does not fit S = {S} and m = {m}")
-        if not all(array.flags.carray for array in steered[:-1]):
-            copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
-            steered = steered._replace(**copies)
-        if not rule.sound(steered, A):
-            raise InvalidArgumentError(
-                "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
-            )
-        if not self.problem.open and not self.problem.pairs.every:
-            for actions in (*steered.actions, *steered.ways):
-                for s in np.flatnonzero(actions >= 0):
-                    a = int(actions[s])
-                    if not self.problem.available[s, a]:
-                        raise InvalidArgumentError(f"Plan.steered is wrong: {self._unavailable(int(s), a)}")
-        return steered
+    def _known_pairs(self, S: int) -> Pairs:
+        """The pairs of the first S states."""
+        return self.pairs if len(self.pairs.available) == S else Pairs(self.pairs.available[:S])
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -281,7 +225,7 @@ class Learner:
         assert plan is not None
         units = self.problem.units
         if units is not None:
-            plan = replace(plan, value=float(units.low[0] + units.width[0] * plan.value))
+            plan = replace(plan, value=float(units.low[0]) + float(units.width[0]) * float(plan.value))
         episode = Episode(plan, self.t - length, length, REASONS[reason])
         row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)
@@ -300,7 +244,7 @@ class Learner:
 
     def _ask(self, state: int, s: Any) -> None:
         """Choose the action in state number `state`, which is called s."""
-        before = self.observed, self.visits, self.cost_sums, self.orders
+        before = self.observed, self.visits, self.cost_sums, self.orders, self.pairs
         new = state == len(self.states)
         if new:
             self._discover(s)
@@ -310,7 +254,7 @@ class Learner:
         except BaseException:
             if new:
                 self.states.forget_last()
-                self.observed, self.visits, self.cost_sums, self.orders = before
+                self.observed, self.visits, self.cost_sums, self.orders, self.pairs = before
             raise
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
         u, a = self.actions.random(), -1
@@ -336,7 +280,7 @@ class Learner:
                 name = self.states.name(self.asked[0])
                 raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
             self._check_available(state, action)
-            c = _costs(costs, self.problem)
+            c = step_costs(costs, self.problem)
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
@@ -358,7 +302,7 @@ class Learner:
 
     def _check_available(self, s: int, a: int) -> None:
         """Refuse an action that the problem has not in a state."""
-        pairs = self.problem.pairs
+        pairs = self.pairs
         if not (pairs.every or pairs.available[s, a]):
             raise InvalidArgumentError(f"a is wrong: {self._unavailable(s, a)}; give one of the actions that are")
 
@@ -417,98 +361,8 @@ class Learner:
     @classmethod
     def restore(cls, agent: Agent, state: Mapping[str, Any]) -> Learner:
         """A learner that goes on from a state; one that is damaged is refused."""
-        state = saved.mapping(state, _PARTS)
         require_agent(agent)
-        saved.belongs(state["agent"], agent)
+        state = restoring.whole_state(state, agent)
         learner = cls(agent, state["horizon"], state["seed"])
-        learner._discover(*saved.states(state["states"], agent.problem.open))
-        problem, S = agent.problem, len(learner.states)
-        streams = state["streams"]
-        if not isinstance(streams, (tuple, list)) or len(streams) != 3:
-            raise saved.refused("streams", "must be those of the environment, the actions and the planning")
-        learner.environment.restore(streams[0])
-        learner.actions.restore(streams[1])
-        saved.generator(learner.planning, streams[2])
-        learner.visits = saved.array(state["visits"], "visits", np.int64, (S, problem.A))
-        if not problem.open and learner.visits[~problem.available].any():
-            raise saved.refused("visits", "has steps with actions that are not available")
-        learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, problem.m)
-        learner.observed = saved.counts(state["counts"], learner.visits)
-        learner.excess, learner.direction = (
-            saved.finite(state[part], part, (problem.m,)) for part in ("excess", "direction")
-        )
-        learner.clock = saved.array(state["clock"], "clock", np.int64, (5,))
-        t, length, s, checkpoint, forced = learner.clock.tolist()
-        if not (0 <= length <= t <= learner.horizon and 0 <= s < max(S, 1) and checkpoint >= 0):
-            raise saved.refused("clock", "does not fit the horizon and the states")
-        if learner.visits.sum() != t:
-            raise saved.refused("visits", f"does not add up to the {t} steps done")
-        learner.origin = saved.integer(state["origin"], "origin", 0, max(S - 1, 0))
-        learner.last_length = saved.integer(state["last_length"], "last_length", 1)
-        learner.carry = saved.carry(state["carry"])
-        learner.rows = saved.rows(state["rows"], problem.m + 1)
-        learner.kept = saved.snapshots(state["snapshots"], S, problem.A)
-        if learner.kept:
-            learner.newest = learner.kept.pop()
-        plan = saved.plan(state["plan"])
-        if plan is not None:
-            shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
-            learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
-            learner._extend(plan)
-        ways = 0 if plan is None or plan.steered is None else len(plan.steered.ways)
-        if not FREE <= forced < max(ways, FREE + 1):
-            raise saved.refused("clock", "names a way of steering that the plan does not have")
-        if state["asked"] is not None:
-            learner.asked = learner._asked(state["asked"])
+        restoring.restore(learner, state)
         return learner
-
-    def _asked(self, pair: Any) -> tuple[int, int]:
-        if self.current is None or not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise saved.refused("asked", "must be a state and an action of a plan that is under way")
-        s = saved.integer(pair[0], "asked", 0, len(self.states) - 1)
-        a = saved.integer(pair[1], "asked", 0, self.problem.A - 1)
-        self._check_available(s, a)
-        return s, a
-
-
-_PARTS = (
-    *("agent", "states", "horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction"),
-    *("clock", "asked", "origin", "last_length", "carry", "rows", "snapshots", "plan"),
-)
-"""What a state has."""
-
-
-def require_agent(agent: Any) -> None:
-    """Refuse what is not an agent."""
-    if not isinstance(agent, Agent):
-        raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)")
-
-
-def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
-    """The agent, or the one that is recommended for the problem."""
-    if agent is None and isinstance(problem, Problem):
-        return getattr(agents, "recommended", agents.PSConRL)(problem)
-    if agent is None:
-        raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
-    require_agent(agent)
-    if problem is not None:
-        raise InvalidArgumentError("problem is given beside an agent, which has its own; leave one of them out")
-    return agent
-
-
-def _costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
-    """The costs of a step, brought to [0, 1]."""
-    try:
-        c = np.asarray(given)
-    except ValueError:
-        c = np.array(None)
-    n, ranges, units = problem.m + 1, problem.cost_ranges, problem.units
-    if c.dtype.kind not in "biuf" or c.shape != (n,):
-        raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {n} of them, all numbers")
-    low, high = 0.0, 1.0
-    for i, x in enumerate(c.tolist()):  # a few numbers are looked through faster than an array
-        if ranges is not None:
-            low, high = ranges[i].tolist()
-        if not low <= x <= high:
-            raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
-    return c if units is None else units.inside(c)

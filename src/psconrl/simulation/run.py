@@ -73,13 +73,13 @@ class Snapshot(NamedTuple):
         """A snapshot that nothing changes any more."""
         return Snapshot(self.start, self.policy.copy(), self.visits.copy())
 
-    def widened(self, S: int) -> "Snapshot":
-        """The same with more states, in which the plan was uniform."""
-        (L, _, A), new = self.policy.shape, S - len(self.visits)
-        if not new:
+    def widened(self, uniform: Floats) -> "Snapshot":
+        """The same with more states, as many as the uniform policy (S, A) has, which is what the plan did there."""
+        (L, known, A), S = self.policy.shape, len(uniform)
+        if known == S:
             return self
-        policy = np.concatenate([self.policy, np.full((L, new, A), 1.0 / A)], axis=1)
-        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((new, A), dtype=np.int64)]))
+        policy = np.concatenate([self.policy, np.broadcast_to(uniform[known:], (L, S - known, A))], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +126,16 @@ class Run:
     def policy(self) -> Floats:
         """The policy (L, S, A) of the last plan."""
         return self.snapshots[-1].policy
+
+    @property
+    def named_policy(self) -> dict[Hashable, dict[Hashable, float]]:
+        """The same in names, {state: {action: probability}}; its first step, if it changes from step to step."""
+        S, A = self.policy.shape[1:]
+        states, actions = self.state_names or range(S), self.action_names or range(A)
+        return {
+            state: {action: float(p) for action, p in zip(actions, row, strict=True) if p > 0}
+            for state, row in zip(states, self.policy[0], strict=True)
+        }
 
     @property
     def regret(self) -> Floats:

@@ -67,7 +67,7 @@ class Steering:
             raise InvalidArgumentError("solution has no model; give one that psconrl.solve made")
         self._rng = np.random.default_rng(whole(seed, "seed", 0, most=None))
         self.solution, self.horizon = solution, horizon
-        ranges = np.ptp(model.costs.reshape(model.m + 1, -1), axis=1)
+        ranges = np.ptp(model.pairs.taken(model.costs), axis=1)
         self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
         steer = for_agents.Steer(0, horizon, np.zeros(model.m))
         made = mixtures.from_solution(solution, steer, self._unit)

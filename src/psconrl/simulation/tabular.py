@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,7 @@ class _Simulation:
         self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
         if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
-        check_available(problem, cmdp)
+        check_available(problem, cmdp, cmdp.state_names)
         require_ranges(cmdp, problem.cost_ranges)
         self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
         self.averages = Averages(cmdp) if self.evaluate_policies else None
@@ -230,9 +230,17 @@ class _Simulation:
         return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
 
 
-def check_available(problem: Problem, cmdp: CMDP) -> None:
-    """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others."""
-    offered = np.ones(cmdp.available.shape, dtype=np.bool_) if problem.open else problem.available
+def check_available(problem: Problem, cmdp: CMDP, states: Sequence[Hashable]) -> None:
+    """Refuse a problem with actions that the model has not; one with fewer keeps the agent from taking the others.
+
+    states: what an agent that discovers the model's states would call them.
+    """
+    if problem.open:
+        offered = np.array([problem.offered(state) for state in states])
+    elif problem.S != cmdp.S:
+        return  # said elsewhere
+    else:
+        offered = problem.available
     wrong = np.argwhere(offered & ~cmdp.available)
     if len(wrong):
         s, a = wrong[0]

@@ -80,14 +80,14 @@ class World:
 
     def policy(self, given: Floats) -> Floats:
         """A plan's policy (L, S, A) in the model's own numbers; uniform in states that it does not know."""
-        L, known, A = given.shape
-        policy = np.full((L, self.cmdp.S, A), 1.0 / A)
+        L, known, _ = given.shape
+        policy = np.repeat(self.cmdp.pairs.uniform[np.newaxis], L, axis=0)
         policy[:, self.order[:known]] = given
         return policy
 
     def snapshot(self, of: Snapshot) -> Snapshot:
         """A snapshot in the model's own numbers."""
-        wide = of.widened(self.cmdp.S)
+        wide = of.widened(self.cmdp.pairs.uniform[self.order])
         policy, visits = np.empty_like(wide.policy), np.empty_like(wide.visits)
         policy[:, self.order], visits[self.order] = wide.policy, wide.visits
         return Snapshot(of.start, policy, visits)

@@ -1,7 +1,7 @@
 """Put the numbers of stored runs into README and documentation; every measured table there comes from here.
 
-    python docs/results.py results      take the numbers and figures of a folder of `psconrl reproduce`
-    python docs/results.py              write the pages again from the numbers kept here
+    python docs/write_results.py results      take the numbers and figures of a folder of `psconrl reproduce`
+    python docs/write_results.py              write the pages again from the numbers kept here
 
 The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs. Pages have
 places for them,

@@ -1,0 +1,95 @@
+"""Plans on their way to compiled code: whatever an agent, or a saved state, says, loops read only what is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from psconrl._checks import Ints, shown, whole
+from psconrl._lazy import late
+from psconrl.agents.contract import FOREVER, Plan
+from psconrl.errors import InvalidArgumentError, InvalidTypeError
+from psconrl.pairs import Pairs
+from psconrl.planning.steered import Steered
+from psconrl.simulation.parts import Orders
+
+if TYPE_CHECKING:
+    from psconrl.planning.compiled import steering_rule as rule
+    from psconrl.simulation import _kernels as kernels
+else:
+    rule = late("psconrl.planning.compiled.steering_rule")
+    kernels = late("psconrl.simulation._kernels")
+
+Told = Callable[[int, int], str]
+"""That a state does not have an action, in words."""
+
+
+def orders(plan: Plan, visits: Ints, pairs: Pairs, unsteered: Steered, told: Told) -> tuple[Orders, Ints]:
+    """A plan as loops read it, if it is sound, and a copy of the visits (S, A).
+
+    pairs: those of the S states that the plan knows. unsteered: what a plan has that is not steered.
+    """
+    if not isinstance(plan, Plan):
+        raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
+    S, A = visits.shape
+    policy, limit = plan.policy, plan.count_limit
+    if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
+        found = getattr(policy, "shape", None) or shown(policy)
+        raise InvalidArgumentError(f"Plan.policy is {found}; it must be (L, S, A) with (S, A) = {(S, A)}")
+    if policy.dtype != np.float64:
+        raise InvalidTypeError(f"Plan.policy is an array of {policy.dtype}; it must be of float64")
+    whole(plan.max_length, "Plan.max_length")
+    if limit is None:
+        limit = np.full((S, A), FOREVER)
+    elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
+        found = getattr(limit, "shape", None) or shown(limit)
+        raise InvalidArgumentError(f"Plan.count_limit is {found}; it must be int64 (S, A) = {(S, A)}")
+    sound, cumulative, limit, before = kernels.take_up(policy, limit, visits)
+    if not sound:
+        raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
+    if not pairs.every:
+        wrong = np.argwhere((policy > 0) & ~pairs.available)
+        if len(wrong):
+            raise InvalidArgumentError(f"Plan.policy is wrong: {told(*wrong[0, 1:].tolist())}")
+    steered = unsteered if plan.steered is None else _steered(plan, pairs, len(unsteered.limits), told)
+    return Orders(cumulative, plan.max_length, limit, steered), before
+
+
+def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
+    """The mixture of a plan, if compiled code may read it."""
+    steered, (S, A) = plan.steered, pairs.available.shape
+    if not isinstance(steered, Steered):
+        raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
+    if len(plan.policy) != 1:
+        raise InvalidArgumentError(f"Plan.policy has {len(plan.policy)} steps; only stationary ones can be steered")
+    misfit = steered.misfit(S, m)
+    if misfit:
+        found = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
+        raise InvalidArgumentError(f"Plan.steered.{misfit} is {found}; that does not fit S = {S} and m = {m}")
+    if not all(array.flags.carray for array in steered[:-1]):
+        copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
+        steered = steered._replace(**copies)
+    if not rule.sound(steered, A):
+        raise InvalidArgumentError(
+            "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
+        )
+    if not pairs.every:
+        for actions in (*steered.actions, *steered.ways):
+            for s in np.flatnonzero((actions >= 0) & ~pairs.available[np.arange(S), actions]):
+                raise InvalidArgumentError(f"Plan.steered is wrong: {told(int(s), int(actions[s]))}")
+    return steered
+
+
+def extended(given: Orders, plan: Plan, pairs: Pairs) -> Orders:
+    """The same in more states, those of `pairs`: there uniformly, and to the first visit if it ends by counts."""
+    known, (S, A) = len(given.count_limit), pairs.available.shape
+    nothing = np.zeros((S - known, A), dtype=np.int64)
+    _, uniform, _, _ = kernels.take_up(pairs.uniform[np.newaxis, known:].copy(), nothing, nothing)
+    rows = np.broadcast_to(uniform, (len(given.policy), uniform.shape[1]))
+    return given._replace(
+        policy=np.concatenate([given.policy, rows], axis=1),
+        count_limit=np.concatenate([given.count_limit, nothing + (FOREVER if plan.count_limit is None else 0)]),
+        steered=given.steered if plan.steered is None else given.steered.extended(S - known),
+    )
