@@ -70,7 +70,8 @@ def test_version(call: Call) -> None:
 
 def test_the_help_lists_all_presets(call: Call) -> None:
     listed = call("reproduce", "--help").out.split("Presets:")[1].split("Examples:")[0].split("\n")
-    assert [line.split()[0] for line in listed if line.strip()] == list(presets())
+    # Descriptions that are continued stand further to the right.
+    assert [line.split()[0] for line in listed if line.startswith("  ") and line[2:3].strip()] == list(presets())
 
 
 def test_solve(call: Call, tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_solve_for_a_number_of_steps(call: Call) -> None:
     assert river.code == 0
     assert "made for 20,000 steps" in river.out
     assert "Warning" not in river.out
-    assert "exceeds them by 0.01505" in call("solve", "toy", "--horizon", "10").out
+    assert "exceeds them by 0.01505" in " ".join(call("solve", "toy", "--horizon", "10").out.split())
     document = json.loads(call("solve", "riverswim", "--horizon", "20000", "--json").out)
     assert document["horizon"] == 20_000
     assert document["attained"]
@@ -176,7 +177,7 @@ def test_init(call: Call, tmp_path: Path) -> None:
     )
     done = call(*words)
     assert done.code == 0
-    assert "psconrl report" in done.out
+    assert f"To draw them: psconrl report {folder / 'results'}\n" in done.out
     rows = [line for line in done.out.splitlines() if line.startswith(("PSConRL ", "Optimal "))]
     assert len(rows) == 2 * 2 * 2  # environments, agents, tables
     again = call("init", folder)
@@ -377,7 +378,7 @@ def test_a_run_that_fails_leaves_the_others_alone(call: Call, tmp_path: Path, mo
         (("solve", "toy", "--limit", "lefd=1"), "unknown limit 'lefd'; did you mean 'left'?"),
         (("solve", "model.txt"), "a model file must end in .npz, .json or .drn"),
         (("convert", "toy", "toy.txt"), "a model file must end in .npz, .json or .drn"),
-        (("convert", "toy", "nowhere/toy.drn"), "nowhere/toy.drn: No such file or directory"),
+        (("convert", "toy", "nowhere/toy.drn"), "nowhere/toy.drn: there is no folder nowhere; make it first"),
         (("report", "nowhere"), "there are no results here"),
         (("reproduce", "figure-2"), "did you mean 'figure-1'"),
         (("slove", "toy"), "Did you mean 'solve'?"),
@@ -395,3 +396,27 @@ def test_mistakes_are_one_line(
     assert result.err.startswith("psconrl: ")
     assert len(result.err.splitlines()) == 1
     assert result.out == ""
+
+
+def test_limits_that_cannot_be_met_are_said_to_be_why_there_is_no_optimum(call: Call, tmp_path: Path) -> None:
+    words = ("run", "--env", "toy", "--set", "toy.tau=0.1", "--agent", "uniform", "--horizon", "20", "--seeds", "1")
+    said = " ".join(call(*words, "--out", tmp_path, "--workers", "1").out.split())
+    assert "the limits cannot be met, every policy exceeds one by at least 0.4263" in said
+    assert "psconrl solve toy --set tau=0.1 says why" in said
+
+
+def test_a_published_bonus_is_told(call: Call, tmp_path: Path) -> None:
+    words = ("run", "--env", "toy", "--agent", "conrl", "--horizon", "20", "--seeds", "1", "--workers", "1")
+    assert "Note: ConRL ran with its published bonus" in call(*words, "--out", tmp_path).out
+    assert "Note" not in call(*words, "--out", tmp_path, "--set", "conrl.bonus=simple").out
+
+
+def test_narrow_terminals_get_lists_instead_of_tables(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psconrl.cli_output.PIPED_WIDTH", 60)
+    words = ("run", "--env", "queue", "--agent", "uniform", "--horizon", "20", "--seeds", "2", "--workers", "1")
+    out = call(*words, "--out", tmp_path).out
+    assert max(map(len, out.splitlines()[:-1])) <= 60
+    for text in ("Uniform\n  regret ", "  service <= 0.6\n    violation ", "  rejection <= 0.25\n    violation "):
+        assert text in out

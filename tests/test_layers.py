@@ -13,7 +13,7 @@ ROOT = Path(psconrl.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("_checks", "_interrupts", "_lazy", "_numba"),
+    ("_checks", "_compiling", "_interrupts", "_lazy", "_numba"),
     ("graph", "pairs"),
     ("problem",),
     ("cmdp", "formats", "gymnasium_table"),

@@ -218,7 +218,7 @@ def thresholds(values: Any, cost_names: Any = None) -> Floats:
             f"thresholds have shape {tau.shape}; they must be a list of m numbers, one per constraint"
         )
     finite(tau, "thresholds", "leave out the costs that have no limit")
-    return tau
+    return tau + 0.0  # no -0
 
 
 def _by_name(limits: Mapping[Any, Any], cost_names: Any) -> list[Any]:

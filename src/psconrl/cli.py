@@ -9,7 +9,9 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -25,8 +27,8 @@ from psconrl.errors import PsconrlError, UnknownNameError
 from psconrl.formats.text import SafeStream
 
 if TYPE_CHECKING:
+    from psconrl import _compiling, environments, gymnasium_ids
     from psconrl import cli_output as output
-    from psconrl import environments, gymnasium_ids
     from psconrl import reproduce as reproduction
     from psconrl.agents import catalogue
     from psconrl.analysis import summary
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from psconrl.experiments import presets, progress, runner, spec, store
     from psconrl.formats import files, writing
 else:
+    _compiling = late("psconrl._compiling")
     output = late("psconrl.cli_output")
     environments = late("psconrl.environments")
     files = late("psconrl.formats.files")
@@ -53,7 +56,7 @@ FAILED, USAGE = 1, 2
 HELP = """\b
 Examples:
   psconrl solve marsrover-4x4
-  psconrl run --env toy --agent psconrl --horizon 1000 --seeds 5
+  psconrl run --env toy --horizon 1000 --seeds 5
   psconrl init first-steps
 
 \b
@@ -114,8 +117,16 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
 
 
 def _stop(message: str, code: int) -> NoReturn:
-    print("psconrl: " + " ".join(message.split("\n")).strip(), file=sys.stderr)
+    _say(message)
     sys.exit(code)
+
+
+def _say(message: str) -> None:
+    """One line on the error stream; a terminal that is too narrow for it gets whole words."""
+    line = "psconrl: " + " ".join(message.split("\n")).strip()
+    if sys.stderr.isatty():
+        line = textwrap.fill(line, shutil.get_terminal_size().columns, subsequent_indent="  ", break_on_hyphens=False)
+    print(line, file=sys.stderr)
 
 
 def _show_version(wanted: bool) -> None:
@@ -168,7 +179,7 @@ def _examples(*lines: str) -> str:
 
 @app.command(epilog=_examples("psconrl envs", "psconrl envs --json"))
 def envs(as_json: AsJson = False) -> None:
-    """List the environments and their options, with defaults."""
+    """List environments and their options."""
     identifiers = {name: identifier for identifier, name in gymnasium_ids.identifiers().items()}
     if as_json:
         output.print_json(
@@ -188,7 +199,7 @@ def envs(as_json: AsJson = False) -> None:
 
 @app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))
 def agents(as_json: AsJson = False) -> None:
-    """List the agents and their settings, with defaults."""
+    """List agents and their settings."""
     found = {
         name: ((agent.__doc__ or "").strip().splitlines()[0], _without_model(catalogue.parameters(agent)))
         for name, agent in catalogue.registry().items()
@@ -224,18 +235,20 @@ def solve(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a known model: the least cost within the limits.
+    """Solve a known model within its limits.
 
-    Prints the optimum, each limit with its use, slack and shadow price, and the best policy, drawn on the map if there
-    is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met. Says how many steps
-    it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the start.
+    Prints the least cost, each limit with its use, slack and shadow price, and the best policy, drawn on the map if
+    there is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met. Says how
+    many steps it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the
+    start.
     """
     cmdp = _found(model, set_, limit)
-    solution = psconrl.solve(cmdp, horizon=horizon)
-    if as_json:
-        output.print_json(output.solution_json(cmdp, solution))
-    else:
-        output.print_solution(model, cmdp, solution)
+    with _compiling.told(lambda: _say(progress.COMPILING)):
+        solution = psconrl.solve(cmdp, horizon=horizon)
+        if as_json:
+            output.print_json(output.solution_json(cmdp, solution))
+        else:
+            output.print_solution(model, cmdp, solution)
 
 
 @app.command(epilog=_examples("psconrl convert box box.drn", "psconrl convert model.json model.npz"))
@@ -291,8 +304,11 @@ def _limit(assignment: str) -> tuple[str, float]:
 @app.command(
     epilog=_examples(
         "psconrl run --env toy --horizon 1000 --seeds 10",
-        "psconrl run --env toy --agent psconrl --agent conrl --horizon 1000 --seeds 10",
-        "psconrl run --env model.json --agent psconrl --set psconrl.prior=0.3 --horizon 5000 --seeds 20 --out mine",
+        "psconrl run --env toy --agent psconrl --agent conrl \\",
+        "            --horizon 1000 --seeds 10",
+        "psconrl run --env model.json --agent psconrl \\",
+        "            --set psconrl.prior=0.3 --horizon 5000 \\",
+        "            --seeds 20 --out mine",
         "psconrl run experiment.toml --out mine",
     )
 )
@@ -328,7 +344,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run agents in environments and store the results.
+    """Run agents and store the results.
 
     What to run is said by a FILE or by options. A run that is already in the folder is not done again: after an
     interruption, give the same command.
@@ -356,7 +372,8 @@ def run(
     if as_json:
         output.print_json(results)
     else:
-        output.print_results(results, summary.limits(experiment, store.Store(out)), out)
+        worlds = summary.worlds(experiment, store.Store(out))
+        output.print_results(results, worlds, out, spec.notes(experiment))
     if not outcome.ok:
         output.print_failures(outcome)
         raise typer.Exit(FAILED)
@@ -371,7 +388,7 @@ def export(
     directory: Results,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
 ) -> None:
-    """Write the curves of all runs as one tidy table.
+    """Write all curves as one tidy table.
 
     One row per run, checkpoint and cost, sorted, without timings.
     """
@@ -388,10 +405,9 @@ class _WithPresets(TyperCommand):
     """A command whose help ends with the presets, which are imported only for that."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        listed = "\n".join(f"  {preset.name:<16} {preset.description}" for preset in presets.presets().values())
-        self.epilog = f"\b\nPresets:\n{listed}\n\n" + _examples(
-            "psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper"
-        )
+        with formatter.section("Presets"):
+            formatter.write_dl([(preset.name, preset.description) for preset in presets.presets().values()])
+        self.epilog = _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
         super().format_epilog(ctx, formatter)
 
 
@@ -406,9 +422,10 @@ def reproduce(
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the paper's experiments; write figures and claims.
+    """Run the paper's experiments.
 
-    At the paper's scale unless --quick. Runs that are already in the folder are not done again.
+    Writes figures, tables, claims and a report. At the paper's scale unless --quick. Runs that are already in the
+    folder are not done again.
     """
     try:
         result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
@@ -427,7 +444,10 @@ def reproduce(
 
 @app.command(epilog=_examples("psconrl report results", "psconrl report results --json"))
 def report(directory: Results, as_json: AsJson = False) -> None:
-    """Write the report, figures, claims and tables of stored runs."""
+    """Write the report of stored runs.
+
+    One HTML page, figures and tables; also which claims held, if the runs are those of the paper.
+    """
     result = reproduction.write_results(directory)
     if as_json:
         output.print_json(output.written_json(result))
@@ -440,9 +460,9 @@ def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
-    """Write an experiment file and a model to start from.
+    """Write files to start from.
 
-    Both are commented, run in seconds, and are meant to be changed.
+    An experiment and a model: both are commented, run in seconds, and are meant to be changed.
     """
     from importlib import resources
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -19,21 +20,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
+    from rich.table import Table
 
     from psconrl import limits
-    from psconrl.analysis import claims
+    from psconrl.analysis import claims, summary
     from psconrl.cmdp import CMDP
     from psconrl.environments import render
     from psconrl.experiments.runner import Outcome
+    from psconrl.planning import solution as solutions
     from psconrl.planning.solution import Solution
     from psconrl.reproduce import Reproduction
 else:
     claims = late("psconrl.analysis.claims")
     limits = late("psconrl.limits")
     render = late("psconrl.environments.render")
+    solutions = late("psconrl.planning.solution")
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
+
+PROSE = 88
+"""Columns of text, at most."""
 
 LISTED_STATES = 30
 """The policy is listed for models with at most this many states that are not maps."""
@@ -55,8 +62,28 @@ def console() -> Console:
     )
 
 
+def say(text: str, indent: str = "") -> None:
+    """Prose, broken between words to the width of the terminal."""
+    width = min(console().width, PROSE)
+    print(
+        textwrap.fill(
+            text,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
+
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
     """A table; the columns in `numbers` are aligned to the right."""
+    _print(table_of(header, rows, numbers=numbers))
+
+
+def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> Table:
+    """A table to print."""
     from rich import box
     from rich.table import Table
 
@@ -65,7 +92,13 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    _print(table)
+    return table
+
+
+def _fits(table: Table) -> bool:
+    """Whether a table has room without lines being broken."""
+    terminal = console()
+    return terminal.measure(table, options=terminal.options.update(width=10_000)).maximum <= terminal.width
 
 
 def _print(item: Any) -> None:
@@ -192,24 +225,31 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
 def _print_steps(cmdp: CMDP, solution: Solution) -> None:
     steps = solution.holds_after(_tolerances(cmdp))
     said = "one step" if steps == 1 else f"{steps:,} steps" if steps < math.inf else "more steps than can be said"
-    print(f"\nThese are long-run averages: those of a run are expected to be within {HOLDS:.0%} of each")
-    print(f"cost's range of them from {said} on, at the latest.")
+    print()
+    say(
+        f"These are long-run averages: those of a run are expected to be within {HOLDS:.0%} of each cost's range of "
+        f"them from {said} on, at the latest."
+    )
     if steps > LONG:
-        print("Warning: that is long, and shorter runs may do something else. --horizon T asks for a")
-        print("policy made for T steps.")
+        say(
+            "Warning: that is long, and shorter runs may do something else. --horizon T asks for a policy made for T "
+            "steps."
+        )
 
 
 def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
     used = " and the limits are used as above" if cmdp.m else ""
-    print(f"\nThe policy below is made for {solution.horizon:,} steps from the start. Over these,")
-    print(f"{cmdp.cost_names[0]} is expected to be {solution.average_costs[0]:.6g} per step{used};")
-    print("single runs scatter around that.")
+    print()
+    say(
+        f"The policy below is made for {solution.horizon:,} steps from the start. Over these, {cmdp.cost_names[0]} is "
+        f"expected to be {solution.average_costs[0]:.6g} per step{used}; single runs scatter around that."
+    )
     apart = float(solution.switching_times.max(initial=0.0))
     if 0 < apart < math.inf:
-        print(f"It goes between sets of states that are up to {apart:.3g} expected steps apart.")
+        say(f"It goes between sets of states that are up to {apart:.3g} expected steps apart.")
     if cmdp.m and not solution.attained:
         excess = float((solution.average_costs[1:] - cmdp.thresholds).max())
-        print(f"Warning: no policy was found that keeps the limits over so few steps; it exceeds them by {excess:.4g}.")
+        say(f"Warning: no policy was found that keeps the limits over so few steps; it exceeds them by {excess:.4g}.")
 
 
 def _print_limits(cmdp: CMDP, solution: Solution) -> None:
@@ -230,33 +270,32 @@ def _print_limits(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     all_limits = "The limit" if cmdp.m == 1 else "All limits together"
-    lowered = 0.0 if abs(solution.margin) < 1e-12 else solution.margin
-    print(f"\nShadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
-    print(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
+    lowered = solutions.without_noise(solution.margin)
+    print()
+    say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
+    say(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
     if solution.classes > 1:
-        print(
-            f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely."
-        )
+        say(f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely.")
     if solution.loss > 1e-6 and solution.horizon is None:
-        print(f"One stationary policy cannot reach the optimum: the one below has {solution.average_costs[0]:.9g}.")
+        say(f"One stationary policy cannot reach the optimum: the one below has {solution.average_costs[0]:.9g}.")
 
 
 def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
-    print(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
-    print(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
+    say(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
+    say(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
     nearest = limits.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {nearest.together[i]:.6g}"
         for i in range(cmdp.m)
         if nearest.together[i] > cmdp.thresholds[i]
     ]
-    print(f"  {' and '.join(moved)}")
+    say(" and ".join(moved), indent="  ")
     if len(moved) > 1:
         for i in solution.conflict:
             if not math.isnan(nearest.alone[i - 1]):
-                print(f"  or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are")
-    print("the policy below keeps the largest excess least")
+                say(f"or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are", indent="  ")
+    say("the policy below keeps the largest excess least")
 
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
@@ -265,7 +304,7 @@ def _print_policy(cmdp: CMDP, solution: Solution) -> None:
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
         known = ", ".join(f"{letter} {text}" for letter, text in legend.items() if letter in letters)
-        print(f"{known}; * the policy randomises there")
+        say(f"{known}; * the policy randomises there")
     elif cmdp.S <= LISTED_STATES:
         print()
         print_table(
@@ -294,30 +333,70 @@ def _number(value: float) -> float | None:
 # psconrl run, reproduce, report
 
 
-def print_results(results: dict[str, Any], limits: Sequence[Sequence[str]], out: Path) -> None:
-    """What `psconrl run` found: for each environment a table of agents; limits: those of each cell, in words."""
-    told = [cell | {"limits": named} for cell, named in zip(results["cells"], limits, strict=True)]
+def print_results(
+    results: dict[str, Any], worlds: Sequence[summary.World], out: Path, notes: Sequence[str] = ()
+) -> None:
+    """What `psconrl run` found: for each environment a table of agents, or a list where a table has no room."""
+    told = [cell | world._asdict() for cell, world in zip(results["cells"], worlds, strict=True)]
     for (env, horizon, optimum), grouped in groupby(told, key=itemgetter("env", "horizon", "optimum")):
         cells = list(grouped)
         seeds = sorted({cell["seeds"] for cell in cells})
-        known = "optimum unknown" if optimum is None else f"optimum {optimum:.6g} per step"
-        print(
-            f"{env}: {horizon} steps, {' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}, {known}\n"
-        )
-        for header, row in ((_SUMS, _sums), (_MEASURES, _measures)):
-            print_table(header, [row(cell) for cell in cells], numbers=[n for n in header[1:] if n != "limit"])
-            print()
-    print(
-        "Regret and violation: what was paid above the optimum and the limit, summed over the\n"
-        "run; mean over seeds [95% bootstrap interval]. Infeasible: plans made where the limits\n"
-        "seemed out of reach. L: regret plus violation at the limits' shadow prices. [V]+: violation,\n"
-        "or 0 where it is negative; by policies: by the exact averages of the plans, each for itself.\n"
-        f"All runs are in {out}; psconrl report {out} draws them."
+        known = f"optimum {optimum:.6g} per step" if optimum is not None else _why(cells)
+        runs = f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}"
+        say(f"{env}: {horizon:,} steps, {runs}, {known}")
+        print()
+        tables = [
+            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (_MEASURES, _measures))
+        ]
+        if all(map(_fits, tables)):
+            for table in tables:
+                _print(table)
+                print()
+        else:
+            for cell in cells:
+                _print_listed(cell)
+    say(
+        "Regret and violation: what was paid above the optimum and the limit, summed over the run; mean over seeds "
+        "[95% bootstrap interval]. Infeasible: plans made where the limits seemed out of reach. L: regret plus "
+        "violation at the limits' shadow prices. [V]+: violation, or 0 where it is negative; by policies: by the exact "
+        "averages of the plans, each for itself."
     )
+    for note in notes:
+        say(f"Note: {note}.")
+    print(f"All runs are in {out}. To draw them: psconrl report {out}")
 
 
 _SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
 _MEASURES = ("agent", "L", "limit", "[V]+", "by policies")
+_TEXTS = ("agent", "limit")
+"""Columns that are not numbers."""
+
+
+def _why(cells: Sequence[dict[str, Any]]) -> str:
+    return next((cell["without_optimum"] for cell in cells if cell["without_optimum"]), "optimum unknown")
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:
+    return table_of(header, rows, numbers=[name for name in header if name not in _TEXTS])
+
+
+def _print_listed(cell: dict[str, Any]) -> None:
+    """One agent, a line for each number."""
+    print(cell["agent"])
+    lines = [("regret", _interval(cell["regret"])), ("L", _interval(cell["lagrangian"]))]
+    _, _, _, _, plans, infeasible, seconds = _sums(cell)
+    lines += [("plans", plans), ("infeasible", infeasible), ("seconds", seconds)]
+    for name, value in lines:
+        print(f"  {name:<12} {value}")
+    for i, limit in enumerate(cell["limits"]):
+        say(limit, indent="  ")
+        for name, key in (
+            ("violation", "violation"),
+            ("[V]+", "positive_violation"),
+            ("by policies", "policy_violation"),
+        ):
+            print(f"    {name:<12} {_interval(cell[key][i])}")
+    print()
 
 
 def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
@@ -374,7 +453,8 @@ def print_written(result: Reproduction) -> None:
         print(claims.as_text(decided, min(console().width, PIPED_WIDTH)))
     left = len(result.claims) - len(decided)
     if left:
-        print(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.\n")
+        say(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.")
+        print()
     print("Written:")
     for path in result.paths:
         print(f"  {path}")

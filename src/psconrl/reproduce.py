@@ -35,7 +35,6 @@ from psconrl.formats.text import printable
 from psconrl.report import figures, panels
 from psconrl.report.chart_data import Rows
 from psconrl.report.html import render
-from psconrl.report.panels import overview
 from psconrl.report.pictures import draw_environments
 
 Runner = Callable[..., Outcome]
@@ -169,7 +168,8 @@ def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, 
     found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
     others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
     if others:
-        found["overview"] = {"overview": overview({cell: groups[cell] for cell in groups if cell in others})}
+        left = {cell: groups[cell] for cell in groups if cell in others}
+        found["overview"] = {"overview": panels.overview(left), "use": panels.uses(left)}
     return found
 
 

@@ -10,7 +10,7 @@ from psconrl.environments import make
 from psconrl.experiments.presets import find
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.spec import Cell, Experiment
-from psconrl.report import figures, panels
+from psconrl.report import chart_data, figures, panels
 from psconrl.report.panels import Level, Line, Panel
 from psconrl.report.pictures import draw_environments, first_push
 from psconrl.report.styles import COLOURS, STYLES, styles
@@ -198,7 +198,20 @@ def test_overview_tells_repeated_agents_apart() -> None:
     runs = [record(np.full((3, 100), 0.3), cell=cell, thresholds=(0.2, 0.3)) for cell in cells]
     rows = panels.overview(group(runs))
     assert len({line.label for line in rows[0][0].lines}) == 2
-    assert len(rows[1][0].lines) == 4
+    assert [row[0].y_label for row in rows[1:]] == ["Violation of c1\n(signed)", "Violation of c2\n(signed)"]
+    assert all(len(row[0].lines) == 2 for row in rows)
+
+
+def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
+    two = record(np.full((3, 100), 0.3), cell=Cell("queue", "ConRL", 100), thresholds=(0.2, 0.3))
+    one = record(np.full((2, 100), 0.3), cell=Cell("toy", "ConRL", 100))
+    rows = panels.uses(group([two, one]))
+    assert [[panel.empty for panel in row] for row in rows] == [[False, False], [False, False], [False, True]]
+    assert rows[1][0].levels[0].label.startswith("limit 0.2")
+    np.testing.assert_allclose(rows[1][0].lines[0].mean, 0.3)
+    assert rows[0][0].lines[0].x[0] == 2
+    figures.draw(rows)
+    assert [len(strip["panels"]) for strip in chart_data.figure(rows)["strips"]] == [3, 2]
 
 
 def test_pictures_of_the_environments(tmp_path: Path) -> None:

@@ -245,6 +245,11 @@ def panel_of(lines: int, label: str = "PSConRL") -> Panel:
     return Panel("", "y", [Line(label, *np.ones((4, 3))) for _ in range(lines)])
 
 
+def test_every_strip_has_a_legend_of_its_own() -> None:
+    rows = [[panel_of(1), panel_of(1, "ConRL")], [panel_of(1), panel_of(1, "FHA")]]
+    assert [strip["labels"] for strip in chart_data.figure(rows)["strips"]] == [["PSConRL"], ["ConRL", "FHA"]]
+
+
 def test_a_line_without_numbers_is_left_out() -> None:
     nothing = Line("PSConRL", np.ones(3), *np.full((3, 3), np.nan))
     some = Line("ConRL", np.ones(3), *np.array([[np.nan, 1, 2]] * 3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,20 +29,36 @@ def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
     return {"cells": cells}
 
 
-def limits(experiment: Experiment, store: Store) -> list[list[str]]:
-    """The limits of each cell in words, as far as there are runs of it; without the number if runs differ in it."""
-    told: list[list[str]] = []
-    for cell in experiment.cells:
-        record = next(iter(store.records({cell.identity(0)})), None)
-        if record is None:
-            told.append([])
-        elif cell.seed_option is not None:
-            told.append(list(record.cost_names[1:]))
-        else:
-            told.append(
-                [f"{name} <= {tau:g}" for name, tau in zip(record.cost_names[1:], record.thresholds, strict=True)]
-            )
-    return told
+class World(NamedTuple):
+    """What people want to know of a cell's model.
+
+    limits: each in words, without the number if runs differ in it. without_optimum: why there is no optimum, or "".
+    """
+
+    limits: list[str]
+    without_optimum: str = ""
+
+
+def worlds(experiment: Experiment, store: Store) -> list[World]:
+    """The model of each cell in words, as far as there are runs of it."""
+    return [_told(cell, next(iter(store.records({cell.identity(0)})), None)) for cell in experiment.cells]
+
+
+def _told(cell: Cell, record: RunRecord | None) -> World:
+    if record is None:
+        return World([], "no optimum, because no run is there")
+    names = list(record.cost_names[1:])
+    if cell.seed_option is not None:
+        return World(names)
+    limits = [f"{name} <= {tau:g}" for name, tau in zip(names, record.thresholds, strict=True)]
+    if not math.isnan(record.optimum):
+        return World(limits)
+    options = "".join(f" --set {key}={value}" for key, value in sorted(cell.env_options.items()))
+    return World(
+        limits,
+        f"no optimum: the limits cannot be met, every policy exceeds one by at least {-record.margin:.4g} "
+        f"(psconrl solve {cell.env}{options} says why)",
+    )
 
 
 def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]:

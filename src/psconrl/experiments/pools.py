@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -91,8 +92,14 @@ class _Worker:
 class ProcessPool:
     """Worker processes on this machine; each run may take `limit` seconds."""
 
-    def __init__(self, workers: int, limit: float | None = None, warm: frozenset[str] = frozenset()) -> None:
-        self.workers, self.limit, self._warm = workers, limit, warm
+    def __init__(
+        self,
+        workers: int,
+        limit: float | None = None,
+        warm: frozenset[str] = frozenset(),
+        compiling: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.workers, self.limit, self._warm, self._compiling = workers, limit, warm, compiling
         # Never "fork": linear algebra and compiled code may hold threads and locks that a fork would break.
         kind = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         self._context: Any = multiprocessing.get_context(kind)
@@ -148,7 +155,10 @@ class ProcessPool:
         worker.pipe.send_bytes(pickle.dumps(agents))
         end = time.monotonic() + (_WARM_UP if self.limit is None else min(_WARM_UP, 60 + 10 * self.limit))
         while worker.process.is_alive() and time.monotonic() < end:
-            if worker.pipe.poll(0.5) and self._message(worker) in (None, _WARM):
+            message = self._message(worker) if worker.pipe.poll(0.5) else b""
+            if message == _COMPILING:
+                self._compiling()
+            if message in (None, _WARM):
                 break
         if not worker.begun or not worker.process.is_alive() or time.monotonic() >= end:
             self._end(worker)
@@ -268,7 +278,7 @@ _WARM_UP = 900.0
 """Seconds that compiling may take; then runs begin, and compile what they need."""
 _SURE_TO_FIT = 16_384
 """Bytes that a pipe takes although nobody reads."""
-_BEGUN, _NEXT, _WARM = b"begun", b"next", b"warm"
+_BEGUN, _NEXT, _WARM, _COMPILING = b"begun", b"next", b"warm", b"compiling"
 
 
 def _work(pipe: Connection) -> None:
@@ -282,7 +292,7 @@ def _work(pipe: Connection) -> None:
             task = pickle.loads(pipe.recv_bytes())
             if isinstance(task, frozenset):
                 with suppress(Exception):  # what fails here fails in runs again, and is noted there
-                    warm_up(set(task))
+                    warm_up(set(task), lambda: pipe.send_bytes(_COMPILING))
                 pipe.send_bytes(_WARM)
                 continue
             pipe.send_bytes(_NEXT)

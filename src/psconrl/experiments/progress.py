@@ -11,6 +11,9 @@ from typing import Any, Protocol, TextIO
 from psconrl.experiments.spec import Cell
 from psconrl.formats.text import printable
 
+COMPILING = "compiling, once: later starts find it on disk"
+"""Said when kernels are compiled."""
+
 Start = Sequence[tuple[Cell, int, int]]
 """Cells with the number of their runs, and how many of these are there already."""
 
@@ -24,6 +27,9 @@ class Progress(Protocol):
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """One run of a cell is done."""
 
+    def compiling(self) -> None:
+        """Something is compiled before runs go on."""
+
 
 class Silent:
     """Shows nothing."""
@@ -34,6 +40,9 @@ class Silent:
         yield
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
+        """Nothing to show."""
+
+    def compiling(self) -> None:
         """Nothing to show."""
 
 
@@ -54,6 +63,10 @@ class Lines:
         if self.done:
             print(f"{self.done} of {self.total} runs are there already", file=self.stream, flush=True)
         yield
+
+    def compiling(self) -> None:
+        """A line."""
+        print(COMPILING, file=self.stream, flush=True)
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """Count, and perhaps print."""
@@ -107,6 +120,10 @@ class Bars:
         self.start = self.last = time.monotonic()
         with self.bars:
             yield
+
+    def compiling(self) -> None:
+        """Beside the bar, until the first run is done."""
+        self.bars.update(self.overall, speed=COMPILING)
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """Move the bars."""

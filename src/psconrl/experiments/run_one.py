@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -160,10 +160,10 @@ def answer() -> None:
     sys.stdout.flush()
 
 
-def warm_up(agents: set[str]) -> None:
+def warm_up(agents: set[str], told: Callable[[], None]) -> None:
     """Compile the kernels that these agents need, so that worker processes find them on disk.
 
-    As soon as something has to be compiled, a second process begins with other kernels.
+    As soon as something has to be compiled, this is told, and a second process begins with other kernels.
     """
     apart = {agent for agent in agents if catalogue.find(agent).own_kernels}
     second: list[subprocess.Popen[bytes]] = []
@@ -174,7 +174,12 @@ def warm_up(agents: set[str]) -> None:
     ]
     # The second process ends when our end of its input is closed: when we are done, or dead.
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with compiling.at_first_compilation(lambda: second.append(subprocess.Popen(command, **pipes))):
+
+    def begin() -> None:
+        second.append(subprocess.Popen(command, **pipes))
+        told()
+
+    with compiling.at_first_compilation(begin):
         for agent in sorted(agents - apart):
             _tried(agent)
         if any(catalogue.find(agent).uses_planner for agent in agents - apart):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter, deque
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from psconrl._lazy import late
 from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
@@ -28,6 +31,11 @@ from psconrl.experiments.progress import Progress, Silent
 from psconrl.experiments.run_one import CodeMismatchError, DiedError, Done
 from psconrl.experiments.spec import Cell, Experiment, SpecError
 from psconrl.experiments.store import Store
+
+if TYPE_CHECKING:
+    from psconrl import _compiling
+else:
+    _compiling = late("psconrl._compiling")  # which imports the compiler
 
 _DEATHS = 3
 """How often a process may die during a run before the run is given up."""
@@ -95,22 +103,24 @@ def run_experiment(
     before = len(runs) - len(missing)
     if not missing:
         return Outcome(len(runs), before, 0, ())
-    pool = _pool(missing, workers, dask, limit_seconds)
+    pool = _pool(missing, workers, dask, limit_seconds, progress)
     left = Counter(cell for cell, _ in missing)
     sweep = _Sweep(store, pool, missing, progress)
     start = [(cell, n, n - left[cell]) for cell, n in zip(experiment.cells, experiment.seeds, strict=True)]
-    with progress.showing(start):
+    # Other processes tell of what they compile themselves.
+    here = _compiling.told(progress.compiling) if isinstance(pool, SerialPool) else nullcontext()
+    with progress.showing(start), here:
         sweep.run()
     return Outcome(len(runs), before + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
-def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: float | None) -> Pool:
+def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Pool:
     if dask is not None:
         return DaskPool(dask, limit)
     count = min(workers or cores(), len(missing))
     if count == 1 and limit is None:
         return SerialPool()
-    return ProcessPool(count, limit, frozenset(cell.agent for cell, _ in missing))
+    return ProcessPool(count, limit, frozenset(cell.agent for cell, _ in missing), progress.compiling)
 
 
 class _Sweep:

@@ -348,3 +348,19 @@ def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoR
     hint = f"; did you mean {near[0]!r}?" if near else ""
     of = f" of {owner}" if owner else ""
     raise SpecError(f"unknown {kind} {name!r}{of}{hint} (known: {', '.join(known) or 'none'})")
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What should be said beside the results of an experiment, for people."""
+    from psconrl.agents.catalogue import find, parameters
+
+    published = {
+        cell.agent
+        for cell in experiment.cells
+        if cell.settings.get("bonus", parameters(find(cell.agent)).get("bonus")) == "published"
+    }
+    return [
+        f"{agent} ran with its published bonus, which is larger than the costs themselves for most runs of a usual "
+        f"length; the paper's experiments use --set {agent.lower()}.bonus=simple --set {agent.lower()}.scale=0.1"
+        for agent in sorted(published)
+    ]

@@ -123,6 +123,8 @@ def _begin(path: Path) -> tuple[Path, int]:
         kind = path.lstat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
             raise WriteError(f"{path}: is there already, and is not a file")
+    if not path.parent.is_dir():
+        raise WriteError(f"{path}: there is no folder {path.parent}; make it first")
     # The longest names leave no room for more.
     short = len(os.fsencode(path.name)) <= _LONGEST_NAME
     stem = path.name if short else hashlib.sha256(os.fsencode(path.name)).hexdigest()

@@ -12,6 +12,9 @@ from psconrl._checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 
+NOISE = 1e-12
+"""Margins and losses below this are printed as zero."""
+
 
 class Member(NamedTuple):
     """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial law.
@@ -122,7 +125,7 @@ class Solution:
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf
 
     def __repr__(self) -> str:
-        averages = np.array2string(self.average_costs, precision=6, separator=", ")
+        averages = _written(self.average_costs)
         if self.horizon is not None:
             averages += f" over {self.horizon} steps"
         if not self.feasible:
@@ -131,8 +134,17 @@ class Solution:
                 f"Solution(infeasible, margin={self.margin:.6g}, constraints {held} cannot hold together, "
                 f"average_costs={averages})"
             )
-        prices = np.array2string(self.multipliers, precision=6, separator=", ")
+        starts = "every start" if self.program == "stateless" else "the initial law"
         return (
-            f"Solution(value={self.value:.9g}, average_costs={averages}, multipliers={prices}, "
-            f"margin={self.margin:.6g}, loss={self.loss:.2g}, {self.program})"
+            f"Solution(value={self.value:.9g}, average_costs={averages}, multipliers={_written(self.multipliers)}, "
+            f"margin={without_noise(self.margin):.6g}, loss={without_noise(self.loss):.2g}, from {starts})"
         )
+
+
+def without_noise(value: float) -> float:
+    """The number, or 0 if it is what rounding leaves of zero."""
+    return 0.0 if abs(value) < NOISE else value
+
+
+def _written(values: Floats) -> str:
+    return np.array2string(np.round(values, 6) + 0.0, precision=6, separator=", ")

@@ -28,9 +28,10 @@ def figure(rows: Rows) -> dict[str, Any]:
     """The strips of a figure, and its legend."""
     strips = [list(column) for column in zip(*rows, strict=True)] if len(rows) > 1 else [list(rows[0])]
     labels = [line.label for strip in strips for panel in strip for line in panel.lines]
+    # A legend stands beside the panels of each strip, with what is in them.
     return {
         "legend": [_look(label, style) for label, style in styles(labels).items()],
-        "strips": [_strip(strip, len(rows) > 1) for strip in strips],
+        "strips": [_strip([panel for panel in strip if not panel.empty], len(rows) > 1) for strip in strips],
     }
 
 
@@ -40,8 +41,10 @@ def _look(label: str, style: Style) -> dict[str, Any]:
 
 def _strip(panels: Sequence[Panel], stacked: bool) -> dict[str, Any]:
     """Panels that were stacked have one title above them all; the others each have their own."""
+    labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
     return {
         "title": panels[0].title if stacked else "",
+        "labels": list(labels),
         "panels": [_panel(panel, " ".join(panel.y_label.split()) if stacked else panel.title) for panel in panels],
     }
 
@@ -76,7 +79,6 @@ def _line(line: Line, decimals: int, logarithmic: bool) -> dict[str, Any]:
     kept = thinned(line.x, logarithmic)
     document: dict[str, Any] = {
         "label": line.label,
-        "name": line.label,
         "x": [round(float(x), 6) for x in line.x[kept]],
         "mean": rounded(line.mean[kept], decimals),
         "marker": line.marker,

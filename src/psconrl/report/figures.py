@@ -100,6 +100,9 @@ def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
 
 
 def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
+    if panel.empty:
+        ax.set_axis_off()
+        return
     _lines(ax, panel.lines, looks)
     _scales(ax, panel)
     if panel.ticks:

@@ -20,11 +20,11 @@ from psconrl._checks import Floats
 from psconrl.analysis import curves, ranking
 from psconrl.analysis.claims import Claim, by_group
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.statistics import mean_interval, number
+from psconrl.analysis.statistics import Interval, mean_interval, number
 from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.presets import presets
 from psconrl.experiments.store import Store
-from psconrl.report import chart_data, explorer_data
+from psconrl.report import chart_data, explorer_data, findings
 from psconrl.report.explorer_data import World
 from psconrl.report.panels import agent_label
 from psconrl.report.rerun import recipes
@@ -33,10 +33,23 @@ SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
 STYLE = "report.css"
 PAGE = "report.html.jinja"
 
-OVERVIEW = ("Regret and violation", "Signed sums of (cost − optimum) and of (cost − limit): read them together.")
-"""Heading and explanation of what belongs to no preset."""
+OWN = {
+    "overview": (
+        "Regret and violation",
+        "Signed sums of (cost − optimum) and of (cost − limit), a panel for each limit: read them together.",
+    ),
+    "use": (
+        "Averages so far",
+        "What a step has cost on average up to each round, beside the optimum, and how much of each limit was used.",
+    ),
+}
+"""Headings and explanations of figures that belong to no preset."""
+_UNNAMED = "run"
+"""The name of experiments that were given on the command line."""
 
 _MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
+_LONG_NAME = 14
+"""Letters of a state's name from which on drawings need more room."""
 _FEW = 5
 """So many agents of an environment, of each kind one, are shown until more are asked for."""
 
@@ -76,7 +89,7 @@ def render(
         script=script,
         data=embedded(data),
         made=made or {},
-        names=list(dict.fromkeys(str(document["name"]) for _, document in experiments)),
+        heading=_heading([str(document["name"]) for _, document in experiments], [world.title for world in worlds]),
         runs=sum(group.runs for group in groups.values()),
         steps=sum(group.runs * group.horizon for group in groups.values()),
         failures=len(store.failures()),
@@ -91,6 +104,13 @@ def render(
         undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
         experiments=[_experiment(*item) for item in experiments],
     )
+
+
+def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
+    """The studies by name; those that have none, by where they took place."""
+    named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return ", ".join(named[:3]) + more or "Experiments"
 
 
 def embedded(data: Any) -> str:
@@ -117,8 +137,8 @@ def _security_policy(script: str, style: str) -> str:
 
 def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
     declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
-    heading, text = declared.get(name, OVERVIEW)
-    return {"name": name, "heading": heading, "text": text, "strips": content["strips"], "legend": content["legend"]}
+    heading, text = (OWN | declared).get(name, OWN["overview"])
+    return {"name": name, "heading": heading, "text": text, "strips": content["strips"]}
 
 
 def _ranked(world: ranking.Ranked) -> dict[str, Any]:
@@ -171,6 +191,7 @@ def _world(k: int, world: World) -> dict[str, Any]:
                 record.cost_names[1:], record.thresholds, averages[1:], record.multipliers, strict=True
             )
         ],
+        "found": _findings(world),
         "key": _key(world),
         "agents": [
             _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
@@ -180,10 +201,42 @@ def _world(k: int, world: World) -> dict[str, Any]:
     }
 
 
+def _findings(world: World) -> dict[str, Any]:
+    """What to say of a world first: sentences, and a row for each agent, the best first."""
+    found = [findings.finding(agent.label, agent.group) for agent in world.agents]
+    ranked = sorted(found, key=lambda f: (not f.learns, np.inf if f.score is None else f.score.mean))
+    return {
+        "sentences": findings.sentences(found, *findings.horizons([agent.group for agent in world.agents])),
+        "limits": [
+            f"{use.name} ≤ {number(use.limit)}" if np.isfinite(use.limit) else use.name for use in found[0].uses
+        ],
+        "rows": [
+            {
+                "label": f.label,
+                "regret": _shown(f.regret),
+                "average": _minus(number(f.average)),
+                "score": _shown(f.score),
+                "uses": [
+                    {
+                        "violation": _shown(use.violation),
+                        "average": _minus(number(use.average)),
+                        "mark": findings.MARKS[use.verdict],
+                        "verdict": use.verdict,
+                        "kind": use.verdict.replace(" ", "-"),
+                    }
+                    for use in f.uses
+                ],
+            }
+            for f in ranked
+        ],
+    }
+
+
 def _size(world: World) -> str:
     """How much room its drawings need."""
     if world.map is None:
-        return "wide" if world.record.actions > 6 else ""
+        names = world.described["states"] if world.described else [""]
+        return "wide" if world.record.actions > 6 else "named" if max(map(len, names)) > _LONG_NAME else ""
     return "large" if max(len(world.map["rows"]), len(world.map["rows"][0])) > 8 else ""
 
 
@@ -226,9 +279,12 @@ def _agent(label: str, group: Group, seed: int, snapshots: int) -> dict[str, Any
 
 def _interval(values: Floats) -> tuple[str, str]:
     """The mean and its interval; of one run, the mean alone."""
-    if not np.isfinite(values).all():
+    return _shown(mean_interval(values)) if np.isfinite(values).all() else ("n/a", "")
+
+
+def _shown(found: Interval | None) -> tuple[str, str]:
+    if found is None or not np.isfinite(found.mean):
         return "n/a", ""
-    found = mean_interval(values)
     interval = f"[{number(found.low)}, {number(found.high)}]" if np.isfinite(found.low) else ""
     return _minus(number(found.mean)), _minus(interval)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
@@ -30,6 +31,8 @@ TITLES = {
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
 DWARFED = 20
 """How many times larger the largest line of a panel must be for another to be shown enlarged."""
+EARLY = 0.02
+"""Share of a run before which its average so far says little, and would set the scale."""
 KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 
@@ -66,6 +69,11 @@ class Panel:
     logarithmic: Literal["", "x", "both"] = ""
     ticks: Sequence[tuple[float, str]] = field(default_factory=tuple)
     y_limits: tuple[float, float] | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it only fills a place."""
+        return not (self.title or self.y_label or self.lines)
 
     @property
     def dwarfed(self) -> tuple[Line, ...]:
@@ -116,7 +124,48 @@ def overview(groups: Groups) -> list[list[Panel]]:
     for name in names:
         found = [group for group in groups.values() if group.label.rsplit(" / ", 1)[0] == name]
         columns.append(_column(found, name, "signed", _distinct(found)))
-    return [list(row) for row in zip(*columns, strict=True)]
+    return _rows(columns)
+
+
+def uses(groups: Groups) -> list[list[Panel]]:
+    """Averages so far of any stored cells, the main cost above the limits; one column for each environment."""
+    names = dict.fromkeys(group.label.rsplit(" / ", 1)[0] for group in groups.values())
+    columns = []
+    for name in names:
+        found = [group for group in groups.values() if group.label.rsplit(" / ", 1)[0] == name]
+        columns.append([_use(found, name, i) for i in range(found[0].m + 1)])
+    return _rows(columns)
+
+
+def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
+    """The average of a cost so far, with the level that it is held against where all runs share it."""
+    lines = []
+    for label, group in zip(_distinct(groups), groups, strict=True):
+        settled = group.grid >= EARLY * group.horizon
+        lines.append(line(label, group.grid[settled], group.cumulative[:, cost, settled] / group.grid[settled]))
+    known = [
+        (level, price)
+        for group in groups
+        for level, price in zip(curves.levels(group)[:, cost], _prices(group, cost), strict=True)
+    ]
+    (level, price), *others = dict.fromkeys(known)
+    levels = []
+    if not others and np.isfinite(level):
+        priced = f", shadow price {price:.4g}" if cost and np.isfinite(price) else ""
+        levels = [Level(f"{'limit' if cost else 'optimum'} {level:.4g}{priced}", float(level), "optimal")]
+    name = groups[0].cost_names[cost]
+    return Panel(
+        "" if cost else runs_title(title(env, groups[0].S), groups), f"{name}\n(average so far)", lines, levels
+    )
+
+
+def _prices(group: Group, cost: int) -> Floats:
+    return group.multipliers[:, cost - 1] if cost else np.zeros(group.runs)
+
+
+def _rows(columns: Sequence[Sequence[Panel]]) -> list[list[Panel]]:
+    """Columns of panels as rows; shorter ones end with empty places."""
+    return [list(row) for row in zip_longest(*columns, fillvalue=Panel("", "", ()))]
 
 
 def _distinct(groups: Sequence[Group]) -> list[str]:
@@ -132,20 +181,25 @@ def _distinct(groups: Sequence[Group]) -> list[str]:
 
 def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Sequence[str] | None = None) -> list[Panel]:
     labels = labels or [agent_label(group) for group in groups]
-    above, below = [], []
+    above: list[Line] = []
+    below: list[list[Line]] = []
     for label, group in zip(labels, groups, strict=True):
         if quantity == "signed":
             times, values = group.grid, curves.signed(group)
         else:
             times, values = curves.as_plotted(group, presets.window(group.env))
         above.append(line(label, times, values[:, 0]))
-        named = [f"{label}, {name}" if group.m > 1 else label for name in group.cost_names[1:]]
-        below += [line(name, times, values[:, i]) for i, name in enumerate(named, start=1)]
+        below.append([line(label, times, values[:, i]) for i in range(1, group.m + 1)])
     zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
     kind = f"\n({KINDS[quantity]})"
+    names = groups[0].cost_names[1:]
+    limits = [VIOLATION if len(names) == 1 else f"Violation of {name}" for name in names]
     return [
         Panel(runs_title(title(env, groups[0].S), groups), REGRET + kind, above, zero),
-        Panel("", VIOLATION + kind, below, zero),
+        *(
+            Panel("", name + kind, list(lines), zero)
+            for name, lines in zip(limits, zip(*below, strict=True), strict=True)
+        ),
     ]
 
 

@@ -68,7 +68,7 @@ class Panel {
       tabindex: 0,
       role: "application",
       "aria-roledescription": "chart",
-      "aria-label": `${content.title}. ${content.lines.map((line) => line.name).join(", ")}. Over ${content.x.toLowerCase()}.`,
+      "aria-label": `${content.title}. ${content.lines.map((line) => line.label).join(", ")}. Over ${content.x.toLowerCase()}.`,
       "aria-describedby": "chart-keys",
     });
     this.tip = html("div", { class: "tip", hidden: "", "aria-hidden": "true" });
@@ -270,7 +270,7 @@ class Panel {
           "div",
           { class: "value" },
           this.strip.figure.swatch(line.label),
-          html("span", {}, line.name),
+          html("span", {}, line.label),
           html("b", {}, withInterval(line, k)),
         ),
       ),
@@ -279,7 +279,7 @@ class Panel {
     const scale = this.place.clientWidth / this.width;
     this.tip.style.left = at <= half ? `${(at + 12) * scale}px` : "auto";
     this.tip.style.right = at > half ? `${(this.width - at + 12) * scale}px` : "auto";
-    return `${where}: ${read.map(([line, k]) => `${line.name} ${withInterval(line, k)}`).join("; ")}.`;
+    return `${where}: ${read.map(([line, k]) => `${line.label} ${withInterval(line, k)}`).join("; ")}.`;
   }
 
   pixel(event) {
@@ -421,7 +421,7 @@ class Strip {
         "tr",
         {},
         html("th", { scope: "col" }, content.x),
-        ...content.lines.map((line) => html("th", { scope: "col" }, line.name)),
+        ...content.lines.map((line) => html("th", { scope: "col" }, line.label)),
       );
       const body = xs.map((x) => {
         const cells = content.lines.map((line) => {
@@ -448,10 +448,11 @@ class Figure {
   constructor(element, content, name) {
     this.hidden = new Set();
     this.looks = new Map(content.legend.map((entry) => [entry.label, entry]));
-    for (const button of element.querySelectorAll(".legend button")) {
-      const label = button.dataset.label;
+    this.buttons = [...element.querySelectorAll(".legend button")];
+    for (const button of this.buttons) {
+      const { label } = button.dataset;
       button.prepend(this.swatch(label));
-      button.addEventListener("click", () => this.toggle(button, label));
+      button.addEventListener("click", () => this.toggle(label));
     }
     this.strips = [...element.querySelectorAll(".strip")].map(
       (strip, k) => new Strip(strip, content.strips[k], this, `${name}-${k}`),
@@ -471,11 +472,12 @@ class Figure {
     );
   }
 
-  toggle(button, label) {
+  toggle(label) {
     const shown = this.hidden.has(label);
     if (shown) this.hidden.delete(label);
     else this.hidden.add(label);
-    button.setAttribute("aria-pressed", String(shown));
+    for (const button of this.buttons)
+      if (button.dataset.label === label) button.setAttribute("aria-pressed", String(shown));
     for (const strip of this.strips) strip.draw();
   }
 }

@@ -10,6 +10,7 @@ const MOVES = [
 const SHOWN = 5; // thousandths: actions less likely are not drawn
 const PRINTED = [45, 955]; // thousandths: only probabilities between these are printed
 const LEGIBLE = 34; // pixels of a cell that leave room for them
+const LONGEST = 35; // letters of a state's name
 const LISTED = 60; // rows of a policy shown as a table
 const LETTERS = { S: "start", G: "goal", P: "risky", W: "wall", X: "box" };
 
@@ -159,14 +160,20 @@ function arrowsOf(shares, x, y, legible) {
   });
 }
 
+// Names that are too long keep both ends: states of one model tend to differ there.
+function shortened(name) {
+  const half = (LONGEST - 1) / 2;
+  return name.length > LONGEST ? `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}` : name;
+}
+
 // Models without a map: a row for each state, a column for each action, and the visits at the end of the row. Where an
 // action is not available there is no cell.
 function drawMatrix(scene, label) {
   const { states, actions, available } = scene.world;
   const shown = Math.min(states.length, LISTED);
   const [wide, high] = [38, 24];
-  const cut = (text) => (text.length > 14 ? `${text.slice(0, 13)}…` : text);
-  const left = 14 + 7 * Math.max(...states.slice(0, shown).map((name) => cut(name).length));
+  const cut = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
+  const left = 14 + 6.2 * Math.max(...states.slice(0, shown).map((name) => shortened(name).length));
   const longest = Math.max(...actions.map((name) => cut(name).length), 6);
   const slanted = longest > 4;
   const top = slanted ? 12 + 5 * longest : 24;
@@ -181,7 +188,7 @@ function drawMatrix(scene, label) {
     const group = svg(
       "g",
       { class: "cell", "data-state": s },
-      svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, cut(states[s])),
+      svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, shortened(states[s])),
     );
     scene.policy[s].forEach((p, a) => {
       if (available && !available[s].includes(a)) return;
@@ -206,7 +213,13 @@ function drawMatrix(scene, label) {
     parts.push(svg("text", { x: left, y: top + shown * high + 16 }, `and ${states.length - shown} more states`));
   return svg(
     "svg",
-    { class: "map matrix", role: "img", "aria-label": label, viewBox: `0 0 ${width} ${top + shown * high + more + 4}` },
+    {
+      class: "map matrix",
+      role: "img",
+      "aria-label": label,
+      width,
+      viewBox: `0 0 ${width} ${top + shown * high + more + 4}`,
+    },
     ...parts,
   );
 }
