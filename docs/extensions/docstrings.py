@@ -1,10 +1,11 @@
 """Docstrings as people write them, for a builder that expects markup.
 
-Array types in signatures have the short names that the code gives them. A star is a star. Attributes are a list,
-several on a line if they are described together. Of a module's docstring, all after the first paragraph is laid out
-by hand and shown as it is.
+Array types in signatures have the short names that the code gives them. A star is a star. Parameters and attributes have
+a line of their own each, also those that share one in the code. Of a module's docstring, all after the first paragraph
+is laid out by hand and shown as it is.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,8 @@ ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[~?[\w.]*
 KINDS = {"float64": "Floats", "int64": "Ints", "bool": "Bools"}
 ARRAY_LIKE = re.compile(r"~?numpy\._typing\._array_like\._Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
 STAR = re.compile(r"(?<![\\`*])\*(?![\s*`])")
+SECTIONS = ("Args:", "Attributes:")
+NEXT = re.compile(r"(?<=[.;]) (?P<names>[a-zA-Z_]\w*(?: \([^()]*\))?(?:, [a-zA-Z_]\w*(?: \([^()]*\))?)*): ")
 ENTRY = re.compile(r"(?P<names>[\w, ()]+?): (?P<text>.*)")
 
 
@@ -30,6 +33,8 @@ def _signature(
 
 def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = [line if line.lstrip().startswith((">>>", "...")) else STAR.sub(r"\*", line) for line in lines]
+    if what in ("class", "function", "method", "exception"):
+        lines[:] = one_each(lines, _known(obj))
     lines[:] = _attributes(lines)
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # an empty comment, or napoleon would take what is before a colon for a type
@@ -38,6 +43,43 @@ def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: li
         rest = [f"   {line}" if line else "" for line in lines[first:]]
         if any(line.strip() for line in rest):
             lines[first:] = ["", ".. code-block:: none", *rest, ""]
+
+
+def _known(obj: Any) -> set[str]:
+    """The names that a docstring may describe: parameters, fields, attributes."""
+    try:
+        parameters = set(inspect.signature(obj).parameters)
+    except (TypeError, ValueError):
+        parameters = set()
+    return parameters | set(dir(obj)) | set(getattr(obj, "__annotations__", {}))
+
+
+def one_each(lines: list[str], known: set[str]) -> list[str]:
+    """The lines, with one entry for each parameter or attribute: `a: this. b: that.` becomes two."""
+    made: list[str] = []
+    inside = False
+    for line in lines:
+        if line in SECTIONS:
+            inside = True
+        elif line.strip() and not line.startswith("    "):
+            inside = False
+        elif inside and line.startswith("    "):
+            begins = ENTRY.fullmatch(line[4:]) is not None and not line.startswith("     ")
+            if not begins and made and made[-1] not in (*SECTIONS, ""):
+                # A sentence that goes on; what it begins is found in the whole of it.
+                line = f"{made.pop()} {line.strip()}"
+            made += _divided(line, known)
+            continue
+        made.append(line)
+    return made
+
+
+def _divided(line: str, known: set[str]) -> list[str]:
+    for found in NEXT.finditer(line):
+        names = re.sub(r" \([^()]*\)", "", found["names"]).split(", ")
+        if set(names) <= known:
+            return [line[: found.start()], *_divided("    " + line[found.start() + 1 :], known)]
+    return [line]
 
 
 def _attributes(lines: list[str]) -> Iterator[str]:

@@ -60,4 +60,4 @@ def _least(cmdp: CMDP, i: int, floor: float) -> float:
 
 def _rounded_up(values: Floats | float) -> Floats:
     # What misses a multiple by rounding alone is not pushed to the next one.
-    return np.asarray(np.ceil(np.asarray(values) / ROUNDED - 1e-3) * ROUNDED).round(6)
+    return np.asarray(np.ceil(np.asarray(values) / ROUNDED - 1e-3) * ROUNDED).round(6) + 0.0  # no -0

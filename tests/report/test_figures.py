@@ -118,16 +118,12 @@ def test_panels_of_figure_1() -> None:
     np.testing.assert_allclose(signed.mean, 0.01 * signed.x)
 
 
-def test_lines_of_several_limits_have_the_names_of_the_limits() -> None:
+def test_several_limits_have_a_panel_each_with_their_names() -> None:
     cell = Cell("queue", "PSConRL", 50, checkpoints=50)
     run = record(np.full((3, 50), 0.5), cell=cell, thresholds=(0.6, 0.25), cost_names=("length", "service", "flow"))
-    (above,), (below,) = panels.overview(group([run]))
-    assert [line.label for line in above.lines] == ["PSConRL"]
-    names = [line.label for line in below.lines]
-    assert names == ["PSConRL, service", "PSConRL, flow"]
-    looks = styles(["PSConRL", *names])
-    assert {look.colour for look in looks.values()} == {0}
-    assert len({look.dashes for look in looks.values()}) == 3
+    (above,), (service,), (flow,) = panels.overview(group([run]))
+    assert [[line.label for line in panel.lines] for panel in (above, service, flow)] == [["PSConRL"]] * 3
+    assert (service.y_label, flow.y_label) == ("Violation of service\n(signed)", "Violation of flow\n(signed)")
 
 
 def test_planes_have_a_point_for_each_setting() -> None:

@@ -352,12 +352,11 @@ def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoR
 
 def notes(experiment: Experiment) -> list[str]:
     """What should be said beside the results of an experiment, for people."""
-    from psconrl.agents.catalogue import find, parameters
-
+    defaults = {cell.agent: catalogue.parameters(catalogue.find(cell.agent)) for cell in experiment.cells}
     published = {
         cell.agent
         for cell in experiment.cells
-        if cell.settings.get("bonus", parameters(find(cell.agent)).get("bonus")) == "published"
+        if cell.settings.get("bonus", defaults[cell.agent].get("bonus")) == "published"
     }
     return [
         f"{agent} ran with its published bonus, which is larger than the costs themselves for most runs of a usual "

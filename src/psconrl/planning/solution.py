@@ -124,15 +124,21 @@ class Solution:
             steps = float((self.bias_spans / allowed).max())
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf
 
+    def _limit(self, i: int) -> str:
+        """A limit in words."""
+        if self.model is None:
+            return f"constraint {i}"
+        return f"{self.model.cost_names[i]} <= {self.model.thresholds[i - 1]:g}"
+
     def __repr__(self) -> str:
         averages = _written(self.average_costs)
         if self.horizon is not None:
             averages += f" over {self.horizon} steps"
         if not self.feasible:
-            held = ", ".join(map(str, self.conflict))
+            together = " together" if len(self.conflict) > 1 else ""
             return (
-                f"Solution(infeasible, margin={self.margin:.6g}, constraints {held} cannot hold together, "
-                f"average_costs={averages})"
+                f"Solution(infeasible, margin={self.margin:.6g}, {' and '.join(map(self._limit, self.conflict))} "
+                f"cannot hold{together}, average_costs={averages})"
             )
         starts = "every start" if self.program == "stateless" else "the initial law"
         return (
