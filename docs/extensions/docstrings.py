@@ -1,8 +1,8 @@
 """Docstrings as people write them, for a builder that expects markup.
 
 Array types in signatures have the short names that the code gives them. A star is a star. Parameters and attributes
-have a line of their own each, also those that share one in the code. Of a module's docstring, all after the first paragraph
-is laid out by hand and shown as it is.
+have a line of their own each, also those that share one in the code. Of a module's docstring, all after the first
+paragraph is laid out by hand and shown as it is.
 """
 
 import inspect
