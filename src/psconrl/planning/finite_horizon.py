@@ -21,7 +21,7 @@ from psconrl.errors import SolverError
 from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import between
-from psconrl.planning.compiled.finite_horizon import mixed_policy, optimise_steps
+from psconrl.planning.compiled.finite_horizon import averages, forward, mixed_policy, optimise_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.intervals import Intervals, in_slots
@@ -62,7 +62,8 @@ def solve_finite(
     (n, S, A), m = costs.shape, len(budgets)
     pairs = Pairs.all(S, A) if pairs is None else pairs
     within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
-    costs = pairs.in_slots(ties.decided(pairs.taken(costs))).reshape(n, S, -1)
+    true = pairs.in_slots(np.array(pairs.taken(costs), order="C")).reshape(n, S, -1)
+    costs = pairs.in_slots(ties.decided(pairs.taken(costs))).reshape(true.shape)
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     limits = Limits(budgets / H, np.ones(m))
     found = optimise_steps(within, costs, limits, columns, VALUE, H, start)
@@ -78,4 +79,8 @@ def solve_finite(
     policy = pairs.from_slots(mixed_policy(within, c, actions, orders, found.weights, start))
     if not feasible:
         return FinitePlan(False, policy, np.nan, np.full(m, np.nan), gap, found.columns)
-    return FinitePlan(True, policy, H * float(optimum.objective), optimum.multipliers, gap, found.columns)
+    value, J = 0.0, np.empty(n)
+    for k, weight in enumerate(found.weights):
+        averages(true, actions[k], forward(within, true.shape[2], actions[k], orders[k], start), J)
+        value += H * float(weight * J[0])
+    return FinitePlan(True, policy, value, optimum.multipliers, gap, found.columns)

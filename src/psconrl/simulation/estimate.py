@@ -141,9 +141,9 @@ class Estimate(CMDP):
 
     def _policy(self, policy: ArrayLike) -> Floats:
         """The policy (S, A), if the problem has its actions."""
-        pi = np.asarray(policy)
-        if pi.shape == (self.S,) and pi.dtype.kind in "iu" and ((pi >= 0) & (pi < self.A)).all():
-            pi = np.eye(self.A)[pi]
+        pi = _checks.numbers(policy, "policy")
+        if pi.shape == (self.S,) and (pi == np.floor(pi)).all() and ((pi >= 0) & (pi < self.A)).all():
+            pi = np.eye(self.A)[pi.astype(np.int64)]
         pi = _checks.policy(pi, self.S, self.A)
         wrong = np.argwhere((pi > 0) & ~self.evidence.belief.available)
         if len(wrong):
