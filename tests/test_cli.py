@@ -177,7 +177,7 @@ def test_init(call: Call, tmp_path: Path) -> None:
     )
     done = call(*words)
     assert done.code == 0
-    assert f"To draw them: psconrl report {folder / 'results'}\n" in done.out
+    assert f"To draw them:\n  psconrl report {folder / 'results'}\n" in done.out
     rows = [line for line in done.out.splitlines() if line.startswith(("PSConRL ", "Optimal "))]
     assert len(rows) == 2 * 2 * 2  # environments, agents, tables
     again = call("init", folder)

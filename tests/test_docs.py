@@ -36,6 +36,31 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     assert "figure-1.png" in html
     for page in tmp_path.rglob("*.html"):
         assert not re.search(r'<(script|link|img)[^>]+(src|href)="https?://', page.read_text(encoding="utf-8")), page
+    assert broken_links(tmp_path) == []
+
+
+def broken_links(folder: Path) -> list[str]:
+    """Links from page to page, and to places in them, that lead nowhere."""
+    pages = {page.resolve(): page.read_text(encoding="utf-8") for page in folder.rglob("*.html")}
+    places = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in pages.items()}
+    broken = []
+    for page, text in pages.items():
+        if page.name in ("genindex.html", "search.html"):
+            continue
+        for link in re.findall(r'<a\b[^>]*\bhref="([^"]+)"', text):
+            path, _, place = link.partition("#")
+            if re.match(r"[a-z]+:", link):
+                continue
+            target = (page.parent / path).resolve() if path else page
+            if not target.exists() or (place and target in places and place not in places[target]):
+                broken.append(f"{page.name}: {link}")
+    return broken
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#]+)", text):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
 
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)

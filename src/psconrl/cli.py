@@ -61,8 +61,8 @@ Examples:
 
 \b
 Exit codes:
-  0    done; also if a model is solved and found infeasible
-  1    a name, a file or a setting is wrong, or runs failed
+  0    done; also if a model is found infeasible
+  1    a wrong name, file or setting, or failed runs
   2    the command line itself is wrong
   130  interrupted
 Errors are one line on the error stream."""
@@ -194,7 +194,8 @@ def envs(as_json: AsJson = False) -> None:
         )
     else:
         output.print_entries({e.name: (e.description, e.options) for e in environments.registry().values()})
-        print(f'\nIn Gymnasium: gymnasium.make("{identifiers["box"]}", slip=0.1), and so on.')
+        print()
+        output.say(f'In Gymnasium: gymnasium.make("{identifiers["box"]}", slip=0.1), and so on.')
 
 
 @app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))
@@ -474,8 +475,8 @@ def init(
     for template in templates:
         writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
     model, experiment = (directory / template.name for template in templates)
-    print(f"{model}        a machine to keep in repair: psconrl solve {model}")
-    print(f"{experiment}   agents that learn to: psconrl run {experiment} --out {directory / 'results'}")
+    print(f"{model}: a machine to keep in repair\n  psconrl solve {model}")
+    print(f"{experiment}: agents that learn to\n  psconrl run {experiment} --out {directory / 'results'}")
 
 
 def _experiment(

@@ -363,7 +363,7 @@ def print_results(
     )
     for note in notes:
         say(f"Note: {note}.")
-    print(f"All runs are in {out}. To draw them: psconrl report {out}")
+    print(f"All runs are in {out}. To draw them:\n  psconrl report {out}")
 
 
 _SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
