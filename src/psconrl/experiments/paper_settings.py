@@ -1,8 +1,8 @@
 """The settings of the paper's experiments, by agent and environment: ours, and those of the authors' code.
 
-The authors' released code has changed since Figure 1 was made. `authors` puts settings of several states of it together:
-at the figure's commit states without occupancy acted uniformly; the scales are those of an earlier tag, the floor that of
-the last state. Scales and floor were chosen among these because they come nearest to the published values.
+The authors' released code has changed since Figure 1 was made. `authors` puts settings of several states of it
+together: at the figure's commit states without occupancy acted uniformly; the scales are those of an earlier tag, the
+floor that of the last state. Scales and floor were chosen among these because they come nearest to the published values.
 """
 
 from typing import Any
