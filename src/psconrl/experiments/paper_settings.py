@@ -2,7 +2,8 @@
 
 The authors' released code has changed since Figure 1 was made. `authors` puts settings of several states of it
 together: at the figure's commit states without occupancy acted uniformly; the scales are those of an earlier tag, the
-floor that of the last state. Scales and floor were chosen among these because they come nearest to the published values.
+floor that of the last state. Scales and floor were chosen among these because they come nearest to the published
+values.
 """
 
 from typing import Any
