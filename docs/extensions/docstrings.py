@@ -13,7 +13,7 @@ from typing import Any
 ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[~?[\w.]*?(?P<kind>\w+)\]\]")
 KINDS = {"float64": "Floats", "int64": "Ints", "bool": "Bools"}
 ARRAY_LIKE = re.compile(r"~?numpy\._typing\._array_like\._Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
-STAR = re.compile(r"(?<![\\`*])(\*(?![\s*`])|\|(?=\w))")
+STAR = re.compile(r"(?<![\\`*])(\*(?![\s*`])|\|(?=\S))")
 SECTIONS = ("Args:", "Attributes:")
 NEXT = re.compile(r"(?<=[.;]) (?P<names>[a-zA-Z_]\w*(?: \([^()]*\))?(?:, [a-zA-Z_]\w*(?: \([^()]*\))?)*): ")
 ENTRY = re.compile(r"(?P<names>[\w, ()]+?): (?P<text>.*)")
