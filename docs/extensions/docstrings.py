@@ -1,8 +1,8 @@
 """Docstrings as people write them, for a builder that expects markup.
 
-Array types in signatures have the short names that the code gives them. A star is a star. Parameters and attributes
-have a line of their own each, also those that share one in the code. Of a module's docstring, all after the first
-paragraph is laid out by hand and shown as it is.
+Array types in signatures have the short names that the code gives them. Stars and bars are themselves. Parameters and
+attributes have a line of their own each, also those that share one in the code. Of a module's docstring, all after
+the first paragraph is laid out by hand and shown as it is.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from typing import Any
 ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[~?[\w.]*?(?P<kind>\w+)\]\]")
 KINDS = {"float64": "Floats", "int64": "Ints", "bool": "Bools"}
 ARRAY_LIKE = re.compile(r"~?numpy\._typing\._array_like\._Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
-STAR = re.compile(r"(?<![\\`*])\*(?![\s*`])")
+STAR = re.compile(r"(?<![\\`*])(\*(?![\s*`])|\|(?=\S))")
 SECTIONS = ("Args:", "Attributes:")
 NEXT = re.compile(r"(?<=[.;]) (?P<names>[a-zA-Z_]\w*(?: \([^()]*\))?(?:, [a-zA-Z_]\w*(?: \([^()]*\))?)*): ")
 ENTRY = re.compile(r"(?P<names>[\w, ()]+?): (?P<text>.*)")
@@ -32,7 +32,7 @@ def _signature(
 
 
 def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else STAR.sub(r"\*", line) for line in lines]
+    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else STAR.sub(r"\\\1", line) for line in lines]
     if what in ("class", "function", "method", "exception"):
         lines[:] = one_each(lines, _known(obj))
     lines[:] = _attributes(lines)
