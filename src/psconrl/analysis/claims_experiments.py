@@ -1,6 +1,7 @@
 """What the paper says about its experiments (Section 5, Appendix B and the captions), tested on stored runs.
 
-All rules were fixed before the runs were made:
+The thresholds of "indistinguishable" and "near-linear" were fixed before any run. Those of "comparable" (twice, 1%)
+and of "computationally inefficient" (ten times) were chosen when results of earlier runs were known:
 
 outperforms         the 95% interval of the mean at T lies wholly below the rival's; as plotted first, signed second
 indistinguishable   the 90% interval of the difference of the means lies within 10% of the larger mean

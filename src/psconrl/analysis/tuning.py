@@ -6,6 +6,7 @@ would be as good as the best.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from psconrl.analysis.comparison import NAMES
@@ -21,11 +22,21 @@ _COLUMNS = {"regret": "regret", "positive_violation": "[V]+", "lagrangian": "L",
 
 
 def document(groups: Groups) -> Document | None:
-    """The numbers of every setting; None unless most are there: other presets share a few of them."""
+    """The numbers of every setting in the worlds where all were run; None if there is no such world."""
+    found = complete(groups)
+    return {"code": code_of([f.group for f in found]), "rows": [_row(f) for f in found]} if found else None
+
+
+def complete(groups: Groups) -> list[Selected]:
+    """The cells of the sweeps in those environments in which all agents were run with all their settings.
+
+    Other presets share some of the cells, and to compare a tuned agent with one that is not would be unfair.
+    """
     found = select("sweeps", groups)
-    if 2 * len(found) < min(len(experiment.cells) for experiment in _scales()):
-        return None
-    return {"code": code_of([f.group for f in found]), "rows": [_row(f) for f in found]}
+    asked = [Counter(cell.env for cell in experiment.cells) for experiment in _scales()]
+    there = Counter(f.cell.env for f in found)
+    whole = {env for env, n in there.items() if any(n == counts[env] for counts in asked)}
+    return [f for f in found if f.cell.env in whole]
 
 
 def _scales() -> list[Experiment]:

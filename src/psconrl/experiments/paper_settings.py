@@ -1,8 +1,9 @@
 """The settings of the paper's experiments, by agent and environment: ours, and those of the authors' code.
 
-The authors' released code has changed since Figure 1 was made. What that figure shows comes from a state of it in which
-states without occupancy acted uniformly (the last one takes action 0 there) and bonuses had the scales below; the
-pages on the reproduction show how near this comes, and what is left open.
+The authors' released code has changed since Figure 1 was made. `authors` puts settings of several states of it
+together: at the figure's commit states without occupancy acted uniformly; the scales are those of an earlier tag, the
+floor that of the last state. Scales and floor were chosen among these because they come nearest to the published
+values.
 """
 
 from typing import Any
@@ -41,7 +42,7 @@ _AUTHORS_SCALE = {"marsrover-4x4": 0.01, "marsrover-8x8": 0.01, "box": 0.5}
 
 
 def authors(agent_name: str, env_name: str) -> dict[str, Any]:
-    """The settings of the code that made Figure 1, as far as they are known; Box has all of its 121 states there."""
+    """Settings that the authors' code had at some time, chosen as said above; Box has all of its 121 states there."""
     agent, env = canonical(agent_name), find(env_name).name
     if env not in _AUTHORS_SCALE:
         raise UnknownNameError("environment of Figure 1", env_name, _AUTHORS_SCALE)

@@ -235,7 +235,7 @@ for _preset in (
             Figure(
                 "authors-as-plotted",
                 "Figure 1 with the authors' settings, as the paper plots it",
-                "The settings of the code that made the figure, as far as they are known; Box has 121 states here.",
+                "Settings that the authors' code had at some time, chosen to come near; Box has 121 states here.",
                 "regret_and_violation",
                 (("preset", "authors"), ("quantity", "plotted")),
             ),

@@ -95,8 +95,8 @@ class Evaluation:
 
     @cached_property
     def relaxation_time(self) -> float:
-        """How slowly the start is forgotten: the largest 1 / |1 - lambda| over the eigenvalues lambda of the chain, 1
-        left out; 0 if there are no others. A chain of several classes has the eigenvalue 1 several times.
+        """How slowly the start is forgotten: one over the least distance from 1 of the other eigenvalues of the chain;
+        0 if there are no others. A chain of several classes has the eigenvalue 1 several times.
 
         SolverError where the eigenvalues of a large chain are not found. It is computed when first asked for.
         """

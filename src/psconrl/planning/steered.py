@@ -49,7 +49,7 @@ class Steered(NamedTuple):
         drifts: (k, m), their averages less the limits.
         limits: (m,), what the excess is counted from. binding: (m,), whether they are met with equality.
         ways: (f, S), the actions that lead into a core and in it; -1 where no way is known.
-        directions: (f, m), where they drive the excess to, |.|_1 = 1.
+        directions: (f, m), where they drive the excess to, in units of absolute sum 1.
         levels: (f, 2): a way is taken if -V . direction exceeds the first of them times the band, and left at the
             second.
         slope: the band is sqrt(slope t).

@@ -17,6 +17,7 @@ from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
+from psconrl.analysis.tuning import complete
 from psconrl.experiments import presets
 
 Quantity = Literal["signed", "plotted"]
@@ -324,7 +325,7 @@ def beyond(groups: Groups) -> list[list[Panel]]:
 
 def planes(groups: Groups) -> list[list[Panel]]:
     """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
-    found = select("sweeps", groups)
+    found = complete(groups)
     slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
     return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
 
