@@ -22,6 +22,7 @@ import threading
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("transcript.md")
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 WIDTHS = (60, 80, 120)
 
 COMMANDS = {
@@ -100,7 +101,7 @@ def in_terminal(command: str, columns: int, folder: Path) -> tuple[str, int]:
         stdout=theirs,
         stderr=theirs,
         cwd=folder,
-        env=environment | {"TERM": "xterm-256color", "PYTHONUTF8": "1"},
+        env=environment | {"TERM": "xterm-256color", "PYTHONUTF8": "1", "PYTHONPATH": str(SOURCE)},
     )
     os.close(theirs)
     read: list[bytes] = []

@@ -417,6 +417,6 @@ def test_narrow_terminals_get_lists_instead_of_tables(
     monkeypatch.setattr("psconrl.cli_output.PIPED_WIDTH", 60)
     words = ("run", "--env", "queue", "--agent", "uniform", "--horizon", "20", "--seeds", "2", "--workers", "1")
     out = call(*words, "--out", tmp_path).out
-    assert max(map(len, out.splitlines()[:-1])) <= 60
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 60
     for text in ("Uniform\n  regret ", "  service <= 0.6\n    violation ", "  rejection <= 0.25\n    violation "):
         assert text in out
