@@ -374,7 +374,7 @@ def test_join_must_be_a_small_share(join: float) -> None:
 
 def test_what_a_solution_prints() -> None:
     text = repr(solve(psconrl.make("marsrover-4x4")))
-    for part in ("value=0.775", "multipliers=[0.5]", "margin=0.2", "stateless"):
+    for part in ("value=0.775", "multipliers=[0.5]", "margin=0.2", "from every start"):
         assert part in text
     assert "infeasible, margin=-0.1" in repr(solve(psconrl.make("toy", theta=1.0, tau=0.4)))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import psconrl
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError
 from psconrl.planning import solve, threshold_sweep
 from tests.planning.reference import random_cmdps
 
@@ -62,9 +62,10 @@ def test_infeasible_points_are_nan() -> None:
 
 def test_bad_arguments() -> None:
     toy = psconrl.make("toy")
-    for constraint in (0, 2):
-        with pytest.raises(InvalidModelError, match="has the constraints 1"):
-            threshold_sweep(toy, constraint)
+    with pytest.raises(InvalidModelError, match="has the constraints 1"):
+        threshold_sweep(toy, 2)
+    with pytest.raises(InvalidArgumentError, match="constraint is 0"):
+        threshold_sweep(toy, 0)
     with pytest.raises(InvalidModelError, match="finite limits"):
         threshold_sweep(toy, thresholds=[0.5, np.nan])
     queue = psconrl.make("queue", service_limit=0.1)

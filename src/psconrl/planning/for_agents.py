@@ -19,7 +19,7 @@ from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import planner
+from psconrl.planning.components import SMALL, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
@@ -245,9 +245,9 @@ def _compiled(
 ) -> BestPolicy | None:
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     m, S = len(thresholds), len(rows.begin) - 1
-    optimum, columns, bias, largest = planner(S)(
-        rows, ties.decided(costs), Limits(thresholds, np.ones(m)), kept.start, VALUE
-    )
+    few = S <= SMALL
+    decided = ties.decided(costs) if few else costs
+    optimum, columns, bias, largest = planner(S)(rows, decided, Limits(thresholds, np.ones(m)), kept.start, VALUE)
     status, objective, bound, multipliers, master = optimum
     if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
@@ -255,7 +255,7 @@ def _compiled(
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
-    bound -= ties.SIZE
+    bound -= ties.SIZE if few else 0.0
     made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
     policy, value, averages, classes, connected, way, policies, reference, _ = made
     gap = max(value - bound, 0.0)

@@ -19,7 +19,7 @@ from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start
-from psconrl.planning.components import Column, Component, Components, planner
+from psconrl.planning.components import SMALL, Column, Component, Components, planner
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
@@ -167,7 +167,7 @@ class Known:
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
         """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
-        if goal != VALUE:
+        if goal != VALUE or main != 0 or self.rows.S > SMALL:
             return self._mixture(costs, goal, limits)
         found = self._mixture(ties.decided(costs), goal, limits)
         found.bound -= ties.SIZE
