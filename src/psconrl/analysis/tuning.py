@@ -6,7 +6,6 @@ would be as good as the best.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from psconrl.analysis.comparison import NAMES
@@ -33,10 +32,12 @@ def complete(groups: Groups) -> list[Selected]:
     Other presets share some of the cells, and to compare a tuned agent with one that is not would be unfair.
     """
     found = select("sweeps", groups)
-    asked = [Counter(cell.env for cell in experiment.cells) for experiment in _scales()]
-    there = Counter(f.cell.env for f in found)
-    whole = {env for env, n in there.items() if any(n == counts[env] for counts in asked)}
-    return [f for f in found if f.cell.env in whole]
+    there = {f.cell.id for f in found}
+    whole: set[str] = set()
+    for experiment in _scales():
+        missing = {cell.env for cell in experiment.cells if cell.id not in there}
+        whole |= {cell.id for cell in experiment.cells if cell.env not in missing}
+    return [f for f in found if f.cell.id in whole]
 
 
 def _scales() -> list[Experiment]:
