@@ -224,6 +224,7 @@ def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:
 
 def _thousands(x: float, _: int | None = None) -> str:
     """A number on an axis: thousands separated, a true minus."""
+    x += 0.0  # -0 is 0
     text = f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
