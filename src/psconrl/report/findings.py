@@ -22,6 +22,9 @@ Verdict = Literal["kept", "met within the noise", "exceeded"]
 
 MARKS: dict[Verdict, str] = {"kept": "✓", "met within the noise": "≈", "exceeded": "✗"}
 
+_NAMED = 5
+"""Agents that a sentence lists; the table below it has them all."""
+
 
 @dataclass(frozen=True)
 class Use:
@@ -112,7 +115,8 @@ def _kept(agents: Sequence[Finding], limits: int) -> str:
     if len(keeping) == len(agents):
         return f"{'It' if len(agents) == 1 else 'All of them'} kept {what}, as far as the noise lets one say."
     if keeping:
-        return f"{_listed(keeping)} kept {what}, as far as the noise lets one say; the others did not."
+        who = _listed(keeping) if len(keeping) <= _NAMED else f"{len(keeping)} of the {len(agents)}"
+        return f"{who} kept {what}, as far as the noise lets one say; the others did not."
     nearest = min(agents, key=lambda f: max(_excess(use) for use in f.uses))
     worst = max(nearest.uses, key=_excess)
     how = f"{worst.name} was {_text(worst.average)} on average"

