@@ -124,7 +124,7 @@ def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Ev
     >>> psconrl.evaluate(toy, [1, 0]).average_costs[1].round(6)
     array([0.526316, 0.526316])
     >>> psconrl.evaluate(toy, [1, 0], horizon=100).average_costs[1].round(6)
-    array([0.528809, 0.523823])
+    array([0.528809, 0.523546])
     """
     require_model(cmdp)
     steps = None if horizon is None else _checks.whole(horizon, "horizon")
