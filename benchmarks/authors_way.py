@@ -7,7 +7,7 @@ import numpy as np
 import pulp
 
 import psconrl
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 
 
 def plan(p: Floats, costs: Floats, thresholds: Floats) -> tuple[float, Floats]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 import psconrl
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.evaluation import evaluate_chain
 
 T = 10**9

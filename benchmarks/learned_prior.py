@@ -20,7 +20,8 @@ import numpy as np
 from scipy import special
 
 import psconrl
-from psconrl import CMDP, agents, graph
+from psconrl import CMDP, agents
+from psconrl._core import graph
 from psconrl.agents import Memory, Plan, hierarchy, shared
 from psconrl.agents.part import Part
 from psconrl.agents.schedules import tsde

@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from psconrl import CMDP, solve
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 
 LIMIT = 120.0
 

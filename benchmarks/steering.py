@@ -20,7 +20,7 @@ import numpy as np
 
 import psconrl
 from psconrl import agents
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.steering import from_solution
 

@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import psconrl
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 
 NAME, STEPS, SEED = "steering", 6000, 2
 

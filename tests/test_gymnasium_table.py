@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, InvalidModelError, evaluate, solve
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.gymnasium_table import move_costs
 
 

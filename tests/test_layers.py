@@ -13,8 +13,7 @@ ROOT = Path(psconrl.__file__).parent
 
 LAYERS = (
     ("errors",),
-    ("_checks", "_compiling", "_interrupts", "_lazy", "_numba"),
-    ("graph", "pairs"),
+    ("_core",),
     ("problem",),
     ("cmdp", "formats", "gymnasium_table"),
     ("planning",),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from psconrl import structure
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError
 

@@ -5,7 +5,7 @@ Names are imported when first used, so that `import psconrl` stays light.
 
 from typing import TYPE_CHECKING
 
-from psconrl._lazy import attributes
+from psconrl._core.lazy import attributes
 from psconrl.gymnasium_ids import register_if_loaded
 
 if TYPE_CHECKING:

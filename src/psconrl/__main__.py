@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from psconrl._interrupts import INTERRUPTED, end_at_once, end_on_interrupts, interrupted, let_end
+from psconrl._core.interrupts import INTERRUPTED, end_at_once, end_on_interrupts, interrupted, let_end
 
 
 def main() -> NoReturn:

@@ -21,22 +21,23 @@ import typer
 from typer.core import TyperCommand
 
 import psconrl
-from psconrl._interrupts import INTERRUPTED
-from psconrl._lazy import late
+from psconrl._core.interrupts import INTERRUPTED
+from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError, UnknownNameError
 from psconrl.formats.text import SafeStream
 
 if TYPE_CHECKING:
-    from psconrl import _compiling, environments, gymnasium_ids
     from psconrl import cli_output as output
+    from psconrl import environments, gymnasium_ids
     from psconrl import reproduce as reproduction
+    from psconrl._core import compiling
     from psconrl.agents import catalogue
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import presets, progress, runner, spec, store
     from psconrl.formats import files, writing
 else:
-    _compiling = late("psconrl._compiling")
+    compiling = late("psconrl._core.compiling")
     output = late("psconrl.cli_output")
     environments = late("psconrl.environments")
     files = late("psconrl.formats.files")
@@ -244,7 +245,7 @@ def solve(
     start.
     """
     cmdp = _found(model, set_, limit)
-    with _compiling.told(lambda: _say(progress.COMPILING)):
+    with compiling.told(lambda: _say(progress.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))

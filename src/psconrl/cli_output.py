@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 
 if TYPE_CHECKING:
     from pathlib import Path

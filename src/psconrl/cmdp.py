@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
-from psconrl.pairs import Pairs
 from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class Layout:
     box: Ints | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(_checks.texts(self.rows, "layout.rows")))
+        object.__setattr__(self, "rows", tuple(checks.texts(self.rows, "layout.rows")))
         for name in ("agent", "box"):
             given = getattr(self, name)
             if given is not None or name == "agent":
-                array = _checks.whole_numbers(given, f"layout.{name}")
+                array = checks.whole_numbers(given, f"layout.{name}")
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
 
@@ -130,18 +130,18 @@ class CMDP:
         layout: Layout | None = None,
         available: ArrayLike | None = None,
     ) -> None:
-        tau = _checks.thresholds(thresholds, cost_names)
+        tau = checks.thresholds(thresholds, cost_names)
         m = len(tau)
         p: Floats | sparse.csr_array
         if sparse.issparse(transitions):
-            p, mask = _checks.sparse_transitions(transitions, available)
+            p, mask = checks.sparse_transitions(transitions, available)
             S, A = p.shape[1], p.shape[0] // p.shape[1]
-            mean, move = _checks.sparse_costs(costs, p, transitions, m, mask)
+            mean, move = checks.sparse_costs(costs, p, transitions, m, mask)
         else:
-            p, mask = _checks.dense_transitions(transitions, available)
+            p, mask = checks.dense_transitions(transitions, available)
             S, A = p.shape[:2]
-            mean, move = _checks.dense_costs(costs, p, m, mask)
-        names = _checks.names(state_names, S, "state_names", "")
+            mean, move = checks.dense_costs(costs, p, m, mask)
+        names = checks.names(state_names, S, "state_names", "")
         fields: dict[str, Any] = {
             "S": S,
             "A": A,
@@ -150,18 +150,18 @@ class CMDP:
             "costs": mean,
             "move_costs": move,
             "thresholds": tau,
-            "initial": _checks.initial(initial, S, names),
+            "initial": checks.initial(initial, S, names),
             "state_names": names,
-            "action_names": _checks.names(action_names, A, "action_names", ""),
-            "cost_names": _checks.names(cost_names, m + 1, "cost_names", "c"),
+            "action_names": checks.names(action_names, A, "action_names", ""),
+            "cost_names": checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
             "pairs": Pairs.all(S, A) if mask is None else Pairs(mask),
         }
         if layout is not None:
             if not isinstance(layout, Layout):
-                raise InvalidTypeError(f"layout is {_checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
-            _checks.layout(layout.agent, "layout.agent", S)
-            _checks.layout(layout.box, "layout.box", S)
+                raise InvalidTypeError(f"layout is {checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
+            checks.layout(layout.agent, "layout.agent", S)
+            checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
             for array in _arrays_in(value):
                 array.setflags(write=False)
@@ -222,7 +222,7 @@ class CMDP:
         shape = (self.S, self.A, self.S)
         costs: Floats = self.costs
         if self.move_costs is not None:
-            costs = np.stack([_checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs])
+            costs = np.stack([checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs])
         return self.replace(transitions=self.matrix.toarray().reshape(shape), costs=costs)
 
     def to_sparse(self) -> CMDP:
@@ -261,8 +261,8 @@ class CMDP:
         cost_ranges: (low, high) of each cost; `cmdp.cost_ranges` are those of the model.
         """
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
-            raise InvalidArgumentError(f'costs is {_checks.shown(costs)}; it must be "known" or "estimated"')
-        ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
+            raise InvalidArgumentError(f'costs is {checks.shown(costs)}; it must be "known" or "estimated"')
+        ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         known = None
         if costs == "known":
@@ -295,7 +295,7 @@ class CMDP:
 
         cost_ranges: (low, high) of each cost, which become 0 and 1; those of the model if left out.
         """
-        ranges = self.cost_ranges if cost_ranges is None else _checks.cost_ranges(cost_ranges, self.m + 1)
+        ranges = self.cost_ranges if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
         return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
@@ -309,12 +309,12 @@ class CMDP:
 
         InvalidModelError where a row is not a distribution over the actions that are available.
         """
-        pi = _checks.policy(policy, self.S, self.A)
+        pi = checks.policy(policy, self.S, self.A)
         if not self.pairs.every:
             wrong = np.argwhere((pi > 0) & ~self.available)
             if len(wrong):
                 s, a = wrong[0]
-                said = _checks.unavailable(self.state_names[s], self.action_names[a])
+                said = checks.unavailable(self.state_names[s], self.action_names[a])
                 raise InvalidModelError(f"policy[{s}, {a}] is {pi[s, a]:.6g}, but {said}; it must be 0")
         return pi
 
@@ -349,12 +349,12 @@ class CMDP:
             raise InvalidModelError("there must be arrays of the names that to_arrays gives")
         odd = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
         if odd:
-            raise InvalidModelError(f"{_checks.shown(odd[0])} must be an array, as to_arrays gives it")
+            raise InvalidModelError(f"{checks.shown(odd[0])} must be an array, as to_arrays gives it")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
             parts = [arrays[name] for name in ("data", "indices", "indptr")]
-            _checks.csr_parts(*parts)
+            checks.csr_parts(*parts)
             rows = len(parts[2]) - 1
             S = _states_of(arrays, rows)
             try:
@@ -440,14 +440,14 @@ class CMDP:
     def with_limits(self, thresholds: Mapping[str, float]) -> CMDP:
         """The same model with some limits changed, by name of the cost."""
         limits = dict(zip(self.cost_names[1:], self.thresholds.tolist(), strict=True))
-        return self.replace(thresholds=list((limits | _checks.limits(thresholds, limits)).values()))
+        return self.replace(thresholds=list((limits | checks.limits(thresholds, limits)).values()))
 
 
 def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
         raise InvalidTypeError(
-            f"{_checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
+            f"{checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
         )
 
 
@@ -458,7 +458,7 @@ def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
         costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves
     elif not cmdp.pairs.every and cmdp.move_costs is None and ranges is not None:
         costs = np.where(cmdp.available, costs, ranges[:, :1, np.newaxis])
-    _checks.within_ranges(costs, "costs", ranges)
+    checks.within_ranges(costs, "costs", ranges)
 
 
 def policy_chain(matrix: sparse.csr_array, policy: Floats) -> sparse.csr_array:

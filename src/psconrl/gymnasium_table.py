@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Floats
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Floats
+from psconrl._core.lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def move_costs(
         given = as_many_as_taken(costs, 5)
 
         def charge_given(*step: Any) -> Floats:
-            return _checked(np.atleast_1d(_checks.numbers(given(*step), "costs(...)")), m, ranges, "costs(...)")
+            return _checked(np.atleast_1d(checks.numbers(given(*step), "costs(...)")), m, ranges, "costs(...)")
 
         return charge_given
     if reward_range is None:
@@ -61,7 +61,7 @@ def _range(given: Any) -> tuple[float, float]:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"reward_range is {_checks.shown(given)}; it must be two numbers, (low, high)"
+            f"reward_range is {checks.shown(given)}; it must be two numbers, (low, high)"
         ) from None
     if not low < high:
         raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
@@ -82,18 +82,18 @@ def _costs_in_info(m: int | None, ranges: Floats | None) -> MoveCosts:
 
 
 def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None, ranges: Floats | None) -> Floats:
-    auxiliary = np.atleast_1d(_checks.numbers(info.get("cost", ()), 'info["cost"]'))
+    auxiliary = np.atleast_1d(checks.numbers(info.get("cost", ()), 'info["cost"]'))
     return _checked(np.append(main, auxiliary), m, ranges, 'info["cost"]')
 
 
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, called with as many of its first `most` arguments as it has parameters for."""
     if not callable(function):
-        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; it must be a function of a step")
+        raise InvalidArgumentError(f"costs is {checks.shown(function)}; it must be a function of a step")
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are built in do not say
-        raise InvalidArgumentError(f"costs is {_checks.shown(function)}; give a function written in Python") from None
+        raise InvalidArgumentError(f"costs is {checks.shown(function)}; give a function written in Python") from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     taken = most if variadic else min(len(positional), most)
@@ -110,7 +110,7 @@ def _checked(costs: Floats, m: int | None, ranges: Floats | None, what: str) -> 
     low, high = (0.0, 1.0) if ranges is None else ranges.T
     bad = ~((costs >= low) & (costs <= high))
     if bad.any():
-        raise InvalidArgumentError(f"{what} gives {costs}; {_checks.range_rule(ranges, int(np.argmax(bad)))}")
+        raise InvalidArgumentError(f"{what} gives {costs}; {checks.range_rule(ranges, int(np.argmax(bad)))}")
     return costs
 
 
@@ -123,7 +123,7 @@ def from_table(
     """The CMDP of an environment with a table `env.unwrapped.P[s][a] = [(p, s_next, reward, terminated), ...]`."""
     inner = getattr(env, "unwrapped", env)
     names = ["c0", *thresholds] if isinstance(thresholds, Mapping) and thresholds else None
-    tau = _checks.thresholds(thresholds, names)
+    tau = checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
     if isinstance(model, models.CMDP) and costs is None and reward_range is None and added is None:
@@ -175,7 +175,7 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
     given = getattr(inner, "P", None)
     if given is None:
         raise InvalidModelError(
-            f"{_checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            f"{checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
             "or use learn"
         )
     try:
@@ -190,7 +190,7 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
         ) from error
     if len(table) < sum(map(len, moves)):
         s, a = next((s, a) for s in range(S) for a in moves[s] if (s, a) not in table)
-        raise InvalidModelError(f"env.unwrapped.P[{s}] has the action {_checks.shown(a)}; there are 0, ..., {A - 1}")
+        raise InvalidModelError(f"env.unwrapped.P[{s}] has the action {checks.shown(a)}; there are 0, ..., {A - 1}")
     for (s, a), outcomes in table.items():
         for _, x, _, _ in outcomes:
             if not 0 <= x < S:
@@ -209,9 +209,9 @@ def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
         raise InvalidModelError(
-            f"{_checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+            f"{checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
         )
-    start = _checks.numbers(law, "initial_state_distrib")
+    start = checks.numbers(law, "initial_state_distrib")
     if start.shape != (S,) or not (start >= 0).all() or not 0 < start.sum() < np.inf:
         raise InvalidModelError(f"env.unwrapped.initial_state_distrib must be a distribution over the {S} states")
     return np.asarray(start / start.sum())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats, shown
+from psconrl._core.checks import Floats, shown
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.pairs import Pairs
 
 
 class Units(NamedTuple):
@@ -125,10 +125,10 @@ class Problem:
         actions, names = _numbered(A, action_names, "A", "action_names")
         if isinstance(thresholds, Mapping) and cost_names is None:
             cost_names = ["c0", *thresholds]
-        tau = _checks.thresholds(thresholds, cost_names)
+        tau = checks.thresholds(thresholds, cost_names)
         offers = _offers(available, number)
-        mask = None if available is None or number is None else _checks.available(available, number, actions)
-        ranges = None if cost_ranges is None else _checks.cost_ranges(cost_ranges, len(tau) + 1)
+        mask = None if available is None or number is None else checks.available(available, number, actions)
+        ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, len(tau) + 1)
         known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges, mask)
         for array in (tau, ranges, known):
             if array is not None:
@@ -143,12 +143,12 @@ class Problem:
             action_names=names,
             answers_by_name=_is_list(A),
             open=S is None,
-            cost_names=_checks.names(cost_names, len(tau) + 1, "cost_names", "c"),
+            cost_names=checks.names(cost_names, len(tau) + 1, "cost_names", "c"),
             pairs=Pairs.all(number or 0, actions) if mask is None else Pairs(mask),
             offers=offers,
         )
         if ranges is not None:
-            _checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
+            checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -180,11 +180,11 @@ class Problem:
             return np.ones(self.A, dtype=np.bool_)
         mask = np.zeros(self.A, dtype=np.bool_)
         names = {name: a for a, name in enumerate(self.action_names or ())}
-        for action in _checks.hashables(self.offers(state), f"available({_checks.shown(state)})"):
+        for action in checks.hashables(self.offers(state), f"available({checks.shown(state)})"):
             number = names.get(action, action if type(action) is int else -1)
             if not 0 <= number < self.A:
                 raise InvalidArgumentError(
-                    f"available({_checks.shown(state)}) gives {_checks.shown(action)}; it must give names of actions, "
+                    f"available({checks.shown(state)}) gives {checks.shown(action)}; it must give names of actions, "
                     f"or numbers from 0 to {self.A - 1}"
                 )
             mask[number] = True
@@ -200,8 +200,8 @@ class Problem:
             return self
         pairs = self.pairs
         if self.open:
-            seen = _checks.whole(seen, "seen")
-            mask = None if available is None else _checks.available(available, seen, self.A)
+            seen = checks.whole(seen, "seen")
+            mask = None if available is None else checks.available(available, seen, self.A)
             pairs = Pairs.all(seen, self.A) if mask is None else Pairs(mask)
         problem = object.__new__(Problem)
         problem._set(
@@ -234,11 +234,11 @@ def _numbered(
 ) -> tuple[int, tuple[Hashable, ...] | None]:
     """How many states or actions there are, and their names."""
     if not _is_list(given):
-        number = _checks.whole(given, what)
-        return number, None if names is None else _checks.hashables(names, names_what, number)
+        number = checks.whole(given, what)
+        return number, None if names is None else checks.hashables(names, names_what, number)
     if names is not None:
         raise InvalidArgumentError(f"{what} and {names_what} both give names; give them once")
-    found = _checks.hashables(given, what)
+    found = checks.hashables(given, what)
     return len(found), found
 
 
@@ -258,12 +258,12 @@ def _known_costs(
 ) -> Floats:
     if shape[1] is None:
         raise InvalidArgumentError("costs are given, but S is None; costs of states that are not known cannot be known")
-    known = _checks.numbers(costs, "costs")
+    known = checks.numbers(costs, "costs")
     if known.shape != shape:
         raise InvalidModelError(
             f"costs have shape {known.shape}; with {shape[0] - 1} thresholds they must be (m + 1, S, A) = {shape}"
         )
     if mask is not None:
         known[:, ~mask] = 0.0 if ranges is None else ranges[:, :1]
-    _checks.within_ranges(known, "costs", ranges)
+    checks.within_ranges(known, "costs", ranges)
     return known

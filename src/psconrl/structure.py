@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl import graph
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core import graph
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate, solve

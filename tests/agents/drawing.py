@@ -3,11 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.pairs import Pairs
 from psconrl.agents import _posterior_kernels, _random_kernels
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import CUT, Prior
-from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 
 

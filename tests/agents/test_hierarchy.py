@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import psconrl
 from psconrl import CMDP, InvalidModelError, Problem, agents, simulate
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Memory, Plan, _hierarchy_kernels, _random_kernels, check_agent
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA

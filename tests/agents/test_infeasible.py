@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Problem, agents, make
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from psconrl import CMDP, InvalidModelError, Problem, agents
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior

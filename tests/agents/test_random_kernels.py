@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.agents import _random_kernels as kernels
 
 

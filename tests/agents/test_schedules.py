@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Problem, agents, make
-from psconrl._checks import Ints
+from psconrl._core.checks import Ints
 from psconrl.agents import Agent, Memory, schedules
 from psconrl.agents.counts import Counts
 from psconrl.simulation.tabular import simulate

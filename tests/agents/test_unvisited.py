@@ -7,12 +7,12 @@ import pytest
 from scipy import sparse
 
 from psconrl import CMDP, Problem, SolverError, agents, make
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import is_communicating
 from psconrl.agents import Memory
 from psconrl.agents.bonuses import check_bonus
 from psconrl.agents.counts import Counts
 from psconrl.agents.shared import empirical_transitions
-from psconrl.graph import is_communicating
 from psconrl.planning import best_policy, evaluate
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from psconrl import InvalidArgumentError, Problem, agents, make
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents import Memory
 from psconrl.agents.contract import FOREVER
 from psconrl.agents.counts import Counts

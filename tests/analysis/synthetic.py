@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group, group
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psconrl import graph
+from psconrl._core import graph
 from psconrl.cmdp import CMDP
 from psconrl.environments import gridworld, make, random_map
 from psconrl.errors import InvalidModelError, MapError

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from psconrl import graph
+from psconrl._core import graph
 from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.environments import draw_dirichlet, make, random
 from psconrl.errors import InvalidModelError

@@ -3,7 +3,7 @@ import inspect
 import pytest
 
 import psconrl
-from psconrl import graph
+from psconrl._core import graph
 from psconrl.environments import make, registry
 from psconrl.errors import UnknownNameError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from psconrl import graph
+from psconrl._core import graph
 from psconrl.environments import make
 from psconrl.errors import InvalidModelError
 from tests.environments.reference import go, optimum

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psconrl import graph
+from psconrl._core import graph
 from psconrl.environments import gridworld, make, named_map, random_map, read_map
 from psconrl.errors import InvalidModelError, MapError
 from tests.environments.reference import optimum

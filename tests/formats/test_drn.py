@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl import CMDP, ModelFileError
-from psconrl._checks import Bools
+from psconrl._core.checks import Bools
 from psconrl.formats.drn import read_drn, write_drn
 
 numbers = st.floats(-1e9, 1e9)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 from tests.planning.oracle import Oracle
 

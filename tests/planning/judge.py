@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
+from psconrl._core.graph import is_communicating, is_weakly_communicating
 from psconrl.cmdp import CMDP
-from psconrl.graph import is_communicating, is_weakly_communicating
 from psconrl.planning import BestPolicy, Solution
 from psconrl.structure import restrict_to_reachable
 from tests.planning.oracle import Oracle

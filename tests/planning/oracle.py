@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 
 Row = list[int]

@@ -6,9 +6,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
+from psconrl._core.graph import is_communicating
 from psconrl.cmdp import CMDP
-from psconrl.graph import is_communicating
 from psconrl.planning import BestPolicy, best_policy
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method, Start

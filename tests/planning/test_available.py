@@ -13,8 +13,8 @@ import pytest
 
 import psconrl
 from psconrl import CMDP, InvalidModelError
-from psconrl._checks import Bools, Floats
-from psconrl.pairs import Pairs
+from psconrl._core.checks import Bools, Floats
+from psconrl._core.pairs import Pairs
 from psconrl.planning import best_policy, evaluate, solve, solve_optimistic, threshold_sweep
 from psconrl.planning.finite_horizon import solve_finite
 from psconrl.planning.intervals import Intervals

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, evaluate
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.rows import Rows

@@ -5,7 +5,7 @@ import pytest
 
 import psconrl
 from psconrl import CMDP, evaluate
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.executable import Execution, executable, met_classes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning import ties
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import finite_horizon as kernels

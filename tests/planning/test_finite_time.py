@@ -9,9 +9,9 @@ from scipy import sparse
 
 import psconrl
 from psconrl import CMDP
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
+from psconrl._core.graph import phases
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
-from psconrl.graph import phases
 from psconrl.planning import finite_time
 from psconrl.planning.compiled.products import advance, twofold_product
 from psconrl.planning.evaluation import Evaluation, chain_of, evaluate_chain

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.planning.compiled.master import (
     MARGIN,
     REACH,

@@ -5,7 +5,7 @@ import pytest
 
 import psconrl
 from psconrl import CMDP
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column
 from psconrl.planning.mixtures import Executed, executed, switching_times

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import psconrl
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.planning import Solution, evaluate, solve, solve_optimistic
 from tests.planning.reference import by_linprog

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import psconrl
 from psconrl import agents
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents import ucrl_cmdp
 from psconrl.cmdp import CMDP
 from psconrl.planning import solve_optimistic, ties

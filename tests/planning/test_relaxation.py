@@ -6,7 +6,7 @@ from scipy import sparse
 from scipy.sparse.linalg import ArpackError
 
 import psconrl
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import relaxation
 from psconrl.planning.evaluation import Biases

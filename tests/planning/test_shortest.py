@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.planning.compiled import shortest_path
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way

@@ -6,8 +6,8 @@ from scipy import sparse
 
 import psconrl
 from psconrl import CMDP, Solution
-from psconrl._checks import Floats
-from psconrl.graph import is_weakly_communicating
+from psconrl._core.checks import Floats
+from psconrl._core.graph import is_weakly_communicating
 from psconrl.planning import ties
 from tests.planning.reference import by_linprog, certified_value, cut_rows
 

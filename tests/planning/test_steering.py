@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from psconrl import make, solve
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled import steering_rule as rule
 from psconrl.planning.compiled.pricing import Columns

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Problem, evaluate, make
-from psconrl._checks import Bools, Floats
+from psconrl._core.checks import Bools, Floats
+from psconrl._core.graph import is_communicating
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
-from psconrl.graph import is_communicating
 from psconrl.planning.compiled import factors, stride
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows

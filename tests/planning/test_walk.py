@@ -8,8 +8,8 @@ from scipy import sparse
 
 import psconrl
 from psconrl import CMDP, agents
-from psconrl._checks import Floats, Ints
-from psconrl.graph import closed_classes, is_communicating
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes, is_communicating
 from psconrl.planning import best_policy, evaluate, for_agents
 from psconrl.planning.compiled import inverses
 from psconrl.planning.compiled.generation import OPTIMAL

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import psconrl
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest
 from tests.planning.test_shortest import at, cluster, flat, grid, random_model, way_of

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
 from psconrl import CMDP, Problem, agents, evaluate, solve
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.simulation.gymnasium_loop import learn
 from psconrl.simulation.run import Run
 from tests.simulation.tiny import Corridor, Shifted

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from psconrl._lazy import attributes
+from psconrl._core.lazy import attributes
 
 if TYPE_CHECKING:
     from psconrl.agents.c_ucrl import CUCRL as CUCRL

@@ -6,8 +6,8 @@ head (rows,) is the first entry of a row, link (capacity,) the next one of an en
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 
 
 @njit_inline

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 from psconrl.agents._posterior_kernels import _break_sticks, normalise
 from psconrl.agents._random_kernels import State, gamma, mix
 from psconrl.planning.compiled.rows import longer

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._posterior_kernels import STICKS_UP_TO, normalise
 from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
 from psconrl.planning.compiled.rows import Rows, longer

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
 from psconrl.planning.compiled.rows import longer
 

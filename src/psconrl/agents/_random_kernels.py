@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit, njit_inline
 
 State: TypeAlias = NDArray[np.uint64]
 

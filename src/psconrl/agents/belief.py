@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import late
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.lazy import late
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.agents.posterior import CUT

@@ -8,17 +8,17 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
 
 Bonus = Literal["published", "simple"]
 
 
 def check_bonus(kind: str, scale: float, delta: float = 0.5) -> None:
     """Refuse settings that make no bonus."""
-    _checks.one_of(kind, "bonus", ("published", "simple"))
-    _checks.real(scale, "scale", "a number >= 0", lambda x: x >= 0)
-    _checks.real(delta, "delta", "a number between 0 and 1", lambda x: 0 < x < 1)
+    checks.one_of(kind, "bonus", ("published", "simple"))
+    checks.real(scale, "scale", "a number >= 0", lambda x: x >= 0)
+    checks.real(delta, "delta", "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 def bonus(kind: Bonus, scale: float, factor: float, visits: Ints) -> Floats:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from psconrl._checks import whole
+from psconrl._core.checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import Position, fixed

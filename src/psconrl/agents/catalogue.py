@@ -5,7 +5,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from psconrl._checks import shown
+from psconrl._core.checks import shown
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL

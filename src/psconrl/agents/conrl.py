@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import one_of, real
+from psconrl._core.checks import one_of, real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.schedules import doubling, quadrupling

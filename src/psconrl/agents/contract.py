@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats, Ints, shown
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints, shown
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
-from psconrl.pairs import Pairs
 from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Ints
-from psconrl._lazy import late
+from psconrl._core.checks import Ints
+from psconrl._core.lazy import late
 
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels

@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, real, shown, whole
+from psconrl._core.checks import Floats, real, shown, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._lazy import late
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
 from psconrl.problem import Problem

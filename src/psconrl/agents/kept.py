@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl._checks import Ints
+from psconrl._core.checks import Ints
+from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Carry
-from psconrl.pairs import Pairs
 
 
 def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:

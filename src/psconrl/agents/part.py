@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Carry
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Steer, plan_rows

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints, shown
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats, Ints, shown
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.agents import hierarchy
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.agents.part import Part
 from psconrl.errors import InvalidModelError
-from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
@@ -104,9 +104,9 @@ class Prior:
             given = cast(Any, prior)
             if given.shape != (S * A, S) or given.dtype.kind not in "biuf":
                 raise InvalidModelError(f"prior has shape {given.shape}; as a sparse matrix it must be (S * A, S)")
-            _checks.sound_sparse(given, "prior")
+            checks.sound_sparse(given, "prior")
             return Prior.by_rows(sparse.csr_array(given), problem.pairs)
-        alpha = _checks.numbers(prior, "prior")
+        alpha = checks.numbers(prior, "prior")
         if alpha.ndim == 3 and np.asarray(prior).dtype == np.bool_:
             alpha = DEFAULT * alpha
         if alpha.shape not in ((), (S, A), (S, A, S)):

@@ -33,7 +33,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import one_of, real
+from psconrl._core.checks import one_of, real
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.posterior import PosteriorAgent

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from psconrl._checks import shown
+from psconrl._core.checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
 from psconrl.agents.shared import LimitedAgent

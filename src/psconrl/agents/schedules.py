@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from psconrl._checks import Ints
+from psconrl._core.checks import Ints
 from psconrl.agents.contract import FOREVER, Carry, Memory
 
 

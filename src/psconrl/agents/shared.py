@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints, one_of, real
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints, one_of, real
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
-from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.for_agents import BestPolicy, Steer, model_margin, plan_rows

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import real, whole
+from psconrl._core.checks import real, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Carry, Memory, Plan

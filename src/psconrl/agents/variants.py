@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats
+from psconrl._core.graph import closed_classes
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT
 from psconrl.agents.schedules import Stop
 from psconrl.agents.shared import empirical_transitions, plan_in
-from psconrl.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
 from psconrl.planning.model_rows import with_pairs
@@ -40,13 +40,13 @@ Elsewhere = Literal["fastest way", "uniform", "action 0"]
 
 def check_impute(impute: str, clip: bool) -> None:
     """Refuse words that name no rule for pairs never visited."""
-    _checks.one_of(impute, "impute", ("seen", "self-loop", "dirichlet"))
-    _checks.flag(clip, "clip")
+    checks.one_of(impute, "impute", ("seen", "self-loop", "dirichlet"))
+    checks.flag(clip, "clip")
 
 
 def check_elsewhere(elsewhere: str) -> None:
     """Refuse words that name no rule for states without occupancy."""
-    _checks.one_of(elsewhere, "elsewhere", ("fastest way", "uniform", "action 0"))
+    checks.one_of(elsewhere, "elsewhere", ("fastest way", "uniform", "action 0"))
 
 
 def imputed_transitions(memory: Memory, impute: Impute, rng: np.random.Generator) -> Rows:

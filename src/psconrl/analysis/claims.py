@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval

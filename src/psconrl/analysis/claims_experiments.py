@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents.catalogue import find, parameters
 from psconrl.analysis import curves, references
 from psconrl.analysis.claims import Claim, Scale, Statement, intervals_json, scale_of, scale_of_one

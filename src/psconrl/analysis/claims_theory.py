@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis import curves, references, theory_bounds
 from psconrl.analysis.claims import EXACT, Claim, Scale, Statement, intervals_json, scale_of_one
 from psconrl.analysis.groups import Group, Groups

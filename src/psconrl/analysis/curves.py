@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import Interval, interval_of, weights
 from psconrl.errors import InvalidArgumentError

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis import curves
 from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import mean_interval, number

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.psconrl import PSConRL
 from psconrl.analysis import references, theory_bounds

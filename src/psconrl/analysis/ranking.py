@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis import curves
 from psconrl.analysis.ends import worst_tenth
 from psconrl.analysis.groups import Group, Groups

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from psconrl import structure
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.environments import make
 from psconrl.planning import evaluate, solve

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.errors import InvalidArgumentError
 
 LEVEL = 0.95

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis.statistics import mean_interval
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell, Experiment

@@ -15,7 +15,7 @@ hitting time can be exponentially larger, so that term keeps h.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 
 
 def episodes_bound(S: int, A: int, T: ArrayLike) -> Floats:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl import gymnasium_ids
-from psconrl._checks import shown
+from psconrl._core.checks import shown
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small, tables, worlds
 from psconrl.environments.grid import gridworld

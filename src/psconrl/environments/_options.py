@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from psconrl._checks import shown
+from psconrl._core.checks import shown
 from psconrl.errors import InvalidModelError
 
 LARGEST = 10**7

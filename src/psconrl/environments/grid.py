@@ -16,8 +16,8 @@ step from the goal does. A map with risky cells and a box has one auxiliary cost
 import numpy as np
 from scipy import sparse
 
-from psconrl import graph
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core import graph
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES, Layout
 from psconrl.environments import _options
 from psconrl.environments.text_map import (

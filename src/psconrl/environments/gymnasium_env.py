@@ -25,8 +25,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from psconrl import _checks
-from psconrl._checks import Floats, shown, whole
+from psconrl._core import checks
+from psconrl._core.checks import Floats, shown, whole
 from psconrl.cmdp import CMDP
 from psconrl.environments import find_model
 from psconrl.environments.frames import Frames
@@ -99,7 +99,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         s, a = self._state, int(action)
         if not self.cmdp.available[s, a]:
             names = self.cmdp.state_names[s], self.cmdp.action_names[a]
-            raise InvalidArgumentError(f"{_checks.unavailable(*names)}; take one of info['action_mask']")
+            raise InvalidArgumentError(f"{checks.unavailable(*names)}; take one of info['action_mask']")
         row = s * self.cmdp.A + a
         if row not in self._rows:
             self._rows[row] = _Row.of(self.cmdp, self._move_costs, row)
@@ -209,7 +209,7 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         if not isinstance(env, gymnasium.Env):
             raise InvalidTypeError(f"env is {shown(env)}; it must be a Gymnasium environment")
         taken = as_many_as_taken(costs, 6)
-        tau = _checks.thresholds(np.atleast_1d(_checks.numbers(thresholds, "thresholds")))
+        tau = checks.thresholds(np.atleast_1d(checks.numbers(thresholds, "thresholds")))
         gymnasium.utils.RecordConstructorArgs.__init__(self, costs=costs, thresholds=thresholds)
         super().__init__(env)
         self.costs, self.thresholds = taken, tau
@@ -229,7 +229,7 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
 
     def cost(self, *step: Any) -> float | Floats:
         """What a move costs: a number, or an array."""
-        charged = _checks.numbers(self.costs(*step), "costs(...)")
+        charged = checks.numbers(self.costs(*step), "costs(...)")
         return float(charged) if charged.ndim == 0 else charged
 
 

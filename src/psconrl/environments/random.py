@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl import graph
-from psconrl._checks import Floats, shown
-from psconrl._lazy import late
+from psconrl._core import graph
+from psconrl._core.checks import Floats, shown
+from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats, whole_numbers
+from psconrl._core.checks import Floats, whole_numbers
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments.grid import ACTIONS
 from psconrl.environments.text_map import LETTERS, MOVES

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from psconrl._checks import Bools, Floats, Ints, shown
+from psconrl._core.checks import Bools, Floats, Ints, shown
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError, UnknownNameError
 from psconrl.formats import reading

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import SpecError
 from psconrl.formats import writing

@@ -21,7 +21,7 @@ from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from psconrl._interrupts import interrupted
+from psconrl._core.interrupts import interrupted
 from psconrl.errors import PsconrlError
 from psconrl.experiments.run_one import CODE, DiedError, Done, TooLongError, execute, execute_apart, too_long, warm_up
 from psconrl.experiments.spec import Cell

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, code_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from psconrl import _numba as compiling
     from psconrl import environments, planning, simulation
+    from psconrl._core import njit as compiling
     from psconrl.agents import catalogue
     from psconrl.agents.contract import Agent
     from psconrl.cmdp import CMDP
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from psconrl.planning.solution import Solution
     from psconrl.simulation import tabular
 else:
-    compiling, environments, planning = late("psconrl._numba"), late("psconrl.environments"), late("psconrl.planning")
+    compiling, environments, planning = (
+        late("psconrl._core.njit"),
+        late("psconrl.environments"),
+        late("psconrl.planning"),
+    )
     simulation, catalogue = late("psconrl.simulation"), late("psconrl.agents.catalogue")
     build, record, world = (late(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
     averages, planner_kernels = late("psconrl.planning.averages"), late("psconrl.planning.compiled.warm_up")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
@@ -33,9 +33,9 @@ from psconrl.experiments.spec import Cell, Experiment, SpecError
 from psconrl.experiments.store import Store
 
 if TYPE_CHECKING:
-    from psconrl import _compiling
+    from psconrl._core import compiling
 else:
-    _compiling = late("psconrl._compiling")  # which imports the compiler
+    compiling = late("psconrl._core.compiling")  # which imports the compiler
 
 _DEATHS = 3
 """How often a process may die during a run before the run is given up."""
@@ -108,7 +108,7 @@ def run_experiment(
     sweep = _Sweep(store, pool, missing, progress)
     start = [(cell, n, n - left[cell]) for cell, n in zip(experiment.cells, experiment.seeds, strict=True)]
     # Other processes tell of what they compile themselves.
-    here = _compiling.told(progress.compiling) if isinstance(pool, SerialPool) else nullcontext()
+    here = compiling.told(progress.compiling) if isinstance(pool, SerialPool) else nullcontext()
     with progress.showing(start), here:
         sweep.run()
     return Outcome(len(runs), before + sweep.found, sweep.executed, tuple(sweep.failures))

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.formats import reading
 
@@ -32,14 +32,14 @@ Costs = Literal["known", "estimated"]
 
 MODEL_FILES = (".npz", ".json", ".drn")
 _NUMERICAL = (
+    "_core/checks.py",
+    "_core/graph.py",
+    "_core/njit.py",
+    "_core/pairs.py",
     "cmdp.py",
-    "_checks.py",
-    "_numba.py",
     "formats/drn.py",
     "formats/files.py",
     "formats/reading.py",
-    "graph.py",
-    "pairs.py",
     "problem.py",
 )
 _PACKAGES = ("planning", "agents", "environments", "simulation")

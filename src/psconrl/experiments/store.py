@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.formats import reading, writing

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.grid import ACTIONS
 from psconrl.planning import Solution, evaluate

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Floats
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Floats
+from psconrl._core.lazy import late
 from psconrl.errors import InvalidModelError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _transitions(given: Any) -> tuple[Any, int, int]:
         shape = given[0].shape
         stacked = _stacked(given, what, shape[0], len(given))
         return stacked, shape[0], len(given)
-    p = _checks.numbers(given, what)
+    p = checks.numbers(given, what)
     if p.ndim != 3 or p.shape[1] != p.shape[2]:
         raise InvalidModelError(f"{what} have shape {p.shape}; they must be (A, S, S), or A sparse matrices (S, S)")
     return np.ascontiguousarray(p.transpose(1, 0, 2)), p.shape[1], p.shape[0]
@@ -72,7 +72,7 @@ def _quantity(given: Any, what: str, S: int, A: int, sign: float = 1.0) -> _PerP
     """A reward or cost in any of the layouts, times a sign."""
     if _sparse_matrices(given):
         return _PerMove(sign * _stacked(given, what, S, A))
-    array = sign * _checks.numbers(given, what)
+    array = sign * checks.numbers(given, what)
     if array.shape == (S,):
         return _PerPair(np.repeat(array[:, np.newaxis], A, axis=1))
     if array.shape == (S, A):

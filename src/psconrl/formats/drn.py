@@ -27,8 +27,8 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES, Layout
 from psconrl.errors import InvalidModelError, ModelFileError, UnknownNameError
 from psconrl.formats import reading, writing
@@ -44,7 +44,7 @@ _SPARE_PAIRS = 65_536
 
 def write_drn(cmdp: CMDP, path: str | Path) -> None:
     """Write a model to a .drn file."""
-    path = _checks.path(path)
+    path = checks.path(path)
     with writing.replacing(path) as file:
         file.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
 
@@ -86,7 +86,7 @@ def _comments(cmdp: CMDP, extra: bool) -> dict[str, Any]:
         said["start"] = cmdp.S
     for key, names in (("states", cmdp.state_names), ("actions", cmdp.action_names)):
         some = key == "actions" and not cmdp.pairs.every  # an action may be available nowhere
-        if some or names != _checks.names(None, len(names), key, ""):
+        if some or names != checks.names(None, len(names), key, ""):
             said[key] = names
     if cmdp.layout is not None:
         said["layout"] = cmdp.layout.as_json()
@@ -119,14 +119,14 @@ def read_drn(
         costs: the reward models to take as costs, main cost first; all of them by default.
         thresholds: limits by name of the cost; they add to those in the file's comments, and go before them.
     """
-    path = _checks.path(path)
+    path = checks.path(path)
     text = reading.read_text(path, ModelFileError)
     found = _File(path, len(text))
     with reading.refusing(path, ModelFileError):
         found.read(text)
         names = _cost_names(found)
-        taken = names if costs is None else _checks.texts(costs, "costs")
-        limits = {} if thresholds is None else _checks.limits(thresholds, names)
+        taken = names if costs is None else checks.texts(costs, "costs")
+        limits = {} if thresholds is None else checks.limits(thresholds, names)
         return _model(found, names, taken, limits)
 
 
@@ -335,7 +335,7 @@ def _model(found: _File, names: list[str], taken: list[str], thresholds: dict[st
     moves: list[Floats] = []
     for (s, a), choice in by_pair.items():
         total = sum(choice.targets.values())
-        scale = total if abs(total - 1) > _checks.ROW_TOLERANCE else 1.0
+        scale = total if abs(total - 1) > checks.ROW_TOLERANCE else 1.0
         rows += [s * A + a] * len(choice.targets)
         targets += choice.targets
         p += [probability / scale for probability in choice.targets.values()]
@@ -483,7 +483,7 @@ def _move_costs(found: _File, choice: _Choice, rewards: Floats) -> Floats:
     n = len(choice.targets)
     if choice.moves is None:
         return np.tile(rewards, (n, 1))
-    moves = _checks.numbers(choice.moves, f"line {choice.line + 1}: moves")
+    moves = checks.numbers(choice.moves, f"line {choice.line + 1}: moves")
     if moves.shape != (n, len(rewards)):
         found.error(f"moves must give {len(rewards)} costs for each of the {n} next states", choice.line + 1)
     apart = np.abs(list(choice.targets.values()) @ moves - rewards)

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Floats
+from psconrl._core import checks
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, ModelFileError
 from psconrl.formats import reading, writing
@@ -54,7 +54,7 @@ FIELDS = ("format", "version", "states", "actions", "costs", "thresholds", "init
 
 def save(cmdp: CMDP, path: str | Path) -> None:
     """Write a model; the file's ending chooses the format."""
-    path = _checks.path(path)
+    path = checks.path(path)
     match path.suffix.lower():
         case ".npz":
             arrays = cmdp.to_arrays()
@@ -72,7 +72,7 @@ def save(cmdp: CMDP, path: str | Path) -> None:
 
 def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
     """Read a model; the file's ending tells the format."""
-    path = _checks.path(path)
+    path = checks.path(path)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
@@ -258,7 +258,7 @@ class _Document:
         for name in found:
             if not isinstance(name, (str, int, float)) or isinstance(name, bool):
                 self._wrong(f"{key} must be a list of names")
-        return list(_checks.names([str(name) for name in found], len(found), key, ""))
+        return list(checks.names([str(name) for name in found], len(found), key, ""))
 
     def _thresholds(self) -> list[float]:
         given = self._table(self.document.get("thresholds", {}), "thresholds")

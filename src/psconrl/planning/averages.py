@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._lazy import late
+from psconrl._core.checks import Floats
+from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.evaluation import evaluate_chain

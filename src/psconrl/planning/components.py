@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes, groups, strong_classes
 from psconrl.errors import SolverError
-from psconrl.graph import closed_classes, groups, strong_classes
 from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead

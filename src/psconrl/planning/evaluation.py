@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes, reachable
+from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, SolverError
-from psconrl.graph import closed_classes, reachable
 from psconrl.planning.compiled.elimination import (
     Chain,
     as_shares,
@@ -127,7 +127,7 @@ def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Ev
     array([0.528809, 0.523546])
     """
     require_model(cmdp)
-    steps = None if horizon is None else _checks.whole(horizon, "horizon")
+    steps = None if horizon is None else checks.whole(horizon, "horizon")
     actions = _actions(cmdp, policy)
     if actions is None:
         pi = cmdp.check_policy(policy)

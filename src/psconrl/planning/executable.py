@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl.graph import closed_classes
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way, round_trip
 from psconrl.planning.components import Column, Component

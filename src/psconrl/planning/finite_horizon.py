@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.pairs import Pairs
 from psconrl.errors import SolverError
-from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import between
 from psconrl.planning.compiled.finite_horizon import averages, forward, mixed_policy, optimise_steps

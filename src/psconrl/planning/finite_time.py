@@ -41,8 +41,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
-from psconrl.graph import phases
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import phases
 from psconrl.planning.compiled.elimination import Chain, residuals
 from psconrl.planning.compiled.products import advance, twofold_product
 from psconrl.planning.tolerances import EPS

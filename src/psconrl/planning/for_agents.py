@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -98,19 +98,19 @@ def best_policy(
             without subtractions, slowly; "highs" is the linear program.
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
-    _checks.one_of(method, "method", ("compiled", "components", "highs"))
-    join = _checks.share(join, "join")
+    checks.one_of(method, "method", ("compiled", "components", "highs"))
+    join = checks.share(join, "join")
     if available is not None:
         return _best_available(transitions, costs, thresholds, join, start, method, available)
     rows = _checked_rows(transitions)
-    c, tau = _checks.numbers(costs, "costs"), _checks.numbers(thresholds, "thresholds")
+    c, tau = checks.numbers(costs, "costs"), checks.numbers(thresholds, "thresholds")
     if tau.ndim != 1 or c.ndim not in (2, 3) or c.size != (len(tau) + 1) * rows.K:
         raise InvalidModelError(
             f"costs have shape {c.shape} and thresholds {tau.shape}; they must be (m + 1, S, A) and (m,) for {rows.S} "
             f"states and {rows.K} pairs"
         )
-    _checks.finite(c, "costs", "give finite costs")
-    _checks.finite(tau, "thresholds", "leave out limits that are none")
+    checks.finite(c, "costs", "give finite costs")
+    checks.finite(tau, "thresholds", "leave out limits that are none")
     units = Units.of(np.ascontiguousarray(c.reshape(len(tau) + 1, rows.K)), tau)
     scaled = _scaled_start(start, units)
     best = plan_rows(rows, units.costs, units.near, join=join, start=scaled, method=method)
@@ -136,9 +136,9 @@ def _best_available(
     """`best_policy` with the actions of a mask only."""
     if isinstance(transitions, Rows):
         raise InvalidArgumentError("rows have the pairs that are available; leave out available, or give an array")
-    p, mask = _checks.dense_transitions(transitions, available)
+    p, mask = checks.dense_transitions(transitions, available)
     pairs = Pairs.all(*p.shape[:2]) if mask is None else Pairs(mask)
-    c = _checks.numbers(costs, "costs")
+    c = checks.numbers(costs, "costs")
     if c.shape[1:] != p.shape[:2]:
         raise InvalidModelError(f"costs have shape {c.shape}; they must be (m + 1, S, A), (S, A) = {p.shape[:2]}")
     rows = with_pairs(Rows.from_dense(p), pairs)
@@ -293,7 +293,7 @@ def _checked_rows(transitions: ArrayLike | Rows) -> Rows:
     """A model by rows, checked before compiled code sees it."""
     if isinstance(transitions, Rows):
         return transitions.checked()
-    p = _checks.numbers(transitions, "transitions")
+    p = checks.numbers(transitions, "transitions")
     if p.ndim != 3 or p.shape[0] != p.shape[2] or 0 in p.shape:
         raise InvalidModelError(f"transitions have shape {p.shape}; they must be (S, A, S)")
     bad = np.argwhere(~((p >= 0) & (p <= 1 + 1e-9)))

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.generation import OPTIMAL

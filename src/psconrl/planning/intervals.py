@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats
+from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidModelError
-from psconrl.pairs import Pairs
 from psconrl.planning.compiled.confidence_sets import nearest_members
 from psconrl.planning.tolerances import SUPPORT
 
@@ -26,15 +26,15 @@ class Intervals:
     @staticmethod
     def around(p_hat: ArrayLike, radius: ArrayLike, available: ArrayLike | None = None) -> Intervals:
         """The set of all transitions within `radius` of p_hat, checked; free where an action is not available."""
-        center, r = _checks.numbers(p_hat, "p_hat"), _checks.numbers(radius, "radius")
+        center, r = checks.numbers(p_hat, "p_hat"), checks.numbers(radius, "radius")
         if center.ndim != 3 or center.shape[0] != center.shape[2]:
             raise InvalidModelError(f"p_hat has shape {center.shape}; it must be (S, A, S)")
         if r.shape not in (center.shape[:2], center.shape):
             raise InvalidModelError(f"radius has shape {r.shape}; it must be (S, A) = {center.shape[:2]} or (S, A, S)")
-        mask = _checks.available(available, *center.shape[:2])
+        mask = checks.available(available, *center.shape[:2])
         if mask is not None:
             center[~mask], r[~mask] = 0.0, 1.0
-        _checks.finite(center, "p_hat", "leave pairs never seen at zero, with radius 1")
+        checks.finite(center, "p_hat", "leave pairs never seen at zero, with radius 1")
         bad = ~(r >= 0)
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])

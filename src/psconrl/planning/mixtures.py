@@ -24,9 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl.graph import closed_classes, reachable
-from psconrl.pairs import Pairs
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.graph import closed_classes, reachable
+from psconrl._core.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import Way, fastest_way
 from psconrl.planning.components import Column

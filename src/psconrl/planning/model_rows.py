@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl._checks import Ints
+from psconrl._core.checks import Ints
+from psconrl._core.pairs import Pairs
 from psconrl.cmdp import CMDP
-from psconrl.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
 
 

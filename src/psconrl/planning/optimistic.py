@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.pairs import Pairs
 from psconrl.cmdp import CMDP
-from psconrl.pairs import Pairs
 from psconrl.planning import ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
@@ -77,8 +77,8 @@ def solve_optimistic(
     Raises:
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.
     """
-    _checks.one_of(method, "method", ("compiled", "highs"))
-    join = _checks.share(join, "join")
+    checks.one_of(method, "method", ("compiled", "highs"))
+    join = checks.share(join, "join")
     intervals = Intervals.around(p_hat, radius, available)
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
     frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial, available=available)

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import groups, strong_classes
 from psconrl.errors import SolverError
-from psconrl.graph import groups, strong_classes
 from psconrl.planning.evaluation import Biases
 from psconrl.planning.finite_time import Complexes
 

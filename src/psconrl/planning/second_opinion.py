@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 
 _SAME = 1e-7
 """Columns whose averages differ by less than this in some direction leave the prices open in that direction."""

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 
@@ -112,14 +112,14 @@ class Solution:
         Returns:
             A whole number; inf if there is none in the range of floats.
         """
-        allowed = _checks.numbers(tolerance, "tolerance")
+        allowed = checks.numbers(tolerance, "tolerance")
         n = len(self.bias_spans)
         if allowed.shape not in ((), (n,)):
             raise InvalidArgumentError(
                 f"tolerance has shape {allowed.shape}; it must be one number, or one for each of the {n} costs"
             )
         if not ((allowed > 0) & np.isfinite(allowed)).all():
-            raise InvalidArgumentError(f"tolerance is {_checks.shown(tolerance)}; it must be finite and above zero")
+            raise InvalidArgumentError(f"tolerance is {checks.shown(tolerance)}; it must be finite and above zero")
         with np.errstate(over="ignore"):
             steps = float((self.bias_spans / allowed).max())
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import late
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import is_communicating, reachable
+from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
-from psconrl.graph import is_communicating, reachable
 from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -83,8 +83,8 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     array([0.4735, 0.6   ])
     """
     require_model(cmdp)
-    join = _checks.share(join, "join")
-    steps = None if horizon is None else _checks.whole(horizon, "horizon", most=LONGEST)
+    join = checks.share(join, "join")
+    steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
     known = Known(cmdp)
     solution = known.solution(join, steps)
     return solution if steps is None else _for_steps(known, solution, steps)

@@ -33,8 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl.pairs import Pairs
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.pairs import Pairs
 
 FREE = -1
 """No way is forced."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest_way

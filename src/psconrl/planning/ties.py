@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 
 SIZE = 1e-9
 """The most that the rule can cost, in units of c_0."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl import _checks
-from psconrl._checks import Floats
+from psconrl._core import checks
+from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -58,8 +58,8 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     array([0.875, 0.825, 0.75 ])
     """
     require_model(cmdp)
-    points = _checks.whole(points, "points", least=2)
-    constraint = _checks.whole(constraint, "constraint", most=None)
+    points = checks.whole(points, "points", least=2)
+    constraint = checks.whole(constraint, "constraint", most=None)
     if constraint > cmdp.m:
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
     known, i = Known(cmdp), constraint - 1
@@ -79,8 +79,8 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     if thresholds is None:
         taus = np.linspace(least, max(idle, least), points)
     else:
-        taus = _checks.numbers(thresholds, "thresholds").ravel()
-        _checks.finite(taus, "thresholds", "give finite limits")
+        taus = checks.numbers(thresholds, "thresholds").ravel()
+        checks.finite(taus, "thresholds", "give finite limits")
     values, multipliers = np.full(len(taus), np.nan), np.full((len(taus), cmdp.m), np.nan)
     for k, tau in enumerate(taus):
         if tau < least - FEASIBLE * unit:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 
 _FAR = 4.0
 """Limits further than this above the range of their cost cannot bind; nearer ones do as well."""

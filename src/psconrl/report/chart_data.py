@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.report.panels import Line, Panel
 from psconrl.report.styles import Style, styles
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis import curves, ranking
 from psconrl.analysis.claims import Claim, by_group
 from psconrl.analysis.groups import Group, Groups

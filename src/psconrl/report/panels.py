@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.analysis import references
 from psconrl.cmdp import CMDP
 from psconrl.environments import render

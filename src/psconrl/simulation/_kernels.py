@@ -6,8 +6,8 @@ that a run may be cut anywhere and go on with the same numbers.
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count
 from psconrl.planning.compiled.steering_rule import chosen, settle
 from psconrl.planning.steered import Steered

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import shown, whole
+from psconrl._core.checks import shown, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidTypeError, PsconrlError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import shown
+from psconrl._core.checks import shown
 from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.problem import Problem

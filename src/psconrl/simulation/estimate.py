@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl import _checks
-from psconrl._checks import Floats, Ints, real, whole
+from psconrl._core import checks
+from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, OutOfTurnError
@@ -141,14 +141,14 @@ class Estimate(CMDP):
 
     def _policy(self, policy: ArrayLike) -> Floats:
         """The policy (S, A), if the problem has its actions."""
-        pi = _checks.numbers(policy, "policy")
+        pi = checks.numbers(policy, "policy")
         if pi.shape == (self.S,) and (pi == np.floor(pi)).all() and ((pi >= 0) & (pi < self.A)).all():
             pi = np.eye(self.A)[pi.astype(np.int64)]
-        pi = _checks.policy(pi, self.S, self.A)
+        pi = checks.policy(pi, self.S, self.A)
         wrong = np.argwhere((pi > 0) & ~self.evidence.belief.available)
         if len(wrong):
             s, a = wrong[0]
-            told = _checks.unavailable(self.state_names[s], self.action_names[a])
+            told = checks.unavailable(self.state_names[s], self.action_names[a])
             raise InvalidArgumentError(f"the policy is wrong: {told}; give it probability 0 there")
         return pi
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl import _checks
+from psconrl._core import checks
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError
 from psconrl.formats import reading, writing
 
@@ -81,7 +81,7 @@ def unpack(document: bytes, data: bytes, where: str) -> Any:
 
 
 def _checked(path: str | Path) -> Path:
-    file = _checks.path(path)
+    file = checks.path(path)
     if file.suffix.lower() != ".npz":
         raise LearnerFileError(f"{file}: a learner's file must end in .npz")
     return file
@@ -118,7 +118,7 @@ class _Packer:
             self.data.append(little.tobytes())
             return {"array": [little.dtype.str, list(value.shape)]}
         raise InvalidTypeError(
-            f"{_checks.shown(value)} cannot be saved; names of states may be text, numbers, True, False, None, bytes "
+            f"{checks.shown(value)} cannot be saved; names of states may be text, numbers, True, False, None, bytes "
             "and tuples of these"
         )
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import range_rule, shown
-from psconrl._lazy import late
+from psconrl._core.checks import range_rule, shown
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.problem import Problem

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import hashable, real, shown
+from psconrl._core.checks import hashable, real, shown
 from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError

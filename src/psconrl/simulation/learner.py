@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._checks import Floats, Ints, shown, unavailable, whole
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, LearnerFileError, OutOfTurnError, PsconrlError
-from psconrl.pairs import Pairs
 from psconrl.planning.steered import FREE, unsteered
 from psconrl.problem import Problem
 from psconrl.simulation import files, plans, restoring, saved

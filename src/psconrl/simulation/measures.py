@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 
 
 def positive(violation: Floats) -> Floats:

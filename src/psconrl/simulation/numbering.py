@@ -11,7 +11,7 @@ import operator
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
-from psconrl._checks import hashable, shown
+from psconrl._core.checks import hashable, shown
 from psconrl.errors import InvalidArgumentError, did_you_mean
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.planning.steered import Steered
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._checks import Ints, shown, whole
-from psconrl._lazy import late
+from psconrl._core.checks import Ints, shown, whole
+from psconrl._core.lazy import late
+from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Plan
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
-from psconrl.pairs import Pairs
 from psconrl.planning.steered import Steered
 from psconrl.simulation.parts import Orders
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Plan
 from psconrl.cmdp import CMDP
 from psconrl.planning.solution import Solution

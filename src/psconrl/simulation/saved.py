@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import LARGEST, Floats, Ints, hashables, shown, whole
-from psconrl._lazy import late
+from psconrl._core.checks import LARGEST, Floats, Ints, hashables, shown, whole
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._checks import Floats, finite, numbers, shown, whole
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, finite, numbers, shown, whole
+from psconrl._core.lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import FREE, unsteered

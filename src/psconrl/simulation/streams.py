@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.simulation import saved
 
 BLOCK = 4096

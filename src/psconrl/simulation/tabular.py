@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints, flag, real, shown, unavailable, whole
-from psconrl._lazy import late
+from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
+from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError

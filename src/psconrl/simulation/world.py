@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats
-from psconrl._lazy import late
+from psconrl._core.checks import Floats
+from psconrl._core.lazy import late
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.problem import Units

@@ -11,8 +11,8 @@ recurrent class, whose averages are R / tau; the start goes last, and says with 
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import Rows
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 
 
 class Set(NamedTuple):

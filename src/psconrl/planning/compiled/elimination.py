@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 
 _UNIT = 2.0**512
 _LEAST = 2.0**-900

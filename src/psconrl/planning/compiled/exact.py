@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import difference
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import EPS

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.pricing import Columns, Start
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest, round_trip

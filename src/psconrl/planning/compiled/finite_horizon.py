@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, sort
 from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
 from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit_inline
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit_inline
 from psconrl.planning.compiled.master import (
     MARGIN,
     REACH,

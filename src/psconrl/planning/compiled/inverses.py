@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, row_times
 from psconrl.planning.compiled.shortest_path import moves_into
 

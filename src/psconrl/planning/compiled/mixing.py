@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import Chain
 
 _STEPS = 3000

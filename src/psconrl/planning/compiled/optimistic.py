@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, nearest, sort
 from psconrl.planning.compiled.generation import Limits, Optimum, Question, Reply, generate
 from psconrl.planning.compiled.pricing import Columns

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Bools, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Bools, Ints
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import Chain, longer_ints
 
 

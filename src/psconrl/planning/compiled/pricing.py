@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import EPS, TIE
 

@@ -7,8 +7,8 @@ less than (n + 8)^2 2^-104 of the sum of their sizes.
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import Chain
 
 _SPLIT = 2.0**27 + 1.0

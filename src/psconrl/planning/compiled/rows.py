@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl._checks import Bools, Floats, Ints
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl.errors import InvalidModelError
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from psconrl._checks import Floats
-from psconrl._numba import njit, njit_inline
+from psconrl._core.checks import Floats
+from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.steered import FREE, Steered
 
 

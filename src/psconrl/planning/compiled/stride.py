@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._checks import Floats, Ints
-from psconrl._numba import njit
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.factors import RARE, Factor, factorise, likely_state, refine
 from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from psconrl._checks import Floats
+from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 
 Basis = NDArray[np.uint8]

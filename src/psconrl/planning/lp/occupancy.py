@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, with_data
+from psconrl._core.checks import Floats, with_data
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.lp.highs import Basis, LinearProgram, Vertex, run

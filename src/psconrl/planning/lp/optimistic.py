@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.lp.highs import LinearProgram
 from psconrl.planning.lp.occupancy import OccupancyProgram, with_margin

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from psconrl._checks import Floats, Ints
-from psconrl.graph import closed_classes
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.evaluation import stationary_law

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

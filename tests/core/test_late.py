@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import psconrl
-from psconrl._lazy import late
+from psconrl._core.lazy import late
 
 ROOT = Path(psconrl.__file__).parent
 

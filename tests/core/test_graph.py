@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from psconrl import graph
-from psconrl._checks import Bools, Floats, Ints
+from psconrl._core import graph
+from psconrl._core.checks import Bools, Floats, Ints
 
 
 def random_matrix(seed: int, S: int, A: int) -> sparse.csr_array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from psconrl._checks import Bools, Ints
+from psconrl._core.checks import Bools, Ints
 
 
 def state_graph(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -15,8 +15,8 @@ from numba.core import event
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
-ROOT = Path(__file__).parent
-FOR_TYPES_ONLY = ("_checks", "errors")
+ROOT = Path(__file__).parent.parent
+FOR_TYPES_ONLY = ("_core.checks", "errors")
 
 
 class _First(event.Listener):

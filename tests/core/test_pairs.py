@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from psconrl.pairs import Pairs
+from psconrl._core.pairs import Pairs
 
 MASK = np.array([[False, True, True, False], [True, False, False, False], [True, True, True, True]])
 

@@ -1,0 +1,1 @@
+"""What every room stands on: checks and array types, graphs and pairs, late imports, the one njit."""
