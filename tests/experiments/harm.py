@@ -1,14 +1,19 @@
-"""Commands that are killed, interrupted and crowded at random; `python -m tests.experiments.harm KIND COUNT` tells.
+"""Commands that are killed, interrupted and crowded at random; `python -m tests.experiments.harm KIND COUNT SEED`.
 
-kills        one process of a sweep (the command, a worker, the compiler) is killed, then the sweep goes on
+kills        processes of a sweep are killed, the command, its workers, what starts and follows these; it goes on
+compiling    the same while everything is compiled anew
+cluster      the command, the scheduler and the workers of a Dask cluster are killed
 interrupts   Ctrl-C at a random moment, every other time twice; then the sweep goes on
 crowds       two or four commands share a folder, and at times one of them is killed
+
+Moments are spread over the whole life of a command, however loaded the machine is.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +27,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, exported, parts, start, times_done
 
 TOTAL = 24
@@ -85,32 +91,127 @@ def complete(out: Path, undisturbed: tuple[bytes, bytes], tally: Tally) -> None:
     tally.sweeps += 1
 
 
-def kills(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random) -> Tally:
-    """Kill processes of sweeps; each sweep is gone on with until it is done."""
-    tally, number = Tally(), 0
+@dataclass
+class Life:
+    """How long a command lives if nobody disturbs it, as far as has been seen."""
+
+    seconds: float = 5.0
+
+    def moment(self, rng: random.Random, process: subprocess.Popen[str]) -> bool:
+        """Wait for a random moment of it; whether the command is still there."""
+        begin = time.monotonic()
+        try:
+            process.wait(rng.uniform(0.0, self.seconds))
+        except subprocess.TimeoutExpired:
+            self.seconds *= 1.1
+            return True
+        self.seconds = max(1.0, 0.5 * (self.seconds + time.monotonic() - begin))
+        return False
+
+
+def role(process: psutil.Process) -> str:
+    """What a process does for a command."""
+    words, above = " ".join(process.cmdline()), process.parent()
+    if "resource_tracker" in words:
+        return "resource tracker"
+    if "compile_others" in words:
+        return "second compiler"
+    if "forkserver" not in words:
+        return "other"
+    return "worker" if above is not None and "forkserver" in " ".join(above.cmdline()) else "starter of workers"
+
+
+def kill_one(process: subprocess.Popen[str], rng: random.Random, tally: Tally, of_command: float) -> bool:
+    """Kill the command, with the given probability, or one of its processes; whether it was the command."""
+    if rng.random() < of_command:
+        process.kill()
+        tally.harmed["command"] += 1
+        return True
+    named: dict[str, list[psutil.Process]] = {}
+    while not named and process.poll() is None:
+        time.sleep(0.05)
+        for other in family(process):
+            with suppress(psutil.NoSuchProcess):
+                named.setdefault(role(other), []).append(other)
+    if named:
+        chosen = rng.choice(sorted(named))
+        with suppress(psutil.NoSuchProcess):
+            rng.choice(named[chosen]).kill()
+            tally.harmed[chosen] += 1
+    return False
+
+
+def kills(
+    count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random, of_command: float = 0.5
+) -> Tally:
+    """Kill up to three processes of each command; each sweep is gone on with until it is done."""
+    tally, number, life = Tally(), 0, Life()
     while sum(tally.harmed.values()) < count:
         out = folder / f"kills-{number}"
         number += 1
         for _ in range(6):
-            process = start(*arguments(out, horizon=400))
-            time.sleep(rng.uniform(0.05, 2.5))
-            others = family(process)
-            victims = {f"process {k + 1}": other for k, other in enumerate(others)}
-            name = rng.choice(["the command", "the command", *victims])
-            if process.poll() is None:
-                tally.harmed["of the command" if name == "the command" else "of its processes"] += 1
-            with suppress(psutil.NoSuchProcess):
-                (psutil.Process(process.pid) if name == "the command" else victims[name]).kill()
+            process = start(*arguments(out))
+            seen: set[psutil.Process] = set()
+            killed = False
+            for _ in range(3):  # a run is given up when its process has died three times, the command then tells of it
+                if killed or sum(tally.harmed.values()) >= count or not life.moment(rng, process):
+                    break
+                seen.update(family(process))
+                killed = kill_one(process, rng, tally, of_command)
             done = parts(out)
-            if name == "the command":
-                finished(process)
-            else:
-                code, err = finished(process)
-                assert code == 0, err
-            gone(others, tally)
+            code, err = finished(process)
+            assert killed or code == 0 or "3 times" in err, err
+            gone(list(seen), tally)
             assert parts(out) >= done
-            if sum(tally.harmed.values()) >= count:
+            if code == 0 or sum(tally.harmed.values()) >= count:
                 break
+        complete(out, undisturbed, tally)
+        shutil.rmtree(out)
+    return tally
+
+
+def compiling(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random) -> Tally:
+    """Kill while everything is compiled anew; what has been compiled before a death need not be compiled again."""
+    before = os.environ.get("NUMBA_CACHE_DIR")
+    os.environ["NUMBA_CACHE_DIR"] = str(folder / "compiled")
+    try:
+        return kills(count, folder, undisturbed, rng, of_command=0.3)
+    finally:
+        os.environ.pop("NUMBA_CACHE_DIR")
+        if before is not None:
+            os.environ["NUMBA_CACHE_DIR"] = before
+
+
+def on_cluster(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random) -> Tally:
+    """Kill the command, the scheduler or workers; what was killed is replaced, and the sweep goes on."""
+    tally, number, life = Tally(), 0, Life()
+    while sum(tally.harmed.values()) < count:
+        with Cluster(folder / f"cluster-{number}") as cluster:
+            out = folder / f"on-cluster-{number}"
+            number += 1
+            process = start(*arguments(out), "--dask", cluster.address)
+            chosen = ""
+            for _ in range(3):  # the scheduler gives a run up when four workers have died of it
+                if sum(tally.harmed.values()) >= count or not life.moment(rng, process):
+                    break
+                chosen = rng.choice(("command", "scheduler", "worker of the cluster", "worker of the cluster"))
+                tally.harmed[chosen] += 1
+                if chosen == "command":
+                    process.kill()
+                    break
+                if chosen == "scheduler":
+                    cluster.scheduler.kill()
+                    break
+                cluster.replace_a_worker(rng)
+            begin = time.monotonic()
+            code, err = finished(process)
+            if chosen == "scheduler" and code != 0:
+                assert code == 1, err
+                assert "Traceback" not in err, err
+                assert re.match("psconrl: .*Dask scheduler", err.splitlines()[-1]), err
+                tally.longest = max(tally.longest, time.monotonic() - begin)
+            elif chosen != "command":
+                assert code == 0, err
         complete(out, undisturbed, tally)
         shutil.rmtree(out)
     return tally
@@ -118,16 +219,15 @@ def kills(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: rando
 
 def interrupts(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random) -> Tally:
     """Ctrl-C, once or twice, at random moments of sweeps."""
-    tally, number = Tally(), 0
+    tally, number, life = Tally(), 0, Life()
     while tally.harmed["interrupts"] < count:
         out = folder / f"interrupts-{number}"
         number += 1
-        for _ in range(8):
+        for _ in range(16):
             process = start(*arguments(out, workers=rng.choice((1, 2))))
             listening(process)
-            time.sleep(rng.uniform(0.0, 3.0))
+            running = life.moment(rng, process)
             others = family(process)
-            running = process.poll() is None
             begin = time.monotonic()
             process.send_signal(signal.SIGINT)
             if rng.random() < 0.5:
@@ -169,7 +269,7 @@ def crowds(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: rand
     return tally
 
 
-KINDS = {"kills": kills, "interrupts": interrupts, "crowds": crowds}
+KINDS = {"kills": kills, "compiling": compiling, "cluster": on_cluster, "interrupts": interrupts, "crowds": crowds}
 
 
 def main() -> None:

@@ -6,7 +6,9 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +64,10 @@ def exported(out: Path) -> tuple[bytes, bytes]:
         Store(out).export(file)
         tables.append(file.read_bytes())
     return tables[0], tables[1]
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
