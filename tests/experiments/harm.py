@@ -6,7 +6,8 @@ cluster      the command, the scheduler and the workers of a Dask cluster are ki
 interrupts   Ctrl-C at a random moment, every other time twice; then the sweep goes on
 crowds       two or four commands share a folder, and at times one of them is killed
 
-Moments are spread over the whole life of a command, however loaded the machine is.
+Moments are spread over the whole life of a command, however loaded the machine is. Most of the life of a command is
+spent on imports; so some are forks of this process, which has everything imported, and live on runs.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from pathlib import Path
 
 import psutil
 
+from psconrl.experiments import run_experiment
 from tests.experiments.cluster import Cluster
-from tests.experiments.sweeps import arguments, exported, parts, start, times_done
+from tests.experiments.sweeps import Command, Forked, arguments, exported, finish, parts, start, sweep, times_done
 
 TOTAL = 24
 """Runs of the sweep."""
@@ -53,23 +55,34 @@ class Tally:
         )
 
 
-def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, err = process.communicate(timeout=600)
-    return process.returncode, err
+def finished(process: Command) -> tuple[int, str]:
+    code, _, err = finish(process)
+    return code, err
 
 
-def family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def started(out: Path, workers: int, forked: bool) -> Command:
+    """The sweep, by a command that imports everything first, or by one that has."""
+    return (Forked if forked else start)(*arguments(out, workers=workers))
+
+
+def family(process: Command) -> list[psutil.Process]:
     try:
         return psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 
 
-def listening(process: subprocess.Popen[str]) -> None:
+def listening(process: Command) -> None:
     """Wait until the command listens to interrupts: before, there is only Python, a few hundredths of a second old."""
     with suppress(psutil.NoSuchProcess):
         while process.poll() is None and psutil.Process(process.pid).num_threads() < 2:
             time.sleep(0.005)
+
+
+def hurried(process: Command) -> None:
+    """If all this runs at a low priority: what is timed does not."""
+    with suppress(psutil.Error):
+        psutil.Process(process.pid).nice(min(0, psutil.Process().nice()))
 
 
 def gone(processes: list[psutil.Process], tally: Tally) -> None:
@@ -82,7 +95,7 @@ def gone(processes: list[psutil.Process], tally: Tally) -> None:
 
 def complete(out: Path, undisturbed: tuple[bytes, bytes], tally: Tally) -> None:
     """Let the sweep be finished, and compare."""
-    code, err = finished(start(*arguments(out)))
+    code, err = finished(Forked(*arguments(out, workers=1)))
     assert code == 0, err
     assert exported(out) == undisturbed
     left = [path for path in out.rglob("*") if path.name.startswith(".") or path.suffix in (".tmp", ".damaged")]
@@ -95,9 +108,9 @@ def complete(out: Path, undisturbed: tuple[bytes, bytes], tally: Tally) -> None:
 class Life:
     """How long a command lives if nobody disturbs it, as far as has been seen."""
 
-    seconds: float = 5.0
+    seconds: float = 2.0
 
-    def moment(self, rng: random.Random, process: subprocess.Popen[str]) -> bool:
+    def moment(self, rng: random.Random, process: Command) -> bool:
         """Wait for a random moment of it; whether the command is still there."""
         begin = time.monotonic()
         try:
@@ -105,7 +118,7 @@ class Life:
         except subprocess.TimeoutExpired:
             self.seconds *= 1.1
             return True
-        self.seconds = max(1.0, 0.5 * (self.seconds + time.monotonic() - begin))
+        self.seconds = max(0.2, 0.5 * (self.seconds + time.monotonic() - begin))
         return False
 
 
@@ -121,11 +134,11 @@ def role(process: psutil.Process) -> str:
     return "worker" if above is not None and "forkserver" in " ".join(above.cmdline()) else "starter of workers"
 
 
-def kill_one(process: subprocess.Popen[str], rng: random.Random, tally: Tally, of_command: float) -> bool:
+def kill_one(process: Command, rng: random.Random, tally: Tally, of_command: float) -> bool:
     """Kill the command, with the given probability, or one of its processes; whether it was the command."""
     if rng.random() < of_command:
         process.kill()
-        tally.harmed["command"] += 1
+        tally.harmed["command" + ", forked" * isinstance(process, Forked)] += 1
         return True
     named: dict[str, list[psutil.Process]] = {}
     while not named and process.poll() is None:
@@ -142,22 +155,28 @@ def kill_one(process: subprocess.Popen[str], rng: random.Random, tally: Tally, o
 
 
 def kills(
-    count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random, of_command: float = 0.5
+    count: int,
+    folder: Path,
+    undisturbed: tuple[bytes, bytes],
+    rng: random.Random,
+    of_command: float = 0.4,
+    of_forks: float = 0.6,
 ) -> Tally:
     """Kill up to three processes of each command; each sweep is gone on with until it is done."""
-    tally, number, life = Tally(), 0, Life()
+    tally, number, lives = Tally(), 0, {False: Life(), True: Life()}
     while sum(tally.harmed.values()) < count:
         out = folder / f"kills-{number}"
         number += 1
         for _ in range(6):
-            process = start(*arguments(out))
+            forked = rng.random() < of_forks
+            process, life = started(out, 1 if forked else 2, forked), lives[forked]
             seen: set[psutil.Process] = set()
             killed = False
             for _ in range(3):  # a run is given up when its process has died three times, the command then tells of it
                 if killed or sum(tally.harmed.values()) >= count or not life.moment(rng, process):
                     break
                 seen.update(family(process))
-                killed = kill_one(process, rng, tally, of_command)
+                killed = kill_one(process, rng, tally, 1.0 if forked else of_command)
             done = parts(out)
             code, err = finished(process)
             assert killed or code == 0 or "3 times" in err, err
@@ -175,7 +194,7 @@ def compiling(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: r
     before = os.environ.get("NUMBA_CACHE_DIR")
     os.environ["NUMBA_CACHE_DIR"] = str(folder / "compiled")
     try:
-        return kills(count, folder, undisturbed, rng, of_command=0.3)
+        return kills(count, folder, undisturbed, rng, of_command=0.3, of_forks=0.0)
     finally:
         os.environ.pop("NUMBA_CACHE_DIR")
         if before is not None:
@@ -219,15 +238,17 @@ def on_cluster(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: 
 
 def interrupts(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: random.Random) -> Tally:
     """Ctrl-C, once or twice, at random moments of sweeps."""
-    tally, number, life = Tally(), 0, Life()
+    tally, number, lives = Tally(), 0, {False: Life(), True: Life()}
     while tally.harmed["interrupts"] < count:
         out = folder / f"interrupts-{number}"
         number += 1
         for _ in range(16):
-            process = start(*arguments(out, workers=rng.choice((1, 2))))
+            forked = rng.random() < 0.75
+            process = started(out, 1 if forked else rng.choice((1, 2)), forked)
             listening(process)
-            running = life.moment(rng, process)
+            running = lives[forked].moment(rng, process)
             others = family(process)
+            hurried(process)
             begin = time.monotonic()
             process.send_signal(signal.SIGINT)
             if rng.random() < 0.5:
@@ -254,7 +275,7 @@ def crowds(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: rand
     for number in range(count):
         out = folder / f"crowds-{number}"
         size = rng.choice((2, 4))
-        crowd = [start(*arguments(out, workers=rng.choice((1, 2)))) for _ in range(size)]
+        crowd = [started(out, *rng.choice(((1, False), (2, False), (1, True), (1, True)))) for _ in range(size)]
         killed = number % 3 == 2
         if killed:
             time.sleep(rng.uniform(0.5, 3.0))
@@ -277,8 +298,7 @@ def main() -> None:
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        code, err = finished(start(*arguments(folder / "undisturbed", workers=1)))
-        assert code == 0, err
+        assert run_experiment(sweep(), folder / "undisturbed", workers=1).ok
         begin = time.monotonic()
         tally = KINDS[kind](count, folder, exported(folder / "undisturbed"), random.Random(seed))
         print(f"{tally}; {time.monotonic() - begin:.0f} s, {os.cpu_count()} cores")

@@ -126,6 +126,22 @@ def test_a_claim_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["timings.jsonl"]
 
 
+def test_what_others_do_while_the_folder_is_looked_at_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment, looked = sweep(seeds=2, agents=("uniform",), horizon=30), Store.verified
+
+    def slowly(store: Store) -> set[str]:
+        found = looked(store)
+        monkeypatch.setattr(Store, "verified", looked)
+        assert run_experiment(experiment, tmp_path, workers=1).executed == 2
+        return found
+
+    monkeypatch.setattr(Store, "verified", slowly)
+    outcome = run_experiment(experiment, tmp_path, workers=1)
+    assert (outcome.before, outcome.executed) == (2, 0)
+
+
 def test_without_locks_there_are_no_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "timings.jsonl").mkdir()
     claims = Claims(tmp_path)
