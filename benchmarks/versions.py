@@ -67,10 +67,8 @@ def compare(first: Path, second: Path) -> None:
     print(f"{first.stem}: {one['versions']}\n{second.stem}: {other['versions']}")
     for kind in ("happened", "planned"):
         differ = [name for name, row in one["digests"].items() if row[kind] != other["digests"][name][kind]]
-        print(
-            f"{kind}: {len(one['digests']) - len(differ)} of {len(one['digests'])} the same"
-            + "".join(f"\n  {name}" for name in differ)
-        )
+        same = len(one["digests"]) - len(differ)
+        print(f"{kind}: {same} of {len(one['digests'])} the same", *differ, sep="\n  ")
 
 
 def main() -> None:
@@ -81,7 +79,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     if options.what == "compare":
-        return compare(*options.files)
+        compare(*options.files)
+        return
     versions = {"python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
     document = {"versions": versions, "digests": all_of(options.horizon, options.seeds)}
     options.files[0].write_text(json.dumps(document, indent=1), encoding="utf-8")

@@ -259,7 +259,7 @@ def interrupts(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: 
                 tally.harmed["interrupts"] += 1
                 tally.codes[code] += 1
                 tally.longest = max(tally.longest, time.monotonic() - begin)
-                assert code == 130, err
+                assert code == 130, (code, err)
                 assert "Traceback" not in err, err
             gone(others, tally)
             if code == 0 or tally.harmed["interrupts"] >= count:
