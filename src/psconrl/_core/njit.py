@@ -12,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numba
 from numba.core import event
 
+from psconrl._core.unbroken import unbroken
+
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
@@ -66,7 +68,7 @@ def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
 def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
     dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     _stamp(dispatcher, Path(function.__code__.co_filename))
-    return cast(Callable[Args, Result], dispatcher)
+    return cast(Callable[Args, Result], unbroken(dispatcher))
 
 
 def _stamp(dispatcher: Any, file: Path) -> None:
