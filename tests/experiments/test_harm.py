@@ -21,7 +21,7 @@ from psconrl.experiments.spec import SpecError
 from psconrl.experiments.store import StoreError
 from psconrl.formats.writing import WriteError
 from tests.experiments import harm
-from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done
+from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +254,25 @@ def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_one, "_STARTING", 3.0)
     with pytest.raises(run_one.TooLongError, match=r"the run was ended after 0\.5 seconds"):
         run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
+
+
+def test_a_run_in_a_process_of_its_own_ends_with_who_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    misbehaving(monkeypatch, "hang")
+    code = """
+from tests.experiments.sweeps import sweep
+from psconrl.experiments import run_one
+run_one.execute_apart(sweep(agents=("uniform",)).cells[0], 1, run_one.CODE, 600)
+"""
+    root = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ["PYTHONPATH"]]))
+    process = psutil.Popen([sys.executable, "-c", code])
+    wait_until(lambda: any(child.num_threads() > 1 for child in process.children()))  # it has read what to do
+    children = process.children()
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs(children, timeout=20)[1]
 
 
 def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,13 @@
 """The one way in which psconrl compiles: typed, without the interpreter lock, cached on disk."""
 
-import gc
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import event
 
 from psconrl._core.unbroken import unbroken
 
@@ -19,36 +16,6 @@ Result = TypeVar("Result")
 
 ROOT = Path(__file__).parent.parent
 FOR_TYPES_ONLY = ("_core.checks", "errors")
-
-
-class _First(event.Listener):
-    def __init__(self, action: Callable[[], Any]) -> None:
-        self.action, self.done = action, False
-
-    def on_start(self, event: Any) -> None:
-        if not self.done:
-            self.done = True
-            gc.disable()
-            self.action()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-@contextmanager
-def at_first_compilation(action: Callable[[], Any]) -> Iterator[None]:
-    """Do something once if, and as soon as, a kernel is compiled and not found on disk.
-
-    No garbage is looked for from then on to the end of the context: that would take a tenth of the time.
-    """
-    listener, collecting = _First(action), gc.isenabled()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
-        if collecting:
-            gc.enable()
 
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
