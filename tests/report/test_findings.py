@@ -38,6 +38,6 @@ def test_sentences(found: list[Finding], said: str) -> None:
 def test_one_run_has_no_interval() -> None:
     nothing = Interval(5.0, np.nan, np.nan)
     (first, best, kept) = sentences([agent("A", nothing, "kept"), agent("B", nothing, "kept")], "10", "in one run each")
-    assert first == "2 agents acted for 10 steps, in one run each."
-    assert best == "A did best, with a regret plus price of exceeded limits of 5; B follows with 5."
+    assert first == "Two agents acted for 10 steps, in one run each."
+    assert best == "A did best: its regret plus the price of what it exceeded is 5; B follows with 5."
     assert "kept" in kept

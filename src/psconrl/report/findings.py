@@ -24,6 +24,7 @@ MARKS: dict[Verdict, str] = {"kept": "✓", "met within the noise": "≈", "exce
 
 _NAMED = 5
 """Agents that a sentence lists; the table below it has them all."""
+_WORDS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _best(ranked: Sequence[Finding]) -> str:
     verb = f"did{clearly} best" if apart else "did best"
     behind = "" if apart else clearly
     return (
-        f"{first.label} {verb}, with a regret plus price of exceeded limits of {_text(first.score.mean)}; "
+        f"{first.label} {verb}: its regret plus the price of what it exceeded is {_text(first.score.mean)}; "
         f"{second.label} follows with {_text(second.score.mean)}{behind}."
     )
 
@@ -131,7 +132,7 @@ def _excess(use: Use) -> float:
 
 
 def _agents(n: int) -> str:
-    return "One agent" if n == 1 else f"{n} agents"
+    return "One agent" if n == 1 else f"{_WORDS[n] if n < len(_WORDS) else n} agents"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -42,6 +42,12 @@ OWN = {
         "Averages so far",
         "What a step has cost on average up to each round, beside the optimum, and how much of each limit was used.",
     ),
+    "prices": (
+        "Shadow prices",
+        "How much the main cost falls per unit that a limit is raised, in the models that agents planned with: means"
+        " over the second half of the steps so far. An agent whose line has come to the true price knows what the "
+        "limit costs.",
+    ),
 }
 """Headings and explanations of figures that belong to no preset."""
 _UNNAMED = "run"
@@ -303,6 +309,7 @@ def _minus(text: str) -> str:
 def _experiment(source: str, document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": document["name"],
+        "title": "Given on the command line" if document["name"] == _UNNAMED else document["name"],
         "recipes": recipes(document, source),
         "cells": [
             cell | {"settings": _table(cell["settings"]), "env_options": _table(cell["env_options"])}

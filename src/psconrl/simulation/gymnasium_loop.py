@@ -91,7 +91,7 @@ def learn(
         grid=grid,
         cumulative=curves[0],
         cumulative_excess=curves[1],
-        episodes=np.array(rows, episode_columns()),
+        episodes=np.array(rows, episode_columns(problem.m)),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state_names=learner.state_names,

@@ -211,7 +211,7 @@ class _Simulation:
             grid=self.grid,
             cumulative=curves[0],
             cumulative_excess=curves[1],
-            episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
+            episodes=np.array(rows, episode_columns(self.cmdp.m, self.evaluate_policies)),
             counts=self._counts(),
             snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
             state_names=self.cmdp.state_names,

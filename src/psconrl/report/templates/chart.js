@@ -197,7 +197,9 @@ class Panel {
       { class: `level ${level.kind}` },
       svg("line", { x1: frame.left, x2: frame.right, y1: y, y2: y }),
     );
-    if (level.label) group.append(svg("text", { x: frame.left + 5, y: y - 5 }, level.label));
+    // One level is named in the caption, where no line crosses its name.
+    const named = this.content.levels.filter((other) => other.label).length;
+    if (level.label && named > 1) group.append(svg("text", { x: frame.left + 5, y: y - 5 }, level.label));
     return group;
   }
 
