@@ -207,7 +207,7 @@ def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
     one = record(np.full((2, 100), 0.3), cell=Cell("toy", "ConRL", 100))
     rows = panels.uses(group([two, one]))
     assert [[panel.empty for panel in row] for row in rows] == [[False, False], [False, False], [False, True]]
-    assert rows[1][0].levels[0].label.startswith("limit 0.2")
+    assert rows[1][0].levels[0].text == "limit 0.2"
     np.testing.assert_allclose(rows[1][0].lines[0].mean, 0.3)
     assert rows[0][0].lines[0].x[0] == 2
     figures.draw(rows)

@@ -122,7 +122,7 @@ def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
     if panel.y_limits:
         ax.set_ylim(*panel.y_limits)
     for level in panel.levels:
-        _level(ax, level.label, level.value, level.kind)
+        _level(ax, level.text, level.value, level.kind)
     ax.set_title(panel.title)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel("\n".join(part for line in panel.y_label.splitlines() for part in wrap(line, _LETTERS)))

@@ -57,7 +57,10 @@ _MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "
 _LONG_NAME = 14
 """Letters of a state's name from which on drawings need more room."""
 _FEW = 5
-"""So many agents of an environment, of each kind one, are shown until more are asked for."""
+"""The policies of so many agents are shown until more are asked for."""
+_MANY, _KINDS = 6, 3
+"""Where there are more agents than that, of so many kinds, one of each kind leads and the others follow on demand; in
+studies of fewer kinds the settings are what matters."""
 
 
 def render(
@@ -104,7 +107,7 @@ def render(
         ranked=[_ranked(world) for world in ranked],
         ranks=[(agent, [f"{r:.2f}" for r in ranks], n) for agent, ranks, n in ranking.mean_ranks(ranked)],
         measures=ranking.MEASURES,
-        figures=[_figure(name, content) for name, content in drawn.items()],
+        figures=[_figure(name, content, not drawn.keys() <= OWN.keys()) for name, content in drawn.items()],
         worlds=[_world(k, world) for k, world in enumerate(worlds)],
         claims=_by_group([claim for claim in claims if claim.verdict != "not exercised"]),
         undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
@@ -143,9 +146,12 @@ def _security_policy(script: str, style: str) -> str:
     )
 
 
-def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
+def _figure(name: str, content: dict[str, Any], beside: bool) -> dict[str, Any]:
+    """A figure for the page; beside: whether it stands beside those of presets."""
     declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
     heading, text = (OWN | declared).get(name, OWN["overview"])
+    if beside and name in OWN:
+        heading = f"Other runs: {heading[0].lower()}{heading[1:]}"
     return {"name": name, "heading": heading, "text": text, "strips": content["strips"]}
 
 
@@ -173,6 +179,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 def _world(k: int, world: World) -> dict[str, Any]:
     record = world.record
+    leading = _leading(world)
     names = [agent_label(agent.group) for agent in world.agents]
     shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
     unknown = [None] * len(record.cost_names)
@@ -203,39 +210,58 @@ def _world(k: int, world: World) -> dict[str, Any]:
         "key": _key(world),
         "agents": [
             _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
-            | {"index": j, "shown": j in shown}
+            | {"index": j, "shown": j in shown, "leads": j in leading}
             for j, agent in enumerate(world.agents)
         ],
     }
 
 
+def _leading(world: World) -> list[int]:
+    """Which agents of a world lead: all, or of each kind the first, which has the settings that are usual there."""
+    names = [agent_label(agent.group) for agent in world.agents]
+    kinds = dict.fromkeys(names)
+    if len(names) <= _MANY or len(kinds) < _KINDS:
+        return list(range(len(names)))
+    return [names.index(name) for name in kinds]
+
+
 def _findings(world: World) -> dict[str, Any]:
-    """What to say of a world first: sentences, and a row for each agent, the best first."""
-    found = [findings.finding(agent.label, agent.group) for agent in world.agents]
-    ranked = sorted(found, key=lambda f: (not f.learns, np.inf if f.score is None else f.score.mean))
+    """What to say of a world first: sentences, and a row for each agent that leads, the best first; then the others."""
+    leading = _leading(world)
+    alone = len(leading) < len(world.agents)
+    groups = [world.agents[j].group for j in leading]
+    labels = [agent_label(world.agents[j].group) if alone else world.agents[j].label for j in leading]
+    found = [findings.finding(label, group) for label, group in zip(labels, groups, strict=True)]
+    others = [findings.finding(a.label, a.group) for j, a in enumerate(world.agents) if j not in leading]
     return {
-        "sentences": findings.sentences(found, *findings.horizons([agent.group for agent in world.agents])),
+        "sentences": findings.sentences(found, *findings.horizons(groups)),
         "limits": [
             f"{use.name} ≤ {number(use.limit)}" if np.isfinite(use.limit) else use.name for use in found[0].uses
         ],
-        "rows": [
+        "rows": [_found(f) for f in sorted(found, key=_place)],
+        "others": [_found(f) for f in sorted(others, key=_place)],
+    }
+
+
+def _place(found: findings.Finding) -> tuple[bool, float]:
+    return not found.learns, np.inf if found.score is None else found.score.mean
+
+
+def _found(found: findings.Finding) -> dict[str, Any]:
+    return {
+        "label": found.label,
+        "regret": _shown(found.regret),
+        "average": _minus(number(found.average)),
+        "score": _shown(found.score),
+        "uses": [
             {
-                "label": f.label,
-                "regret": _shown(f.regret),
-                "average": _minus(number(f.average)),
-                "score": _shown(f.score),
-                "uses": [
-                    {
-                        "violation": _shown(use.violation),
-                        "average": _minus(number(use.average)),
-                        "mark": findings.MARKS[use.verdict],
-                        "verdict": use.verdict,
-                        "kind": use.verdict.replace(" ", "-"),
-                    }
-                    for use in f.uses
-                ],
+                "violation": _shown(use.violation),
+                "average": _minus(number(use.average)),
+                "mark": findings.MARKS[use.verdict],
+                "verdict": use.verdict,
+                "kind": use.verdict.replace(" ", "-"),
             }
-            for f in ranked
+            for use in found.uses
         ],
     }
 

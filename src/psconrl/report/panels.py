@@ -17,7 +17,7 @@ from psconrl.agents import catalogue
 from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
-from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
+from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval, number
 from psconrl.analysis.tuning import complete
 from psconrl.experiments import presets
 
@@ -52,11 +52,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line, named in the margin of the panel."""
+    """A horizontal line, named in the margin of the panel, or its caption."""
 
     label: str
     value: float
     kind: Literal["optimal", "other", "zero"]
+
+    @property
+    def text(self) -> str:
+        """Its name and its value; nothing if it has no name."""
+        return f"{self.label} {number(self.value)}" if self.label else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +156,7 @@ def _price(priced: Sequence[tuple[str, Group, Floats]], env: str, limit: int) ->
         settled = group.grid >= EARLY * group.horizon
         lines.append(line(label, group.grid[settled], prices[:, limit, settled]))
     true, *others = dict.fromkeys(price for group in groups for price in group.multipliers[:, limit].tolist())
-    levels = [] if others or not np.isfinite(true) else [Level(f"in truth {true:.4g}", true, "optimal")]
+    levels = [] if others or not np.isfinite(true) else [Level("in truth", true, "optimal")]
     caption = "" if limit else runs_title(title(env, groups[0].S), groups)
     return Panel(caption, f"Price of {groups[0].cost_names[limit + 1]}\n(in plans)", lines, levels)
 
@@ -174,7 +179,7 @@ def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
     level, *others = dict.fromkeys(level for group in groups for level in curves.levels(group)[:, cost].tolist())
     levels = []
     if not others and np.isfinite(level):
-        levels = [Level(f"{'limit' if cost else 'optimum'} {level:.4g}", float(level), "optimal")]
+        levels = [Level("limit" if cost else "optimum", level, "optimal")]
     name = groups[0].cost_names[cost]
     return Panel(
         "" if cost else runs_title(title(env, groups[0].S), groups), f"{name}\n(average so far)", lines, levels
