@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 from psconrl.analysis import curves, ranking
-from psconrl.analysis.claims import Claim, by_group
+from psconrl.analysis.claims import MARKS, Claim, by_group, parts
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import Interval, mean_interval, number
 from psconrl.environments.text_map import LETTERS
@@ -53,7 +53,6 @@ OWN = {
 _UNNAMED = "run"
 """The name of experiments that were given on the command line."""
 
-_MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
 _LONG_NAME = 14
 """Letters of a state's name from which on drawings need more room."""
 _FEW = 5
@@ -171,7 +170,8 @@ def _by_group(claims: Sequence[Claim]) -> dict[str, list[dict[str, Any]]]:
 def _claim(claim: Claim) -> dict[str, Any]:
     return {
         "claim": claim,
-        "mark": _MARKS[claim.verdict],
+        "mark": MARKS[claim.verdict],
+        "measured": parts(claim.measured),
         "kind": claim.verdict.replace(" ", "-"),
         "scale": claim.scale.text,
     }

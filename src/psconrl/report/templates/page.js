@@ -96,7 +96,7 @@ class Card {
         `${costs[i]} ${number(Number(value.toFixed(4)))}${mark}${against}`,
       );
     });
-    return html("span", { class: "judged" }, "For ever: ", ...parts);
+    return html("span", { class: "judged" }, "In the long run: ", ...parts);
   }
 }
 
