@@ -124,7 +124,7 @@ def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) 
 
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
-    assert "from 140 steps on" in rover
+    assert "after 140 steps at the latest" in rover
     assert "Warning" not in rover
     river = call("solve", "riverswim").out
     assert "steps on, at the latest.\nWarning: that is long" in river

@@ -371,16 +371,17 @@ def _to_matrix(rows: pa.ListArray) -> Floats:
 
 
 def _to_episodes(rows: pa.StructArray, m: int) -> NDArray[np.void]:
-    # Runs made before a column was added stay readable, and averages are kept only if they were asked for.
-    stored = {field.name for field in rows.type if rows.field(field.name).null_count < len(rows)}
+    stored = {field.name: rows.field(field.name) for field in rows.type}
+    if "average_costs" in stored and stored["average_costs"].null_count == len(rows):
+        del stored["average_costs"]  # they were not asked for
     columns = episode_columns(m, "average_costs" in stored)
     episodes = np.zeros(len(rows), dtype=columns)
-    for name, kind, *shape in columns:
+    for name, _, *shape in columns:
         if name in stored:
-            found = _full(rows.field(name), name)
+            found = _full(stored[name], name)
             episodes[name] = _each(found, name, *shape[0]) if shape else _numbers(found)
-        elif shape:
-            episodes[name] = np.full(1, np.nan, kind)
+        elif shape:  # runs made before a column was added stay readable
+            episodes[name] = np.nan
     return episodes
 
 
