@@ -127,7 +127,7 @@ def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     assert "after 140 steps at the latest" in rover
     assert "Warning" not in rover
     river = call("solve", "riverswim").out
-    assert "steps on, at the latest.\nWarning: that is long" in river
+    assert "steps at the latest.\nWarning: that is long" in river
     assert "left, rarely right (4.0e-05)" in river
     held = json.loads(call("solve", "riverswim", "--json").out)["holds_after"]
     assert held["share_of_range"] == 0.01
