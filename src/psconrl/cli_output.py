@@ -304,7 +304,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
         for i in solution.conflict:
             if not math.isnan(nearest.alone[i - 1]):
                 say(f"or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are", indent="  ")
-    say("the policy below keeps the largest excess least")
+    say("below: the policy whose largest excess is smallest")
 
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
