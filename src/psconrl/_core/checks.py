@@ -152,7 +152,9 @@ def cost_ranges(given: Any, n: int) -> Floats:
         bad = ~((ranges[:, 0] < ranges[:, 1]) & np.isfinite(ranges[:, 1] - ranges[:, 0]))
     if bad.any():
         (i,) = _first(bad)
-        raise InvalidModelError(f"cost_ranges[{i}] is {tuple(ranges[i].tolist())}; low must be below high")
+        raise InvalidModelError(
+            f"cost_ranges[{i}] is {tuple(ranges[i].tolist())}; low must be below high, and high - low a finite number"
+        )
     return ranges
 
 
