@@ -21,6 +21,7 @@ from psconrl.experiments.spec import SpecError
 from psconrl.experiments.store import StoreError
 from psconrl.formats.writing import WriteError
 from tests.experiments import harm
+from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until
 
 
@@ -291,6 +292,17 @@ def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(distributed, "Client", Client)
     with pytest.raises(PoolError, match=r"the Dask scheduler at tcp://127.0.0.1:1 has no workers.*dask worker tcp:"):
         DaskPool("tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        pool = DaskPool(cluster.address)
+        pool.submit((sweep().cells[0], 0))
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        with pytest.raises(PoolError, match="the connection to the Dask scheduler is lost"):
+            pool.window()
+        pool.close()
 
 
 def test_an_interrupt_while_it_starts(tmp_path: Path) -> None:
