@@ -13,7 +13,7 @@ from typing import Any
 
 from psconrl.analysis.ends import Numbers, code_of, ends, precise, short, told
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.published import APPENDIX, FIGURE_1, REASONS, tolerance
+from psconrl.analysis.published import APPENDIX, FIGURE_1, READ, REASONS, tolerance
 from psconrl.analysis.references import levels
 from psconrl.analysis.selection import by_agent
 from psconrl.experiments.comparisons import steps
@@ -41,14 +41,14 @@ def document(groups: Groups) -> Document | None:
 def _row(groups: Groups, env: str, agent: str, theirs: Group, ours: Group, window: int) -> Document:
     setting = next(setting for setting in PAPER if setting.env == env)
     published = FIGURE_1[env, agent]._asdict()
-    columns = {"authors": ends(theirs, window), "ours": ends(ours, window)}
+    columns = {"authors": ends(theirs, window, READ[env]), "ours": ends(ours, window, READ[env])}
     met = {
         name: _met(published[name], columns["authors"].get(f"plotted_{name}"), theirs.runs, setting.runs)
         for name in published
     }
     scale = replace(setting, horizon=theirs.horizon)
     tried = [
-        {"text": step.text, **ends(groups[step.cell.id], window)}
+        {"text": step.text, **ends(groups[step.cell.id], window, READ[env])}
         for step in steps(scale, agent)
         if step.of == "tried" and step.cell.id in groups
     ]
@@ -117,12 +117,19 @@ def unmet(found: Document) -> str:
             pair = _pair(variant, "plotted_regret", "plotted_violation")
             lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} |")
         lines.append(f"| ours | {_pair(row['ours'], 'plotted_regret', 'plotted_violation')} | |")
-        lines.append("")
+        lines += ["", _met_by(row["tried"]), ""]
     if not lines:
         return "Every published curve is met.\n"
     met = [_name(row) for row in found["rows"] if all(row["met"].values())]
     head = f"Met: {'; '.join(met) or 'none'}. Not met:"
     return "\n".join([head, "", *lines]).rstrip() + "\n"
+
+
+def _met_by(tried: list[Numbers]) -> str:
+    met = [variant["text"] for variant in tried if variant["met"]]
+    if not tried:
+        return "What else was tried is run by `psconrl reproduce factors`."
+    return f"Met with: {'; '.join(met)}." if met else "Nothing that was tried meets it."
 
 
 def _one_line(text: str) -> str:
