@@ -109,14 +109,15 @@ def unmet(found: Document) -> str:
         missed = " and ".join(name for name, met in row["met"].items() if not met)
         lines.append(f"**{_name(row)}** ({missed}). {_one_line(REASONS[row['env'], row['agent']])}")
         lines.append("")
-        lines += ["| tried | as plotted | met |", "|---|---|---|"]
+        lines += ["| tried | as plotted | met | runs |", "|---|---|---|---|"]
         reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
-        lines.append(f"| published | {reading} | |")
-        lines.append(f"| authors' settings | {_pair(row['authors'], 'plotted_regret', 'plotted_violation')} | no |")
+        plotted = {column: _pair(row[column], "plotted_regret", "plotted_violation") for column in ("authors", "ours")}
+        lines.append(f"| published | {reading} | | |")
+        lines.append(f"| authors' settings | {plotted['authors']} | no | {row['authors']['runs']} |")
         for variant in row["tried"]:
             pair = _pair(variant, "plotted_regret", "plotted_violation")
-            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} |")
-        lines.append(f"| ours | {_pair(row['ours'], 'plotted_regret', 'plotted_violation')} | |")
+            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} | {variant['runs']} |")
+        lines.append(f"| ours | {plotted['ours']} | | {row['ours']['runs']} |")
         lines += ["", _met_by(row["tried"]), ""]
     if not lines:
         return "Every published curve is met.\n"
