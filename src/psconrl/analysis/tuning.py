@@ -77,7 +77,7 @@ def headline(found: Document) -> str:
         winners.setdefault(first["agent"], []).append(heading(env, slip))
     budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
     told = "; ".join(f"{agent} on {', '.join(places)}" for agent, places in winners.items())
-    return f"Each tuned with {budget} settings, the least regret plus price of [V]+ has {told}.\n"
+    return f"With each agent tuned over {budget} settings, regret plus the price of [V]+ is least for {told}.\n"
 
 
 def best(found: Document) -> str:
