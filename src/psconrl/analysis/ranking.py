@@ -2,6 +2,8 @@
 
 Of an agent with several limits the violations are summed over them. Only seeds count that were not used to choose its
 setting. The worst tenth is the mean of the worst seeds, a tenth of them and at least one: what an unlucky user gets.
+
+The agent that needs no tuning is also held against PSConRL as published, and against the best of the others, tuned.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._core.checks import Floats
+from psconrl._core.checks import Bools, Floats
 from psconrl.analysis import curves
 from psconrl.analysis.ends import worst_tenth
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.statistics import Interval, mean_interval, number
+from psconrl.analysis.statistics import Interval, mean_interval, number, ratio_interval
 from psconrl.experiments import beyond
 
 MEASURES = ("L", "[V]+", "policy violation")
@@ -43,12 +45,22 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Untuned:
+    """The agent that needs no tuning beside PSConRL as published: L of both, and the ratio of its means."""
+
+    own: Entry
+    published: Entry
+    ratio: Interval
+
+
+@dataclass(frozen=True)
 class Ranked:
-    """The agents of a world, those with the least L first."""
+    """The agents of a world, those with the least L first; untuned: None if one of the two was not run."""
 
     world: str
     horizon: int
     entries: tuple[Entry, ...]
+    untuned: Untuned | None = None
 
 
 def at_horizon(group: Group) -> Floats:
@@ -83,24 +95,45 @@ def _ranked(world: beyond.World, groups: Groups) -> Ranked:
     for cell in beyond.cells(world):
         group = groups.get(cell.id)
         if group is not None and len(_reported(group)):
-            chosen[cell.agent] = group
+            before = chosen.get(cell.agent)
+            if before is None or _score(group) < _score(before):
+                chosen[cell.agent] = group
     values = {agent: _reported(group) for agent, group in chosen.items()}
     means = np.array([found.mean(axis=0) for agent, found in values.items() if agent not in REFERENCES])
-    entries = [
-        Entry(
-            agent,
-            chosen[agent].settings,
-            len(found),
-            tuple(_measured(agent, column, means[:, i]) for i, column in enumerate(found.T)),
-        )
-        for agent, found in values.items()
-    ]
-    return Ranked(world.name, world.horizon, tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean)))
+    entries = [_entry(chosen[agent], found, means) for agent, found in values.items()]
+    ordered = tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean))
+    return Ranked(world.name, world.horizon, ordered, _untuned(chosen, groups.get(beyond.published(world).id)))
+
+
+def _entry(group: Group, values: Floats, means: Floats) -> Entry:
+    """An agent with its measures (R, 3), and its ranks among the means (agents, 3) of those that learn."""
+    measures = tuple(_measured(group.agent, column, means[:, i]) for i, column in enumerate(values.T))
+    return Entry(group.agent, group.settings, len(values), measures)
+
+
+def _untuned(chosen: Mapping[str, Group], published: Group | None) -> Untuned | None:
+    own = chosen.get(beyond.UNTUNED)
+    if own is None or published is None or not len(_reported(published)):
+        return None
+    pair = [_reported(group) for group in (own, published)]
+    nobody = np.zeros((0, len(MEASURES)))
+    mine, theirs = (_entry(group, found, nobody) for group, found in zip((own, published), pair, strict=True))
+    return Untuned(mine, theirs, ratio_interval(pair[0][:, 0], pair[1][:, 0]))
 
 
 def _reported(group: Group) -> Floats:
     """The ends of the seeds that did not serve to choose."""
-    return at_horizon(group)[group.seeds >= beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON)]
+    return at_horizon(group)[~_tuning(group)]
+
+
+def _score(group: Group) -> float:
+    """What its setting is chosen by; infinite if it was not run with the seeds for that."""
+    found = at_horizon(group)[_tuning(group), :2].sum(axis=1)
+    return float(found.mean()) if len(found) else np.inf
+
+
+def _tuning(group: Group) -> Bools:
+    return np.asarray(group.seeds < beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON))
 
 
 def _measured(agent: str, values: Floats, means: Floats) -> Measured:
@@ -134,6 +167,49 @@ def row(entry: Entry) -> tuple[str, ...]:
     return (entry.agent, settings or "-", str(entry.seeds), *told)
 
 
+UNTUNED_NOTE = (
+    "The recommended agent has no settings. Beside it PSConRL with the paper's prior, 0.01, in all worlds, and of the "
+    "other agents that were run the one with the least mean L as tuned. The ratio is of the means of L; [V]+ is in "
+    "per cent of T."
+)
+UNTUNED_HEADER = (
+    *("World", "T", "Seeds", "L", "worst tenth", "[V]+, % of T"),
+    *("PSConRL: L", "worst tenth", "[V]+, % of T", "ratio of L", "Best tuned", "its L", "its [V]+, % of T"),
+)
+
+
+def untuned_rows(ranked: Sequence[Ranked]) -> list[tuple[str, ...]]:
+    """A row for each world in which the agent that needs no tuning and PSConRL as published were run."""
+    rows = []
+    for world in ranked:
+        if world.untuned is None:
+            continue
+        own, published, ratio = world.untuned.own, world.untuned.published, world.untuned.ratio
+        rivals = [entry for entry in world.entries if entry.agent not in (*REFERENCES, beyond.UNTUNED)]
+        best = rivals[0]
+        told = [text for entry in (own, published) for text in _told(entry, world.horizon)]
+        settings = ", ".join(f"{key} = {value}" for key, value in sorted(best.settings.items()))
+        rival = (f"{best.agent}, {settings} (of {len(rivals)})", _told(best, world.horizon)[0])
+        rows.append(
+            (
+                *(world.world, f"{world.horizon:,}", str(min(own.seeds, published.seeds)), *told),
+                *(f"{ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", *rival, _told(best, world.horizon)[2]),
+            )
+        )
+    return rows
+
+
+def _told(entry: Entry, horizon: int) -> tuple[str, str, str]:
+    """L with its interval, that of the worst tenth, and [V]+ in per cent of the horizon."""
+    L, violation, _ = entry.measures
+    share = f"{100 * violation.interval.mean / horizon:.2g}" if violation.interval.mean > 0 else "0"
+    return f"{_short(L.interval)}", f"{L.worst:,.0f}", share
+
+
+def _short(found: Interval) -> str:
+    return f"{found.mean:,.0f} [{found.low:,.0f}, {found.high:,.0f}]"
+
+
 def as_markdown(ranked: Sequence[Ranked]) -> str:
     """All tables in Markdown."""
     lines = [
@@ -150,6 +226,9 @@ def as_markdown(ranked: Sequence[Ranked]) -> str:
             [(agent, *(f"{r:.2f}" for r in ranks), str(n)) for agent, ranks, n in mean_ranks(ranked)],
         ),
     ]
+    versus = untuned_rows(ranked)
+    if versus:
+        lines += ["", "## Without tuning", "", UNTUNED_NOTE, "", *_table(UNTUNED_HEADER, versus)]
     for world in ranked:
         lines += [
             "",
