@@ -82,7 +82,7 @@ def test_difference() -> None:
 
 
 def test_a_ratio_of_means() -> None:
-    """By the delta method the standard error of 3 times a ratio of means of 200 exponential numbers is 3 sqrt(2 / 200)."""
+    """By the delta method the standard error of three times a ratio of two such means is 3 sqrt(2 / 200)."""
     rng = np.random.default_rng(np.random.SeedSequence(9))
     found = ratio_interval(3 * rng.exponential(size=200), rng.exponential(size=200))
     assert found.low < 3 < found.high
