@@ -45,7 +45,7 @@ def main() -> None:
             run(args.out, f"{world.name}: chosen", [(cell, beyond.TUNING + args.seeds) for cell in best])
     for world in worlds if args.list else ():
         print(world.name)
-    rows = ranking.untuned_rows(ranking.ranking(group(Store(args.out).records())))
+    rows = ranking.untuned_rows(ranking.ranking(group(Store(args.out, create=True).records())))
     for line in (ranking.UNTUNED_HEADER, ["---"] * len(ranking.UNTUNED_HEADER), *rows):
         print(f"| {' | '.join(line)} |")
 
