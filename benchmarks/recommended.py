@@ -4,13 +4,16 @@ python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--s
 
 Runs of the preset are done in the order of the worlds as they are listed, the two agents first; then all settings of
 the rivals named by --agents with few seeds, and the best of each with further ones. OUT is a store: what is there is
-not done again, and `psconrl reproduce beyond --out OUT` goes on from it. At the end the table is printed as it stands.
+not done again, and `psconrl reproduce beyond --out OUT` goes on from it. At the end the table is printed as it stands,
+and `python docs/write_results.py OUT` takes it over into the documentation.
 """
 
 import argparse
+from pathlib import Path
 
 from psconrl.analysis import ranking
 from psconrl.analysis.groups import group
+from psconrl.analysis.tables import as_json
 from psconrl.experiments import Cell, Experiment, Store, beyond
 from psconrl.experiments.runner import run_experiment
 
@@ -45,9 +48,12 @@ def main() -> None:
             run(args.out, f"{world.name}: chosen", [(cell, beyond.TUNING + args.seeds) for cell in best])
     for world in worlds if args.list else ():
         print(world.name)
-    rows = ranking.untuned_rows(ranking.ranking(group(Store(args.out, create=True).records())))
-    for line in (ranking.UNTUNED_HEADER, ["---"] * len(ranking.UNTUNED_HEADER), *rows):
-        print(f"| {' | '.join(line)} |")
+    found = ranking.document(group(Store(args.out, create=True).records()))
+    if found is not None:
+        folder = Path(args.out) / "tables"
+        folder.mkdir(exist_ok=True)
+        (folder / "untuned.json").write_text(as_json(found), encoding="utf-8")
+        print(ranking.untuned_table(found))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -75,9 +77,12 @@ def test_the_agent_without_settings_is_held_against_psconrl_as_published() -> No
     own, theirs = (entry.measures[0].interval.mean for entry in (versus.own, versus.published))
     assert versus.ratio.mean == pytest.approx(own / theirs)
     assert versus.ratio.low <= versus.ratio.mean <= versus.ratio.high
-    (row,) = ranking.untuned_rows([ranked])
-    assert len(row) == len(ranking.UNTUNED_HEADER)
-    assert row[10] == "PSConRL, prior = 0.0001 (of 2)"
+    document = json.loads(json.dumps(ranking.untuned([ranked])))
+    (row,) = document["worlds"]
+    assert row["ratio"]["mean"] == pytest.approx(own / theirs)
+    assert (row["rival"]["agent"], row["rival"]["setting"], row["rival"]["of"]) == ("PSConRL", "prior = 0.0001", 2)
+    assert ranking.untuned_table(document).count("\n") == 3
+    assert ranking.document(found) is None  # these are quick runs
     assert "## Without tuning" in ranking.as_markdown([ranked])
     published = beyond.published(WORLD).id
     (alone,) = ranking.ranking({cell: group for cell, group in found.items() if cell != published})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,12 +37,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Entry:
-    """An agent in a world, with the setting that was chosen for it and its measures, in the order of MEASURES."""
+    """An agent in a world, with the setting that was chosen for it and its measures, in the order of MEASURES.
+
+    tuned: whether all its settings were tried.
+    """
 
     agent: str
     settings: Mapping[str, object]
     seeds: int
     measures: tuple[Measured, ...]
+    codes: frozenset[str]
+    tuned: bool
+
+    @property
+    def told(self) -> str:
+        """The setting, for a table."""
+        return ", ".join(f"{key} = {value}" for key, value in sorted(self.settings.items())) or "-"
 
 
 @dataclass(frozen=True)
@@ -92,23 +103,26 @@ def ranking(groups: Groups) -> list[Ranked]:
 def _ranked(world: beyond.World, groups: Groups) -> Ranked:
     """The agents of a world, each with the setting that was run beyond the seeds for tuning."""
     chosen: dict[str, Group] = {}
+    untried: set[str] = set()
     for cell in beyond.cells(world):
         group = groups.get(cell.id)
+        if group is None or not np.isfinite(_score(group)):
+            untried.add(cell.agent)
         if group is not None and len(_reported(group)):
             before = chosen.get(cell.agent)
             if before is None or _score(group) < _score(before):
                 chosen[cell.agent] = group
     values = {agent: _reported(group) for agent, group in chosen.items()}
     means = np.array([found.mean(axis=0) for agent, found in values.items() if agent not in REFERENCES])
-    entries = [_entry(chosen[agent], found, means) for agent, found in values.items()]
+    entries = [_entry(chosen[agent], found, means, agent not in untried) for agent, found in values.items()]
     ordered = tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean))
     return Ranked(world.name, world.horizon, ordered, _untuned(chosen, groups.get(beyond.published(world).id)))
 
 
-def _entry(group: Group, values: Floats, means: Floats) -> Entry:
+def _entry(group: Group, values: Floats, means: Floats, tuned: bool = False) -> Entry:
     """An agent with its measures (R, 3), and its ranks among the means (agents, 3) of those that learn."""
     measures = tuple(_measured(group.agent, column, means[:, i]) for i, column in enumerate(values.T))
-    return Entry(group.agent, group.settings, len(values), measures)
+    return Entry(group.agent, group.settings, len(values), measures, group.codes, tuned)
 
 
 def _untuned(chosen: Mapping[str, Group], published: Group | None) -> Untuned | None:
@@ -163,51 +177,90 @@ def row(entry: Entry) -> tuple[str, ...]:
     told: list[str] = []
     for measured in entry.measures:
         told += [str(measured.interval), number(measured.worst), "-" if measured.rank is None else str(measured.rank)]
-    settings = ", ".join(f"{key} = {value}" for key, value in sorted(entry.settings.items()))
-    return (entry.agent, settings or "-", str(entry.seeds), *told)
+    return (entry.agent, entry.told, str(entry.seeds), *told)
 
 
-UNTUNED_NOTE = (
-    "The recommended agent has no settings. Beside it PSConRL with the paper's prior, 0.01, in all worlds, and of the "
-    "other agents that were run the one with the least mean L as tuned. The ratio is of the means of L; [V]+ is in "
-    "per cent of T."
-)
-UNTUNED_HEADER = (
-    *("World", "T", "Seeds", "L", "worst tenth", "[V]+, % of T"),
-    *("PSConRL: L", "worst tenth", "[V]+, % of T", "ratio of L", "Best tuned", "its L", "its [V]+, % of T"),
-)
+def document(groups: Groups) -> dict[str, Any] | None:
+    """The numbers of the table of the agent that needs no tuning, from runs at full scale; None if there are none."""
+    found = [world for world in ranking(groups) if world.untuned and world.horizon != beyond.QUICK_HORIZON]
+    return untuned(found) if found else None
 
 
-def untuned_rows(ranked: Sequence[Ranked]) -> list[tuple[str, ...]]:
-    """A row for each world in which the agent that needs no tuning and PSConRL as published were run."""
-    rows = []
+def untuned(ranked: Sequence[Ranked]) -> dict[str, Any]:
+    """The same numbers from worlds that are ranked."""
+    worlds: list[dict[str, Any]] = []
+    codes: set[str] = set()
     for world in ranked:
         if world.untuned is None:
             continue
         own, published, ratio = world.untuned.own, world.untuned.published, world.untuned.ratio
-        rivals = [entry for entry in world.entries if entry.agent not in (*REFERENCES, beyond.UNTUNED)]
-        best = rivals[0]
-        told = [text for entry in (own, published) for text in _told(entry, world.horizon)]
-        settings = ", ".join(f"{key} = {value}" for key, value in sorted(best.settings.items()))
-        rival = (f"{best.agent}, {settings} (of {len(rivals)})", _told(best, world.horizon)[0])
+        rivals = [entry for entry in world.entries if entry.tuned and entry.agent not in (*REFERENCES, beyond.UNTUNED)]
+        codes |= own.codes.union(published.codes, *(entry.codes for entry in rivals[:1]))
+        best = rivals[0] if rivals else None
+        worlds.append(
+            {
+                "world": world.world,
+                "horizon": world.horizon,
+                "seeds": min(own.seeds, published.seeds),
+                "own": _numbers(own),
+                "published": _numbers(published),
+                "ratio": ratio.as_json(),
+                "rival": best and {"agent": best.agent, "setting": best.told, "of": len(rivals)} | _numbers(best),
+            }
+        )
+    return {"code": ", ".join(sorted(codes)), "worlds": worlds}
+
+
+def _numbers(entry: Entry) -> dict[str, Any]:
+    L, violation, policies = entry.measures
+    return {
+        "L": L.interval.as_json(),
+        "worst": L.worst,
+        "violation": violation.interval.mean,
+        "policies": policies.interval.mean,
+    }
+
+
+_COLUMNS = ("L", "worst tenth", "[V]+", "by policies")
+
+
+def untuned_table(found: Mapping[str, Any]) -> str:
+    """The table in Markdown."""
+    rows = []
+    for world in found["worlds"]:
+        rival, ratio = world["rival"], world["ratio"]
+        best = ("-", "-")
+        if rival is not None:
+            best = f"{rival['agent']}, {rival['setting']} (of {rival['of']})", _span(rival["L"], 0)
         rows.append(
             (
-                *(world.world, f"{world.horizon:,}", str(min(own.seeds, published.seeds)), *told),
-                *(f"{ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]", *rival, _told(best, world.horizon)[2]),
+                *(world["world"], f"{world['horizon']:,}", str(world["seeds"])),
+                *_told(world["own"]),
+                *_told(world["published"]),
+                _span(ratio, 2),
+                *best,
             )
         )
-    return rows
+    names = ("World", "T", "Seeds", *_COLUMNS, *(f"PSConRL: {name}" for name in _COLUMNS))
+    return "\n".join(_table((*names, "ratio of L", "Best as tuned", "its L"), rows)) + "\n"
 
 
-def _told(entry: Entry, horizon: int) -> tuple[str, str, str]:
-    """L with its interval, that of the worst tenth, and [V]+ in per cent of the horizon."""
-    L, violation, _ = entry.measures
-    share = f"{100 * violation.interval.mean / horizon:.2g}" if violation.interval.mean > 0 else "0"
-    return f"{_short(L.interval)}", f"{L.worst:,.0f}", share
+def _told(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """L with its interval, its worst tenth, [V]+, and the violation of the policies."""
+    return (_span(numbers["L"], 0), *(f"{numbers[name]:,.0f}" for name in ("worst", "violation", "policies")))
 
 
-def _short(found: Interval) -> str:
-    return f"{found.mean:,.0f} [{found.low:,.0f}, {found.high:,.0f}]"
+def _span(found: Mapping[str, float | None], digits: int) -> str:
+    mean, low, high = (found[name] for name in ("mean", "low", "high"))
+    if low is None or high is None:
+        return f"{mean:,.{digits}f}"
+    return f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
+
+
+_NOTE = (
+    "The recommended agent has no settings. Beside it PSConRL with the paper's prior, 0.01, in all worlds, and of all "
+    "other agents whose settings were all tried the one with the least mean L. The ratio is of the means of L."
+)
 
 
 def as_markdown(ranked: Sequence[Ranked]) -> str:
@@ -226,9 +279,9 @@ def as_markdown(ranked: Sequence[Ranked]) -> str:
             [(agent, *(f"{r:.2f}" for r in ranks), str(n)) for agent, ranks, n in mean_ranks(ranked)],
         ),
     ]
-    versus = untuned_rows(ranked)
-    if versus:
-        lines += ["", "## Without tuning", "", UNTUNED_NOTE, "", *_table(UNTUNED_HEADER, versus)]
+    versus = untuned(ranked)
+    if versus["worlds"]:
+        lines += ["", "## Without tuning", "", _NOTE, "", untuned_table(versus).rstrip()]
     for world in ranked:
         lines += [
             "",
