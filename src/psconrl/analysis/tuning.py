@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from psconrl.analysis.comparison import NAMES
+from psconrl.analysis.comparison import NAMES, winners
 from psconrl.analysis.ends import code_of, ends, short, told
 from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, select
@@ -70,14 +70,13 @@ def heading(env: str, slip: float) -> str:
 
 def headline(found: Document) -> str:
     """Who wins where, in one sentence: the least regret plus price of [V]+, at the best of an agent's settings."""
-    winners: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}
     for env, slip in worlds(found):
         here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
         first = min(here, key=lambda row: row["charged"]["mean"])
-        winners.setdefault(first["agent"], []).append(heading(env, slip))
+        places.setdefault(first["agent"], []).append(heading(env, slip))
     budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
-    told = "; ".join(f"{agent} on {', '.join(places)}" for agent, places in winners.items())
-    return f"Each tuned with {budget} settings, the least regret plus price of [V]+ has {told}.\n"
+    return f"With {budget} settings to tune each, the least regret plus price of [V]+ belongs to {winners(places)}.\n"
 
 
 def best(found: Document) -> str:
