@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psconrl.analysis import claims, comparison, one_factor, proof, published_bounds, tuning
+from psconrl.analysis import (
+    claims,
+    comparison,
+    learning,
+    one_factor,
+    proof,
+    published_bounds,
+    ranking,
+    tuning,
+)
 from psconrl.analysis.groups import Groups
 
 Document = dict[str, Any]
@@ -48,6 +57,8 @@ TABLES: Mapping[str, Table] = {
     ),
     "claims": Table(None, {"claims": claims.as_cards}),
     "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
+    "learning": Table(learning.document, {"learning": learning.markdown}),
+    "untuned": Table(ranking.document, {"untuned": ranking.untuned_table}),
 }
 
 
