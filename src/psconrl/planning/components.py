@@ -35,10 +35,11 @@ from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.planned import Planned
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import plan_many
-from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 

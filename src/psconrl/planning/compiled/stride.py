@@ -7,28 +7,32 @@ this until the limit is met (`_stride`) gives the multiplier, the actions that g
 policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
 from psconrl.planning.compiled.factors import RARE, Factor, factorise, likely_state, refine
-from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned, call
 from psconrl.planning.compiled.pricing import (
     Columns,
+    Mixture,
     Start,
     add_column,
     advantages_of,
+    begin,
     certified,
+    decided,
     improve,
-    lean,
+    mix,
     move_along,
     price_tags,
+    room_for,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.compiled.walk import Planned
 from psconrl.planning.tolerances import EXACT, EXACT_LAW, FLAT, PROVEN
 
 _FIRST, _SHARE = 1e-3, 0.1
@@ -77,27 +81,29 @@ class Factors(NamedTuple):
     counts: Ints
 
 
-@njit
-def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+def plan_many(
+    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
+) -> Planned:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    return call(_plan, rows, costs, limits, start, goal, levels)
+
+
+@njit
+def _plan(
+    model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
+) -> tuple[int, float, float, float, int]:
+    """The same; see `planned`."""
+    rows = Rows(model[0], model[1], model[2], model[3])
+    limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
+    multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
+    costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    room = max(2 * m + 6, min(_COLUMNS, _MEMORY // S))
-    columns = Columns(
-        np.empty((room, m + 1)),
-        np.empty((room, S)),
-        np.empty((room, S), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
-    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
-    c, own, slope, h, h1 = np.empty(K), np.empty(K), np.empty(K), np.zeros(S), np.zeros(S)
+    columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
+    policy, c, own = np.empty(S, dtype=np.int64), np.empty(K), np.empty(K)
+    policies, guess, r = begin(rows, costs, start, c, h)
     numbers, counts = np.zeros(4), np.zeros(4, dtype=np.int64)
     numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
-    counts[_REFERENCE], counts[_FRESH] = start.reference[0], 1
-    price_tags(c, costs, 1.0, start.multipliers)
-    if len(start.bias) > 0:
-        for s in range(S):
-            h[s] = start.bias[s]
-        lean(rows, c, h, start.reference[0], policies)
+    counts[_REFERENCE], counts[_FRESH] = r, 1
     copy(policies[-1], policy)
     way = Factors(
         rows,
@@ -109,14 +115,18 @@ def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int
         h,
         own,
         c,
-        h1,
-        slope,
+        np.zeros(S),
+        np.empty(K),
         np.zeros(S),
         policies,
         numbers,
         counts,
     )
-    return Planned(generate(_price, way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
+    optimum = generate(_price, way, limits, goal, guess, PROVEN)
+    for i in range(m):
+        multipliers[i] = optimum.multipliers[i]
+    count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    return optimum.status, optimum.objective, optimum.bound, 0.0, count
 
 
 @njit
