@@ -4,8 +4,8 @@
     python benchmarks/against.py /tmp/before [--rounds 5] [--plans 60]
 
 Models are those that PSConRL plans in (S = 16, 64, 121, 1,024), each planned in as agents do, from what the plan before
-left. Whole runs are those of the agents, for each plan; their numbers of plans may differ between trees. Each tree has a
-process of its own, bound to the same core, and the two take turns; what counts is processor time, of each plan the
+left. Whole runs are those of the agents, for each plan; their numbers of plans may differ between trees. Each tree has
+a process of its own, bound to the same core, and the two take turns; what counts is processor time, of each plan the
 least over the rounds. Beside them is the leanest way to have HiGHS plan: one solver, arrays handed over as they are,
 the last basis, no presolve, no scaling, no perturbation of costs.
 """
@@ -121,7 +121,7 @@ def lean_highs(stored: Any) -> list[float]:
     import highspy
     from highspy import _core as core
 
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     for option, value in (
         ("output_flag", False),
         ("threads", 1),
@@ -164,10 +164,11 @@ def work(folder: Path) -> None:
     for line in sys.stdin:
         what = json.loads(line)
         if what[0] == "plan":
-            found, start, answers = [], None, stored[what[1]]
+            answers, found = stored[what[1]], []
+            start: Any = None
             for k in range(int(answers["plans"])):
                 given = [answers[f"{name}{k}"] for name in ("indptr", "indices", "data", "costs")]
-                best, after = np.inf, None
+                best, after = np.inf, start
                 for _ in range(what[2]):
                     began = time.process_time()
                     after = plan(*given, answers["tau"], start)
@@ -201,7 +202,8 @@ class Tree:
         )
 
     def ask(self, *what: Any) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
