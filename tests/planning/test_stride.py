@@ -184,7 +184,7 @@ def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: f
         mu,
         nothing,
         no_pattern(),
-        factors.room_for(3, 0),
+        factors.factor_room(3, 0),
         none,
         policy,
     )
@@ -215,7 +215,7 @@ def test_laws_and_biases_are_those_of_exact_evaluation() -> None:
     r = factors.likely_state(rows, policy, 0)
     order = factors.elimination_order(rows, policy, r)
     for rare in (factors.RARE, 0.0):
-        factor = factors.factorise(rows, policy, order, rare, factors.room_for(S, 8 * S))
+        factor = factors.factorise(rows, policy, order, rare, factors.factor_room(S, 8 * S))
         assert factor.fine[0]
         h, mu, guess = np.zeros(S), np.zeros(S), np.zeros(S)
         g, left = stride.bias_by(rows, policy, factor, costs, h, 0.0, stride.exactly(1e-11))

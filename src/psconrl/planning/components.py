@@ -32,13 +32,14 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, groups, strong_classes
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.exact import bounded_advantages
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
+from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.planned import Planned
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import plan_many
-from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
@@ -217,10 +218,8 @@ class Component:
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         found = planner(rows.S)(rows, costs, limits, start, goal)
-        optimum = found.optimum
-        if self.rows.S > SMALL:
-            last = found.columns.known[0] if optimum.status == FAILED else max(optimum.master.basis.max(), 0)
-            self._last = found.columns.policies[last].copy()
+        if rows.S > SMALL:
+            self._last = found.last.copy()
         return found
 
     def _first(self, c: Floats) -> Ints:

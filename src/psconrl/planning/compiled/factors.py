@@ -129,7 +129,7 @@ def elimination_order(rows: Rows, policy: Ints, r: int) -> Ints:
 
 
 @njit
-def room_for(S: int, fill: int) -> Factor:
+def factor_room(S: int, fill: int) -> Factor:
     """Room for a factor of S states with so many numbers in each triangle; it grows where that is not enough."""
     size = fill + S
     return Factor(

@@ -7,7 +7,7 @@ this until the limit is met (`_stride`) gives the multiplier, the actions that g
 policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,29 +21,33 @@ from psconrl.planning.compiled.factors import (
     Aim,
     Factor,
     elimination_order,
+    factor_room,
     factorise,
     factorise_whole,
     likely_state,
     refine,
-    room_for,
 )
-from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned, call
 from psconrl.planning.compiled.pricing import (
     Columns,
+    Mixture,
     Start,
     add_column,
     advantages_of,
+    begin,
     certified,
+    decided,
     improve,
-    lean,
+    mix,
     move_along,
     price_tags,
+    room_for,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.compiled.walk import Planned
 from psconrl.planning.tolerances import EXACT, EXACT_LAW, FLAT, PROVEN
 
 _FIRST, _SHARE = 1e-3, 0.1
@@ -102,30 +106,29 @@ class Factors(NamedTuple):
     counts: Ints
 
 
-@njit
-def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
-    """What `walk.plan` gives, for a model of many states, costs (m + 1, K).
+def plan_many(
+    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
+) -> Planned:
+    """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    return call(_plan, rows, costs, limits, start, goal, levels)
 
-    Where it fails, the policy behind the known columns is the last one that was tried.
-    """
+
+@njit
+def _plan(
+    model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
+) -> tuple[int, float, float, float, int]:
+    """The same; see `planned`."""
+    rows = Rows(model[0], model[1], model[2], model[3])
+    limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
+    multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
+    costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    room = max(2 * m + 6, min(_COLUMNS, _MEMORY // S))
-    columns = Columns(
-        np.empty((room, m + 1)),
-        np.empty((room, S)),
-        np.empty((room, S), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
-    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
-    c, own, slope, h, h1 = np.empty(K), np.empty(K), np.empty(K), np.zeros(S), np.zeros(S)
+    columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
+    policy, c, own = np.empty(S, dtype=np.int64), np.empty(K), np.empty(K)
+    policies, guess, r = begin(rows, costs, start, c, h)
     numbers, counts = np.zeros(4), np.zeros(5, dtype=np.int64)
     numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
-    counts[_REFERENCE], counts[_FRESH] = start.reference[0], 1
-    price_tags(c, costs, 1.0, start.multipliers)
-    if len(start.bias) > 0:
-        for s in range(S):
-            h[s] = start.bias[s]
-        lean(rows, c, h, start.reference[0], policies)
+    counts[_REFERENCE], counts[_FRESH] = r, 1
     copy(policies[-1], policy)
     ends = np.empty(S + 1, dtype=np.int64)
     for s in range(S + 1):
@@ -143,16 +146,22 @@ def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int
         h,
         own,
         c,
-        h1,
-        slope,
+        np.zeros(S),
+        np.empty(K),
         np.zeros(S),
         policies,
         pattern,
-        room_for(S, pattern.up_begin[-1] if whole.complete else 8 * S),
+        factor_room(S, pattern.up_begin[-1] if whole.complete else 8 * S),
         numbers,
         counts,
     )
-    return Planned(generate(_price, way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
+    optimum = generate(_price, way, limits, goal, guess, PROVEN)
+    for i in range(m):
+        multipliers[i] = optimum.multipliers[i]
+    count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    if count == 0:
+        copy(policy, found.policies[0])
+    return optimum.status, optimum.objective, optimum.bound, 0.0, count
 
 
 @njit
@@ -162,7 +171,6 @@ def _price(way: Factors, question: Question) -> Reply:
     numbers, counts = way.numbers, way.counts
     m, room = len(question.prices), len(columns.J)
     failed = Reply(False, -np.inf, question.prices, False, question.prices)
-    copy(policy, columns.policies[columns.known[0]])
     if counts[_DONE] > _WORK or columns.known[0] >= room - 2:
         return failed
     if counts[_FRESH] == 1 and m > 1:
@@ -175,7 +183,6 @@ def _price(way: Factors, question: Question) -> Reply:
     price_tags(way.c, costs, question.main, question.prices)
     fine, g, factor = _iterate(way)
     if not fine:
-        copy(policy, columns.policies[columns.known[0]])
         return failed
     limit = 0.0
     for i in range(m):
