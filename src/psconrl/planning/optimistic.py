@@ -31,9 +31,9 @@ from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots
+from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
-from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.solution import Solution
