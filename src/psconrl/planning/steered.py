@@ -111,19 +111,3 @@ class Steered(NamedTuple):
 
 _KINDS = (np.float64, np.int64, np.float64, np.float64, np.bool_, np.int64, np.float64, np.float64)
 """Of the arrays."""
-
-
-def unsteered(limits: Floats) -> Steered:
-    """What compiled code gets for a plan without steering: the limits (m,), but no columns."""
-    m, S = len(limits), 0
-    return Steered(
-        np.zeros(0),
-        np.zeros((0, S), dtype=np.int64),
-        np.zeros((0, m)),
-        np.array(limits),
-        np.zeros(m, dtype=np.bool_),
-        np.zeros((0, S), dtype=np.int64),
-        np.zeros((0, m)),
-        np.zeros((0, 2)),
-        0.0,
-    )

@@ -27,7 +27,7 @@ def positive(violation: Floats) -> Floats:
 
 
 def largest(violation: Floats) -> Floats:
-    """max_t [V_t]+ (..., m, G) over the times of the grid so far."""
+    """max_t [V_t]+ (..., m, G) over the times of the grid so far: less than over all steps, which loops keep."""
     return np.asarray(np.maximum.accumulate(positive(violation), axis=-1))
 
 

@@ -93,6 +93,7 @@ class Run:
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
             without an optimum.
+        peaks: (m + 1, G), the largest that sum_t (c_i - level_i) has been, at any step so far, or 0; row 0 as above.
         episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
@@ -113,6 +114,7 @@ class Run:
     grid: Ints
     cumulative: Floats
     cumulative_excess: Floats
+    peaks: Floats
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]
@@ -154,8 +156,8 @@ class Run:
 
     @property
     def largest_violation(self) -> Floats:
-        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
-        return measures.largest(self.violation)
+        """max_t [V_t]+ over all steps so far, (m, G)."""
+        return self.peaks[1:]
 
     @property
     def policy_violation(self) -> Floats:

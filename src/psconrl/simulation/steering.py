@@ -24,7 +24,7 @@ from psconrl._core.checks import Floats, finite, numbers, shown, whole
 from psconrl._core.lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import FREE, unsteered
+from psconrl.planning.steered import FREE
 from psconrl.simulation.numbering import Numbering
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ class Steering:
         ranges = np.ptp(model.pairs.taken(model.costs), axis=1)
         self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
         steer = for_agents.Steer(0, horizon, np.zeros(model.m))
-        made = mixtures.from_solution(solution, steer, self._unit)
-        self._steered = unsteered(model.thresholds) if made is None else made
+        self._steered = mixtures.from_solution(solution, steer, self._unit)  # None without limits
         self._states, self._actions = Numbering(model.S, model.state_names), Numbering(model.A, model.action_names)
         self._thresholds = model.thresholds
         self._excess: Floats = np.zeros(model.m)
@@ -98,14 +97,15 @@ class Steering:
     @property
     def band(self) -> Floats:
         """The band (m,) at this time."""
-        return np.asarray(np.sqrt(self._steered.slope * self._t) * self._unit[1:])
+        slope = 0.0 if self._steered is None else self._steered.slope
+        return np.asarray(np.sqrt(slope * self._t) * self._unit[1:])
 
     def act(self, state: Any) -> Any:
         """The action in a state; if the state is called by its name, so is the action."""
         with self._lock:
             s, named = self._states.find(state, "state")
             if self._asked is None or self._asked[0] != s:
-                a = rule.act(self._steered, self._excess, self._forced, s)
+                a = -1 if self._steered is None else rule.act(self._steered, self._excess, self._forced, s)
                 if a < 0:
                     law = self.solution.policy[s]
                     a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
@@ -130,7 +130,7 @@ class Steering:
             self._t += 1
             self._violation += over
             self._excess += over / self._unit[1:]
-            if len(self._steered.actions):
+            if self._steered is not None:
                 self._forced = rule.after(self._steered, self._excess, self._forced, self._t)
 
     def __repr__(self) -> str:
