@@ -17,7 +17,7 @@ from psconrl.planning.for_agents import Steer, plan_rows
 from psconrl.planning.mixtures import core_of
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import Steered
+from psconrl.planning.steered import Steered, without_ways
 
 _LONG = 4
 """A plan is long that may last until there were so many times the steps."""
@@ -29,7 +29,8 @@ def steered_between(
     rows: Rows, costs: Floats, columns: Columns, basis: Ints, weights: Floats, thresholds: Floats, steer: Steer
 ) -> Steered:
     """The mixture of the columns that a basis names, with ways into their cores where they do not meet."""
-    made, laws, meet = mixed(rows, columns, basis, weights, thresholds)
+    *fields, laws, meet = mixed(tuple(rows), tuple(columns), basis, weights, thresholds)
+    made = without_ways(*fields, thresholds)
     return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
 
 
