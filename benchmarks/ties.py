@@ -1,6 +1,6 @@
 """Whether a machine decides: every agent of Figure 1, run as if on another processor.
 
-    python benchmarks/ties.py [--seeds 3] [--share 1.0] [--plain 500]
+    python benchmarks/ties.py [--first 0] [--seeds 3] [--share 1.0] [--plain 500]
     python benchmarks/ties.py --count [--seeds 3] [--share 1.0]
 
 The same runs in two processes: one compiles for this processor, the other for a generic one without wide vector
@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ ONLY_SMALL = ("UCRLCMDP", "FHA")
 OTHER = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETYPE": "Nehalem"}
 
 
-def digests(seeds: int, share: float, plain: int) -> dict[str, str]:
-    """A hash of all decisions of each run."""
+def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]:
+    """Each run, and a hash of all its decisions."""
     import numpy as np
 
     import psconrl
     from psconrl import agents
     from psconrl.experiments.paper_settings import preset
 
-    found = {}
     for env, horizon in HORIZONS.items():
         cmdp = psconrl.make(env)
         for name in AGENTS:
@@ -54,15 +53,14 @@ def digests(seeds: int, share: float, plain: int) -> dict[str, str]:
                 continue
             kind = agents.catalogue.find(name)
             agent = kind(cmdp.problem("estimated"), **preset(name, env))
-            for seed in range(seeds):
+            for seed in seeds:
                 for compiled in (True, False) if plain else (True,):
                     steps = max(100, round(share * horizon)) if compiled else plain
                     run = psconrl.simulate(agent, cmdp, steps, seed, compiled=compiled)
                     parts = (run.counts, run.cumulative, run.episodes["start"], run.episodes["length"])
                     content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
                     key = f"{env} {name} seed {seed}{'' if compiled else ' plain'}"
-                    found[key] = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return found
+                    yield key, hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def near_ties(seeds: int, share: float) -> None:
@@ -124,6 +122,7 @@ def near_ties(seeds: int, share: float) -> None:
 def main() -> None:
     """Compare, and print what differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="share of the paper's horizons")
     parser.add_argument("--plain", type=int, default=500, help="steps of the uncompiled loop; 0: not run")
@@ -131,20 +130,28 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(digests(options.seeds, options.share, options.plain)))
+        seeds = range(options.first, options.first + options.seeds)
+        for key, digest in digests(seeds, options.share, options.plain):
+            print(f"{key}: {digest}", flush=True)
         return
     if options.count:
         near_ties(options.seeds, options.share)
         return
-    given = [str(option) for option in ("--seeds", options.seeds, "--share", options.share, "--plain", options.plain)]
-    results = []
-    for changed in ({}, OTHER):
-        with tempfile.TemporaryDirectory() as cache:
-            here = {**os.environ, **changed, "NUMBA_CACHE_DIR": cache}
-            command = [sys.executable, __file__, "--child", *given]
-            results.append(json.loads(subprocess.run(command, env=here, check=True, capture_output=True).stdout))
-    different = [key for key, digest in results[0].items() if results[1][key] != digest]
-    print(f"{len(results[0])} runs, {len(different)} differ" + "".join(f"\n  {key}" for key in different))
+    names = ("first", "seeds", "share", "plain")
+    given = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
+    command = [sys.executable, __file__, "--child", *given]
+    with tempfile.TemporaryDirectory() as cache:
+        # Side by side, so that what was compared counts even if the whole takes too long.
+        other = {**os.environ, **OTHER, "NUMBA_CACHE_DIR": cache}
+        here, there = (subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for env in (None, other))
+        assert here.stdout is not None
+        assert there.stdout is not None
+        runs, different = 0, 0
+        for mine, theirs in zip(here.stdout, there.stdout, strict=True):
+            runs, different = runs + 1, different + (mine != theirs)
+            print(f"{runs} runs, {different} differ; {mine.split(':')[0]}", flush=True)
+    if here.wait() or there.wait():
+        raise SystemExit("a process failed")
 
 
 if __name__ == "__main__":

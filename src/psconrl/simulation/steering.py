@@ -10,6 +10,9 @@ keeps the excess of every limit within a band of the order of sqrt(t), is that o
 Rules. act and observe take turns; asked again in the same state, act gives the same action, asked in another one, it
 forgets the step that was not observed. Costs are m + 1 finite numbers. What breaks a rule is refused, and leaves all as
 it was. Calls from several threads take place one after the other.
+
+Where no way leads from the states of one policy to those of another, there is nothing to steer: chance decides at the
+start, as it does in the stationary policy, and limits hold in the mean over runs.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._core.checks import Floats, finite, numbers, shown, whole
+from psconrl._core.checks import Floats, shown, whole
 from psconrl._core.lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import FREE
+from psconrl.simulation.given import cost_numbers
 from psconrl.simulation.numbering import Numbering
 
 if TYPE_CHECKING:
@@ -117,14 +121,12 @@ class Steering:
         with self._lock:
             if self._asked is None:
                 raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
-            c = numbers(costs, "costs")
-            if c.shape != self._unit.shape:
-                raise InvalidArgumentError(f"costs is {shown(costs)}; a step has m + 1 = {len(self._unit)} of them")
-            finite(c, "costs", "give what the step cost")
+            c = cost_numbers(costs, len(self._thresholds)).astype(np.float64)
             over = c[1:] - self._thresholds
-            if not (np.abs(over) <= _MOST * self._unit[1:]).all():
+            if not (np.isfinite(c).all() and (np.abs(over) <= _MOST * self._unit[1:]).all()):
                 raise InvalidArgumentError(
-                    f"costs is {shown(costs)}; that is far outside of what the model's costs are"
+                    f"costs is {shown(costs)}; costs must be finite, and not far outside of what the model's are: give "
+                    "what the step cost"
                 )
             self._asked = None
             self._t += 1
