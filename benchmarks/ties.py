@@ -51,7 +51,7 @@ def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]
         for name in AGENTS:
             if name in ONLY_SMALL and env != "marsrover-4x4":
                 continue
-            kind = agents.catalogue.find(name)
+            kind = agents.find(name)
             agent = kind(cmdp.problem("estimated"), **preset(name, env))
             for seed in seeds:
                 for compiled in (True, False) if plain else (True,):
@@ -111,7 +111,7 @@ def near_ties(seeds: int, share: float) -> None:
             if name in ONLY_SMALL:
                 continue  # their models are whole sets
             found.clear()
-            agent = agents.catalogue.find(name)(cmdp.problem("estimated"), **preset(name, env))
+            agent = agents.find(name)(cmdp.problem("estimated"), **preset(name, env))
             for seed in range(seeds):
                 psconrl.simulate(agent, cmdp, max(100, round(share * horizon)), seed)
             told = (f"{found[f'plans {kind}']:,} ({found[kind]:,} pairs)" for kind in ("equal", "near", "edge"))

@@ -29,8 +29,8 @@ def steered_between(
     rows: Rows, costs: Floats, columns: Columns, basis: Ints, weights: Floats, thresholds: Floats, steer: Steer
 ) -> Steered:
     """The mixture of the columns that a basis names, with ways into their cores where they do not meet."""
-    *fields, laws, meet = mixed(tuple(rows), tuple(columns), basis, weights, thresholds)
-    made = without_ways(*fields, thresholds)
+    shares, actions, drifts, binding, laws, meet = mixed(tuple(rows), tuple(columns), basis, weights, thresholds)
+    made = without_ways(shares, actions, drifts, binding, thresholds)
     return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
 
 

@@ -1,5 +1,7 @@
 """From the columns of an optimum to a mixture that can be steered; `psconrl.planning.steered` has the rule."""
 
+from typing import Any
+
 import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
@@ -13,11 +15,7 @@ _LIKELY = 0.25
 
 @njit
 def mixed(
-    moves: tuple[Ints, Ints, Ints, Floats],
-    found: tuple[Floats, Floats, Ints, Ints],
-    basis: Ints,
-    basic: Floats,
-    limits: Floats,
+    moves: tuple[Any, ...], found: tuple[Any, ...], basis: Ints, basic: Floats, limits: Floats
 ) -> tuple[Floats, Ints, Floats, Bools, Floats, bool]:
     """The columns that a basis names with weights `basic`; limits (m,): the thresholds of the costs 1, ..., m.
 
