@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from psconrl._core.checks import Floats
@@ -23,9 +21,6 @@ from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import carrying
 from psconrl.planning.steering import from_columns
 from psconrl.planning.tolerances import CLOSE, PROVEN
-
-_LOUD = 1e4
-"""HiGHS gets c_0 times this: what decides between ties must stand out from its tolerance."""
 
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
@@ -79,8 +74,7 @@ def _infeasible(m: int, method: Method) -> BestPolicy:
 def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
     m = len(thresholds)
-    program = occupancy_program(rows, ties.decided(costs), thresholds)
-    program = replace(program, value=replace(program.value, cost=_LOUD * program.value.cost))
+    program = occupancy_program(rows, ties.magnified(costs), thresholds)
     try:
         vertex = run(program.value)
         doubtful = vertex.status == "infeasible"
@@ -92,8 +86,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
         if margin < 0:
             return _infeasible(m, "highs")
         vertex = best_vertex(program, safest)
-    duals = vertex.row_duals / _LOUD
-    h, multipliers = -duals[: rows.S], (-duals[program.constraint_rows]).clip(0.0)
+    duals = vertex.row_duals / -ties.MAGNIFIED
+    h, multipliers = duals[: rows.S], duals[program.constraint_rows].clip(0.0)
     c = np.empty(rows.K)
     price_tags(c, costs, 1.0, multipliers)
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)

@@ -49,6 +49,7 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     sound, cumulative, count_limit, before = kernels.take_up(policy, limit, visits)
     if not sound:
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
+    _check_prices(plan.multipliers, len(limits))
     if not pairs.every:
         wrong = np.argwhere((policy > 0) & ~pairs.available)
         if len(wrong):
@@ -56,6 +57,15 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     steered = None if plan.steered is None else _steered(plan, pairs, len(limits), told)
     counted = limits if steered is None else steered.limits
     return Orders(cumulative, plan.max_length, count_limit, counted, steered), before
+
+
+def _check_prices(multipliers: Any, m: int) -> None:
+    """Refuse shadow prices that are not one number for each of m limits."""
+    if multipliers is None:
+        return
+    if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != np.float64:
+        found = getattr(multipliers, "shape", None) or shown(multipliers)
+        raise InvalidArgumentError(f"Plan.multipliers is {found}; it must be float64 (m,) = ({m},), or None")
 
 
 def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
