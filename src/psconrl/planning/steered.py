@@ -69,7 +69,8 @@ class Steered(NamedTuple):
     def misfit(self, S: int, m: int) -> str:
         """The first field that is not an array, of its kind and shape, for S states and m limits; "" if all are."""
         for name in ("actions", "ways"):
-            if np.ndim(getattr(self, name)) != 2:
+            array = getattr(self, name)
+            if type(array) is not np.ndarray or array.ndim != 2:
                 return name
         k, f = len(self.actions), len(self.ways)
         shapes = ((k,), (k, S), (k, m), (m,), (m,), (f, S), (f, m), (f, 2))

@@ -80,7 +80,7 @@ def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
         found = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
         raise InvalidArgumentError(f"Plan.steered.{misfit} is {found}; that does not fit S = {S} and m = {m}")
     if not all(array.flags.carray for array in steered[:-1]):
-        copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
+        copies: dict[str, Any] = {name: np.array(getattr(steered, name), order="C") for name in Steered._fields[:-1]}
         steered = steered._replace(**copies)
     if not rule.sound(steered, A):
         raise InvalidArgumentError(
