@@ -110,6 +110,7 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             grid=run.grid,
             cumulative=run.cumulative,
             cumulative_excess=run.cumulative_excess,
+            peaks=run.peaks,
             episodes=run.episodes,
             snapshots=run.snapshots,
             world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,

@@ -18,7 +18,7 @@ from psconrl.planning.for_agents import Steer, plan_rows
 from psconrl.planning.mixtures import core_of
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import Steered
+from psconrl.planning.steered import Steered, without_ways
 
 _LONG = 4
 """A plan is long that may last until there were so many times the steps."""
@@ -28,7 +28,8 @@ _NOTHING = 1e-7
 
 def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
     """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
-    made, laws, meet = mixed(rows, mixture, thresholds)
+    actions, drifts, binding, laws, meet = mixed(tuple(rows), tuple(mixture), thresholds)
+    made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
     return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
 
 
