@@ -139,9 +139,13 @@ class _Simulation:
         supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
         record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
         moves, seen = plain(self.world.moves), plain(learner._seen())
+        unsteered = plain(learner._unsteered)
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
+            policy, max_length, count_limit, steered = learner.orders
+            mixture = unsteered if plan.steered is None else plain(steered)
+            orders = policy, max_length, count_limit, mixture
+            reason = self.run_plan(orders, moves, supply, seen, record, clock, until)
             found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))

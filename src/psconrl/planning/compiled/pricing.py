@@ -141,12 +141,13 @@ def improve(
     lower, own, most = np.inf, 0.0, 0.0
     for s in range(S):
         wanted[s] = policy[s]
-    improved, before = 0, 0
+    improved, before, ahead = 0, 0, S
     for k in range(len(order)):
-        if k % S == 0:
-            if k > 0 and improved == before:
+        if ahead == 0:
+            if improved == before:
                 break
-            before = improved
+            before, ahead = improved, S
+        ahead -= 1
         s = order[k]
         best = -tie
         for pair in range(rows.begin[s], rows.begin[s + 1]):
