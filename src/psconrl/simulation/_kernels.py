@@ -4,8 +4,6 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
-import numpy as np
-
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count

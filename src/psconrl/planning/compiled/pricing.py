@@ -1,5 +1,7 @@
 """What the ways of pricing deterministic policies share: prices of pairs, better actions, columns, certificates."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +34,11 @@ class Mixture(NamedTuple):
     laws: Floats
     policies: Ints
     weights: Floats
+
+    def first(self, count: int) -> Mixture:
+        """Its first columns."""
+        J, laws, policies, weights = self
+        return Mixture(J[:count], laws[:count], policies[:count], weights[:count])
 
 
 class Start(NamedTuple):

@@ -23,7 +23,7 @@ from psconrl.planning.compiled.inverses import (
     start_anew,
     turn,
 )
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned, call
+from psconrl.planning.compiled.planned import Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -74,16 +74,16 @@ class Inverses(NamedTuple):
     order: Ints
 
 
-def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS) -> Planned:
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
-    return call(_plan, rows, costs, limits, start, goal, levels)
+    return planned(by_inverses, rows, costs, limits, start, goal)
 
 
 @njit
-def _plan(
+def by_inverses(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
 ) -> tuple[int, float, float, float, int]:
-    """The same; see `planned`."""
+    """The same; `planned.Kernel` says what is taken and returned."""
     rows = Rows(model[0], model[1], model[2], model[3])
     limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
