@@ -119,8 +119,8 @@ def planning(count: int) -> list[str]:
     lines += table(header, rows_out)
     lines += [
         "Compiled and HiGHS go from the sampled model to a policy, each from what the plan before left; HiGHS in its",
-        "leanest form: one solver, arrays as they are, the last basis, no presolve, scaling or perturbation. PuLP + CBC",
-        "is wall-clock time, as CBC is a process of its own.",
+        "leanest form: one solver, arrays as they are, the last basis, no presolve, scaling or perturbation. PuLP and",
+        "CBC is wall-clock time, as CBC is a process of its own.",
         "",
     ]
     return lines
