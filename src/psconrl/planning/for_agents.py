@@ -13,7 +13,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -188,15 +188,20 @@ def plan_rows(
         costs = costs.copy()
     if not thresholds.flags.carray:
         thresholds = thresholds.copy()
-    flat, best = costs.reshape(m + 1, -1), None
+    flat = costs.reshape(m + 1, -1)
     if method == "compiled":
         best = _compiled(rows, flat, thresholds, join, *_kept(rows, start, m), steer, shape)
         if best is not None:
             return best
-    if method != "highs":
-        best = second_opinion.by_components(rows, flat, thresholds, join, steer)
+    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
     if best is None:
-        best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
+        try:
+            best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
+        except SolverError:
+            # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
+            best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
+            if best is None:
+                raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
 
 

@@ -117,6 +117,15 @@ def counts(value: Any, visits: Ints) -> Counts:
     return Counts.of(head, link, target, number, used, S)
 
 
+def spent(value: Any, counts: Counts, n: int) -> Floats:
+    """Sums of n costs in [0, 1] for each entry of the counts."""
+    number, used = counts.chains[3], int(counts.used[0])
+    sums = array(value, "spent", np.float64, (len(number), n))
+    if not ((sums[:used] >= 0) & (sums[:used] <= number[:used, np.newaxis] * (1 + 1e-9))).all() or sums[used:].any():
+        raise refused("spent", "is not the sum of as many costs in [0, 1] as there were moves")
+    return sums
+
+
 def cost_sums(value: Any, visits: Ints, m: int) -> Floats:
     """Sums of costs in [0, 1]."""
     sums = array(value, "cost_sums", np.float64, (m + 1, *visits.shape))
@@ -135,13 +144,13 @@ def carry(value: Any, part: str = "carry") -> dict[str, NDArray[Any]]:
     return {key: item.copy() for key, item in value.items()}
 
 
-def rows(value: Any, costs: int) -> list[tuple[Any, ...]]:
+def rows(value: Any, m: int) -> list[tuple[Any, ...]]:
     """Rows of the table of episodes, with or without the averages."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(row, tuple) for row in value):
         raise refused("rows", "must be a list of tuples, one for each plan that is over")
-    wide = bool(value) and len(value[0]) == len(episode_columns(costs))
+    wide = bool(value) and len(value[0]) == len(episode_columns(m, averages=True))
     try:
-        table = np.array(list(value), episode_columns(costs if wide else None))
+        table = np.array(list(value), episode_columns(m, wide))
     except (ValueError, TypeError, OverflowError):
         raise refused("rows", "must have the columns of run.episodes") from None
     if (table["length"] < 1).any():
