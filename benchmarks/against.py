@@ -53,9 +53,9 @@ def learner(name: str) -> tuple[psconrl.CMDP, agents.PSConRL]:
 
 def record(name: str, folder: Path, plans: int) -> None:
     """Write the models in which a run plans, the last ones, in order."""
-    from psconrl.agents import shared
+    from psconrl.agents import planning
 
-    plan_rows = shared.plan_rows
+    plan_rows = planning.plan_rows
     kept: list[Any] = []
 
     def recording(rows: Any, costs: Any, tau: Any, **options: Any) -> Any:
@@ -63,11 +63,11 @@ def record(name: str, folder: Path, plans: int) -> None:
         return plan_rows(rows, costs, tau, **options)
 
     cmdp, agent = learner(name)
-    shared.plan_rows = recording
+    planning.plan_rows = recording
     try:
         psconrl.simulate(agent, cmdp, MODELS[name], 0)
     finally:
-        shared.plan_rows = plan_rows
+        planning.plan_rows = plan_rows
     chosen = kept[-plans if cmdp.S < 1000 else -max(5, plans // 5) :]
     arrays = {"tau": chosen[0][2], "plans": np.array(len(chosen))}
     for k, (rows, costs, _) in enumerate(chosen):

@@ -25,7 +25,8 @@ from scipy.optimize import linprog
 
 import psconrl
 from psconrl import agents
-from psconrl.agents import posterior, shared
+from psconrl.agents import planning as agents_planning
+from psconrl.agents import posterior
 from psconrl.planning import for_agents
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import best_policy, plan_rows
@@ -68,11 +69,11 @@ def samples_along(cmdp: psconrl.CMDP, horizon: int, seed: int, wanted: int) -> l
             kept.append((rows, costs.copy(), thresholds))
         return plan_rows(rows, costs, thresholds, **options)
 
-    shared.plan_rows = recording
+    agents_planning.plan_rows = recording
     try:
         psconrl.simulate(agents.PSConRL(cmdp.problem("estimated")), cmdp, horizon, seed)
     finally:
-        shared.plan_rows = plan_rows
+        agents_planning.plan_rows = plan_rows
     return kept
 
 
