@@ -175,7 +175,9 @@ def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, 
     """For each preset that has runs, and the named ones, its figures by file name; then an overview of the rest."""
     stored = [preset.name for preset in presets().values() if _stored(preset, groups)]
     found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
-    others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
+    others = set(groups) - {cell.id for preset in found for cell in _cells(find(preset))}
+    if not any(found.values()):
+        others = set(groups)  # presets without figures alone
     if others:
         left = {cell: groups[cell] for cell in groups if cell in others}
         found["overview"] = {
