@@ -125,7 +125,8 @@ def _in_our_words(error: Any) -> str:
     if hasattr(error, "possibilities") and hasattr(error, "option_name"):
         near = [f"; did you mean {name}?" for name in (error.possibilities or ())[:1]]
         message = "".join([f"no such option {error.option_name}", *near])
-    message = message.replace(". Did you mean", "; did you mean")
+    message = message.replace(". Did you mean", "; did you mean").partition(", unable to parse")[0]
+    message = message.replace(": Input should be", ": it must be")
     context = getattr(error, "ctx", None)
     more = "" if message.endswith("?") or context is None else f"; {context.command_path} --help says more"
     return message[0].lower() + message[1:] + more

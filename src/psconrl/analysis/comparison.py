@@ -195,6 +195,5 @@ def headline(found: Document) -> str:
     )
 
 
-
 def _mean(numbers: Numbers, name: str) -> float | None:
     return numbers[name]["mean"] if name in numbers else None
