@@ -260,7 +260,8 @@ def solve(
     start.
     """
     cmdp = _found(model, set_, limit)
-    with compiling.told(lambda: _say(progress.COMPILING)):
+    compiling.leave_unsaid()
+    with compiling.told(lambda: _say(compiling.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
@@ -374,6 +375,7 @@ def run(
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
+    compiling.leave_unsaid()
     try:
         outcome = runner.run_experiment(
             experiment,
@@ -444,6 +446,7 @@ def reproduce(
     Writes figures, tables, claims and a report. At the paper's scale unless --quick. Runs that are already in the
     folder are not done again.
     """
+    compiling.leave_unsaid()
     try:
         result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
     except KeyboardInterrupt:
