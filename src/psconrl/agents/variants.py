@@ -20,9 +20,9 @@ from psconrl._core.graph import closed_classes
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
+from psconrl.agents.planning import empirical_transitions, plan_in
 from psconrl.agents.posterior import CUT
 from psconrl.agents.schedules import Stop
-from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
 from psconrl.planning.model_rows import with_pairs
@@ -121,4 +121,4 @@ def draw_floored(memory: Memory, floor: float, rng: np.random.Generator, cut: fl
     """One model from Dirichlet(max(N, floor)) for each pair, without entries below `cut`."""
     counts = memory.observed
     arrays = kernels.draw_floored(floor, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
-    return Rows(np.arange(0, counts.S * counts.A + 1, counts.A), *arrays)
+    return Rows(counts.begin, *arrays)
