@@ -384,8 +384,9 @@ for _preset in (
             Figure(
                 "sweeps",
                 "Regret against [V]+",
-                "One point for each setting of an agent, joined in the order of its values: mean signed regret and "
-                "mean positive part of the violation at the horizon.",
+                "One point for each setting of an agent, joined in the order of its values, hollow at the least: mean "
+                "signed regret and mean positive part of the violation at the horizon. Pictures have axes that are "
+                "linear up to 10 and logarithmic beyond.",
                 "planes",
             ),
         ),
