@@ -20,6 +20,7 @@ extensions = [
     "formulas",
     "links",
     "measured",
+    "varying",
 ]
 exclude_patterns = ["_build", "extensions"]
 

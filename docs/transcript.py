@@ -34,7 +34,7 @@ COMMANDS = {
         "psconrl slove toy",
         "psconrl --hlep",
     ],
-    "What there is": ["psconrl envs", "psconrl agents", "psconrl envs --jsn"],
+    "What there is": ["psconrl envs", "psconrl agents", "psconrl envs --jsn", "psconrl agents all"],
     "Known models": [
         "psconrl solve marsrover-4x4",
         "psconrl solve riverswim --horizon 20000",
@@ -53,6 +53,8 @@ COMMANDS = {
         "psconrl solve first-steps/model.json",
         "psconrl convert first-steps/model.json machine.drn",
         "psconrl convert first-steps/model.json missing/machine.json",
+        "psconrl convert first-steps/model.json machine.xml",
+        "psconrl init",
     ],
     "Runs": [
         "psconrl run --env first-steps/model.json --agent recommended --agent conrl --horizon 500 --seeds 2 --out s",
@@ -63,6 +65,8 @@ COMMANDS = {
         "psconrl run --env toy --horizon 100",
         "psconrl run --env toy --horizon 100 --seeds 100000000",
         "psconrl run --env toy --set psconrl.prio=0.1 --agent psconrl --horizon 100 --seeds 2",
+        "psconrl run --env toy --horizon ten --seeds 2",
+        "psconrl run first-steps/experiment.toml --out first-steps/results",
         "psconrl run first-steps/experiment.tml",
     ],
     "Reports and tables": [
@@ -71,6 +75,7 @@ COMMANDS = {
         "psconrl export s curves.csv",
         "psconrl export s curves.txt",
         "psconrl export s missing/curves.csv",
+        "psconrl reproduce environments --out paper",
         "psconrl reproduce figure1",
         "psconrl reproduce --help",
     ],

@@ -124,10 +124,10 @@ def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) 
 
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
-    assert "from 140 steps on" in rover
+    assert "after 140 steps at the latest" in rover
     assert "Warning" not in rover
     river = call("solve", "riverswim").out
-    assert "steps on, at the latest.\nWarning: that is long" in river
+    assert "steps at the latest.\nWarning: that is long" in river
     assert "left, rarely right (4.0e-05)" in river
     held = json.loads(call("solve", "riverswim", "--json").out)["holds_after"]
     assert held["share_of_range"] == 0.01
@@ -381,7 +381,7 @@ def test_a_run_that_fails_leaves_the_others_alone(call: Call, tmp_path: Path, mo
         (("convert", "toy", "nowhere/toy.drn"), "nowhere/toy.drn: there is no folder nowhere; make it first"),
         (("report", "nowhere"), "there are no results here"),
         (("reproduce", "figure-2"), "did you mean 'figure-1'"),
-        (("slove", "toy"), "Did you mean 'solve'?"),
+        (("slove", "toy"), "did you mean 'solve'?"),
         (("solve", "toy", "--jsn"), "--json"),
         (("solve",), "MODEL"),
     ],
@@ -420,3 +420,21 @@ def test_narrow_terminals_get_lists_instead_of_tables(
     assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 60
     for text in ("Uniform\n  regret ", "  service <= 0.6\n    violation ", "  rejection <= 0.25\n    violation "):
         assert text in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["slove", "toy"], "psconrl: no such command 'slove'; did you mean 'solve'?\n"),
+        (["frobnicate"], "psconrl: no such command 'frobnicate'; psconrl --help says more\n"),
+        (["--hlep"], "psconrl: no such option --hlep; did you mean --help?\n"),
+        (["solve"], "psconrl: missing argument 'MODEL'; psconrl solve --help says more\n"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_voice(call: Call, words: list[str], said: str) -> None:
+    result = call(*words)
+    assert (result.code, result.err) == (2, said)
+
+
+def test_a_limit_without_room_says_so(call: Call) -> None:
+    assert "There is no room: were the limit lower" in call("solve", "marsrover-4x4", "--set", "tau=0").out

@@ -75,3 +75,10 @@ def test_every_error_is_in_the_tree_and_public(name: str) -> None:
 def test_the_nearest_name_is_suggested() -> None:
     message = str(UnknownNameError("agent", "psconrk", ["PSConRL", "ConRL"]))
     assert message == "unknown agent 'psconrk'; did you mean 'PSConRL'? (known: ConRL, PSConRL)"
+
+
+def test_a_part_of_one_name_finds_it() -> None:
+    known = ["hours of the second doctor on call", "complaints of patients who were sent away", "patients on call"]
+    assert errors.did_you_mean("doctor", known) == "; did you mean 'hours of the second doctor on call'?"
+    assert errors.did_you_mean("call", known) == ""
+    assert errors.did_you_mean("of", known) == ""

@@ -14,6 +14,8 @@ ARRAY = re.compile(r"~?numpy\.ndarray\[tuple\[[^\]]*\], ~?numpy\.dtype\[~?[\w.]*
 KINDS = {"float64": "Floats", "int64": "Ints", "bool": "Bools"}
 ARRAY_LIKE = re.compile(r"~?numpy\._typing\._array_like\._Buffer \|.*?_NestedSequence\[complex \| bytes \| str\]")
 STAR = re.compile(r"(?<![\\`*])(\*(?![\s*`])|\|(?=\S))")
+MADE = ("psconrl.agents.Plan", "psconrl.experiments.Cell")
+"""What people make themselves, with the attributes as parameters."""
 SECTIONS = ("Args:", "Attributes:")
 NEXT = re.compile(r"(?<=[.;]) (?P<names>[a-zA-Z_]\w*(?: \([^()]*\))?(?:, [a-zA-Z_]\w*(?: \([^()]*\))?)*): ")
 ENTRY = re.compile(r"(?P<names>[\w, ()]+?): (?P<text>.*)")
@@ -28,7 +30,15 @@ def _short(text: str | None) -> str | None:
 def _signature(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
+    if what == "class" and _is_result(name, obj):
+        return "", None
     return _short(signature), _short(returns)
+
+
+def _is_result(name: str, obj: Any) -> bool:
+    """Whether a class is only ever given to people: its attributes are told, and no parameters."""
+    said = inspect.getdoc(obj) or ""
+    return "Attributes:" in said and "Args:" not in said and name not in MADE
 
 
 def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

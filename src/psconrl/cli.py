@@ -113,8 +113,22 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
         # Typer's own errors; their class lives in different places in its versions.
         if not hasattr(error, "format_message"):
             raise
-        _stop(error.format_message() or "psconrl --help lists the commands", USAGE)
+        _stop(_in_our_words(error), USAGE)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _in_our_words(error: Any) -> str:
+    """A message of Typer's as ours are: what is wrong, then the nearest right thing, or where to read on."""
+    message = str(error.format_message()).rstrip(".")
+    if not message:
+        return "psconrl --help lists the commands"
+    if hasattr(error, "possibilities") and hasattr(error, "option_name"):
+        near = [f"; did you mean {name}?" for name in (error.possibilities or ())[:1]]
+        message = "".join([f"no such option {error.option_name}", *near])
+    message = message.replace(". Did you mean", "; did you mean")
+    context = getattr(error, "ctx", None)
+    more = "" if message.endswith("?") or context is None else f"; {context.command_path} --help says more"
+    return message[0].lower() + message[1:] + more
 
 
 def _stop(message: str, code: int) -> NoReturn:
@@ -477,7 +491,7 @@ def init(
         writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
     model, experiment = (directory / template.name for template in templates)
     print(f"{model}: a machine to keep in repair\n  psconrl solve {model}")
-    print(f"{experiment}: agents that learn to\n  psconrl run {experiment} --out {directory / 'results'}")
+    print(f"{experiment}: agents that learn how to\n  psconrl run {experiment} --out {directory / 'results'}")
 
 
 def _experiment(

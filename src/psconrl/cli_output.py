@@ -78,8 +78,10 @@ def say(text: str, indent: str = "") -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
-    """A table; the columns in `numbers` are aligned to the right."""
-    _print(table_of(header, rows, numbers=numbers))
+    """A table; the columns in `numbers` are aligned to the right. Where lines must be broken, rows stand apart."""
+    table = table_of(header, rows, numbers=numbers)
+    table.leading = 0 if _fits(table) else 1
+    _print(table)
 
 
 def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> Table:
@@ -227,8 +229,8 @@ def _print_steps(cmdp: CMDP, solution: Solution) -> None:
     said = "one step" if steps == 1 else f"{steps:,} steps" if steps < math.inf else "more steps than can be said"
     print()
     say(
-        f"These are long-run averages: those of a run are expected to be within {HOLDS:.0%} of each cost's range of "
-        f"them from {said} on, at the latest."
+        f"These are long-run averages. The expected averages of a run come within {HOLDS:.0%} of each cost's range of "
+        f"them after {said} at the latest."
     )
     if steps > LONG:
         say(
@@ -273,7 +275,14 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     lowered = solutions.without_noise(solution.margin)
     print()
     say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
-    say(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
+    if lowered > 0:
+        say(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
+    else:
+        say(
+            "There is no room: were the limit lower, no policy would meet it."
+            if cmdp.m == 1
+            else "There is no room: were all limits lower, no policy would meet them."
+        )
     if solution.classes > 1:
         say(f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely.")
     if solution.loss > 1e-6 and solution.horizon is None:
@@ -295,7 +304,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
         for i in solution.conflict:
             if not math.isnan(nearest.alone[i - 1]):
                 say(f"or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are", indent="  ")
-    say("the policy below keeps the largest excess least")
+    say("below: the policy whose largest excess is smallest")
 
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:

@@ -49,8 +49,16 @@ class SolverError(PsconrlError, RuntimeError):
     """A linear program that failed numerically, after the fallback was tried too."""
 
 
+_PART = 3
+"""Letters from which on a part of a name may stand for it."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The nearest of the known names as a question, if one is near."""
+    """The nearest of the known names as a question, if one is near, or the only one that the name is a part of."""
     by_lower = {candidate.lower(): candidate for candidate in known}
-    near = get_close_matches(str(name).lower(), by_lower, n=1)
+    given = str(name).lower()
+    near = get_close_matches(given, by_lower, n=1)
+    if not near and len(given) >= _PART:
+        around = [candidate for candidate in by_lower if given in candidate]
+        near = around if len(around) == 1 else []
     return f"; did you mean {by_lower[near[0]]!r}?" if near else ""

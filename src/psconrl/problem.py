@@ -53,6 +53,10 @@ class Units(NamedTuple):
         """Differences of costs (m + 1, ...) in the user's units."""
         return np.asarray(self._column(self.width, inside) * inside)
 
+    def prices(self, inside: Floats) -> Floats:
+        """Shadow prices (m,) in the user's units: of the first cost for one of the other."""
+        return np.asarray(self.width[0] / self.width[1:] * inside)
+
     @staticmethod
     def _column(values: Floats, like: Floats) -> Floats:
         return values.reshape((-1,) + (1,) * (like.ndim - 1))

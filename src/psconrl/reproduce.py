@@ -137,6 +137,15 @@ def _measure_proof(folder: Path, quick: bool) -> None:
     writing.write_text(path, tables.as_json(proof.measure(quick)))
 
 
+def _period(first: str, last: str) -> str:
+    """Two times as the store writes them, as people do."""
+    days, clocks = [first[:10], last[:10]], [time[11:16] for time in (first, last)]
+    zone = " UTC" + (last[-5:] if last[-4:] != "0000" else "")
+    if days[0] == days[1]:
+        return f"on {days[0]}, {' to '.join(dict.fromkeys(clocks))}{zone}"
+    return f"from {days[0]} {clocks[0]} to {days[1]} {clocks[1]}{zone}"
+
+
 def _made(store: Store, groups: Groups) -> dict[str, str]:
     """When, on what machine and with what software the claims were tested; the runs' dates and code beside."""
     finished = store.finished()
@@ -144,7 +153,7 @@ def _made(store: Store, groups: Groups) -> dict[str, str]:
     made = {"Date": time.strftime("%Y-%m-%d")} | describe()
     made["Runs"] = f"{sum(group.runs for group in groups.values()):,}"
     if finished is not None:
-        made["Runs"] += f", finished {finished[0]} to {finished[1]}"
+        made["Runs"] += f", finished {_period(*finished)}"
     if codes and codes != [made["Code"]]:
         made["Code of the runs"] = ", ".join(codes)
     return made
@@ -171,7 +180,11 @@ def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, 
         others = set(groups)  # presets without figures alone
     if others:
         left = {cell: groups[cell] for cell in groups if cell in others}
-        found["overview"] = {"overview": panels.overview(left), "use": panels.uses(left)}
+        found["overview"] = {
+            "overview": panels.overview(left),
+            "use": panels.uses(left),
+            "prices": panels.prices(left),
+        }
     return found
 
 

@@ -16,9 +16,15 @@ from psconrl.simulation.run import episode_columns
 
 
 def episodes(
-    starts: Sequence[int], horizon: int, feasible: Sequence[bool] | None = None, averages: ArrayLike | None = None
+    starts: Sequence[int],
+    horizon: int,
+    feasible: Sequence[bool] | None = None,
+    averages: ArrayLike | None = None,
+    m: int = 1,
 ) -> NDArray[np.void]:
-    table = np.zeros(len(starts), episode_columns(None if averages is None else np.asarray(averages).shape[1]))
+    """Plans that begin at some steps, under m limits, or as many as the averages say."""
+    m = m if averages is None else np.asarray(averages).shape[1] - 1
+    table = np.zeros(len(starts), episode_columns(m, averages is not None))
     table["start"] = starts
     table["length"] = np.diff([*starts, horizon])
     table["feasible"] = True if feasible is None else feasible
@@ -64,7 +70,7 @@ def record(
         "grid": grid,
         "cumulative": np.cumsum(costs, axis=1)[:, grid - 1],
         "cumulative_excess": np.cumsum(np.maximum(costs - level, 0), axis=1)[:, grid - 1],
-        "episodes": episodes([0], T) if table is None else table,
+        "episodes": episodes([0], T, m=len(thresholds)) if table is None else table,
         "snapshots": (),
     }
     return RunRecord(**values | changes)

@@ -65,6 +65,18 @@ def test_infeasible_steps_and_episodes() -> None:
     assert curves.episodes_begun(found)[0, -1] == 4
 
 
+def test_prices_are_means_over_the_second_half_of_the_steps_so_far() -> None:
+    table = episodes([0, 10, 30, 60], 100, m=2)
+    table["multipliers"] = [[1, 0], [2, 5], [np.nan, np.nan], [4, 1]]
+    found = one_group([record(np.zeros((3, 100)), spacing=5, thresholds=(0.2, 0.3), table=table)])
+    by_step = np.repeat(table["multipliers"], table["length"], axis=0)
+    for g, t in enumerate(found.grid):
+        prices = by_step[t // 2 : t]
+        known = prices[np.isfinite(prices[:, 0])]
+        expected = known.mean(axis=0) if len(known) else [np.nan, np.nan]
+        np.testing.assert_allclose(curves.prices(found)[0, :, g], expected, atol=1e-12)
+
+
 def test_pseudo_regret_of_two_policies() -> None:
     table = episodes([0, 40], 100, averages=[[0.7, 0.4], [0.5, 0.2]])
     found = one_group([record(np.zeros((2, 100)), spacing=20, table=table)])

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from psconrl.analysis.claims import Claim
 from psconrl.analysis.groups import group
+from psconrl.cmdp import CMDP
 from psconrl.experiments.run_one import execute
 from psconrl.experiments.spec import Experiment, code_identity
 from psconrl.experiments.store import Store
@@ -51,4 +54,25 @@ def small(path: Path) -> Store:
 def page(store: Store) -> str:
     """The report of a store."""
     groups = group(store.records(), store.timings())
-    return render(store, groups, {"overview": panels.overview(groups)}, CLAIMS)
+    figures = {"overview": panels.overview(groups), "use": panels.uses(groups), "prices": panels.prices(groups)}
+    return render(store, groups, figures, CLAIMS)
+
+
+def long_names(path: Path) -> Store:
+    """A model of thirty states with long names and two limits, as people have them."""
+    rng = np.random.default_rng(0)
+    shifts = ("night shift", "day shift with one nurse away", "full day shift")
+    crowds = ("empty waiting room", "a few people waiting", "waiting room half full", "full", "people in the corridor")
+    states = [f"{crowd}, {shift}, {day}" for crowd in crowds for shift in shifts for day in ("usual day", "flu season")]
+    costs = ["people waiting", "hours of the second doctor on call", "complaints of patients who were sent away"]
+    model = CMDP(
+        rng.dirichlet(np.ones(30), (30, 3)),
+        rng.random((3, 30, 3)),
+        [0.6, 0.6],
+        state_names=states,
+        action_names=["usual triage", "call in a second doctor", "send light cases to the clinic"],
+        cost_names=costs,
+    )
+    model.save(path / "intake.json")
+    agents = ["Recommended", "PSConRL", "ConRL", "Uniform", "Optimal"]
+    return run(path / "study", Experiment.grid("intake", [str(path / "intake.json")], agents, horizon=200, seeds=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 WORST = ("serious", "critical")
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
-ROVER, INFEASIBLE = (f".strip:has(h4:has-text('{name}'))" for name in ("Marsrover 4x4", "toy tau=0.2"))
+ROVER, INFEASIBLE = (f"#overview .strip:has(h4:has-text('{name}'))" for name in ("Marsrover 4x4", "toy tau=0.2"))
 PATIENCE = 180_000
 """Milliseconds: a busy machine is slow, not wrong."""
 
@@ -83,9 +84,10 @@ def visit(browser: Any, address: str) -> Iterator[Visit]:
 
 def test_everything_is_drawn(visit: Visit) -> None:
     page = visit.page
-    plots = page.locator(".canvas svg.plot")
-    assert plots.count() == page.locator(".canvas").count() == 13
-    assert page.locator(".canvas:has(path.line)").count() == 12
+    assert page.locator(".canvas svg.plot").count() == page.locator(".canvas").count()
+    assert page.locator("#overview .canvas").count() == page.locator("#use .canvas").count() == 13
+    assert page.locator("#overview .canvas:has(path.line)").count() == 12
+    assert page.locator("#prices .canvas:has(path.line)").count() == page.locator("#prices .canvas").count() >= 6
     assert "no such quantity" in page.locator(".canvas:not(:has(path.line))").inner_text()
     shown = page.locator(".card:not([hidden])")
     assert shown.locator("svg.map .cell").count() > 0
@@ -284,3 +286,28 @@ def test_actions_that_are_not_available_have_no_cell(browser: Any, tmp_path: Pat
     assert [drawn.nth(s).locator("rect.share").count() for s in range(drawn.count())] == [6, 5, 4, 3, 2, 1]
     found.context.close()
     assert found.complaints == []
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_long_names_are_whole_and_apart(browser: Any, tmp_path: Path, size: dict[str, int]) -> None:
+    (tmp_path / "report.html").write_text(stores.page(stores.long_names(tmp_path)), encoding="utf-8")
+    found = Visit(browser, (tmp_path / "report.html").as_uri(), size)
+    drawn = found.page.locator(".card:not([hidden]) svg.matrix")
+    assert drawn.count() == 6
+    for k in range(drawn.count()):
+        names = drawn.nth(k).evaluate(
+            "map => [...map.querySelectorAll('g.cell')].map(row =>"
+            " [...row.querySelectorAll('text.name')].map(line => line.textContent).join(' '))"
+        )
+        assert len(set(names)) == 30
+        assert not [name for name in names if "…" in name]
+        outside = drawn.nth(k).evaluate(
+            "map => { const box = map.getBoundingClientRect(); return [...map.querySelectorAll('text')].filter(text =>"
+            " { const b = text.getBoundingClientRect(); return b.left < box.left - 1 || b.right > box.right + 1"
+            " || b.top < box.top - 1; }).map(text => text.textContent) }"
+        )
+        assert outside == []
+    pages = len(re.findall(rb"/Type\s*/Page\b", found.page.pdf(format="A4")))
+    found.context.close()
+    assert found.complaints == []
+    assert pages < 12 or size == PHONE

@@ -54,7 +54,8 @@ def test_every_line_has_a_look_of_its_own() -> None:
     found = styles(labels)
     assert len({(style.colour, style.dashes) for style in found.values()}) == len(labels)
     assert len({(style.colour, style.page_dashes) for style in found.values()}) == len(labels)
-    assert len({style.colour for style in STYLES.values()}) == len(STYLES)
+    own = [style.colour for agent, style in STYLES.items() if agent not in ("TSDE", "Uniform", "Optimal")]
+    assert len(set(own)) == len(own), "who learns under limits has a colour of its own"
     assert found["ConRL"] == styles(["ConRL"])["ConRL"]
 
 
@@ -221,7 +222,7 @@ def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
     one = record(np.full((2, 100), 0.3), cell=Cell("toy", "ConRL", 100))
     rows = panels.uses(group([two, one]))
     assert [[panel.empty for panel in row] for row in rows] == [[False, False], [False, False], [False, True]]
-    assert rows[1][0].levels[0].label.startswith("limit 0.2")
+    assert rows[1][0].levels[0].text == "limit 0.2"
     np.testing.assert_allclose(rows[1][0].lines[0].mean, 0.3)
     assert rows[0][0].lines[0].x[0] == 2
     figures.draw(rows)
@@ -241,6 +242,34 @@ def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
     assert np.allclose(pixels, pixels[0])
     assert places[1].height * height / (places[1].width * width) == pytest.approx(0.8)
     assert all(0 <= place.x0 < place.x1 <= 1 and 0 <= place.y0 < place.y1 <= 1 for place in places)
+
+
+def test_prices_over_time_one_panel_each_limit() -> None:
+    table = episodes([0, 50], 100, m=2)
+    table["multipliers"] = [[0.1, 0.2], [0.4, 0.6]]
+    costs, cell = np.full((3, 100), 0.3), Cell("queue", "ConRL", 100)
+    priced = record(costs, cell=cell, thresholds=(0.2, 0.3), table=table, multipliers=np.array([0.5, 0.7]))
+    none = episodes([0], 100, m=2)
+    none["multipliers"] = np.nan
+    blind = record(costs, cell=Cell("queue", "Uniform", 100), thresholds=(0.2, 0.3), table=none)
+    rows = panels.prices(group([priced, blind]))
+    assert [row[0].y_label for row in rows] == ["Price of c1\n(in plans)", "Price of c2\n(in plans)"]
+    assert [row[0].levels[0].text for row in rows] == ["in truth 0.5", "in truth 0.7"]
+    assert [[line.label for line in row[0].lines] for row in rows] == [["ConRL"], ["ConRL"]]
+    assert rows[1][0].lines[0].mean[-1] == 0.6
+    assert panels.prices(group([blind])) == []
+
+
+def test_panels_of_one_world_stand_side_by_side_with_captions_that_fit() -> None:
+    x = np.arange(1.0, 6)
+    name = "complaints of patients who were sent away, in weeks with a public holiday"
+    rows = [[Panel("", f"{name}\n(average so far)", [Line("PSConRL", x, x, x, x)])] for _ in range(3)]
+    figure = figures.draw(rows)
+    figure.canvas.draw()
+    boxes = [ax.get_window_extent() for ax in figure.axes]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    for ax, box in zip(figure.axes, boxes, strict=True):
+        assert ax.yaxis.label.get_window_extent().height < 1.3 * box.height
 
 
 def test_pictures_of_the_environments(tmp_path: Path) -> None:

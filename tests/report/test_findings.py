@@ -1,5 +1,7 @@
 """What the report says first."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,9 +37,16 @@ def test_sentences(found: list[Finding], said: str) -> None:
     assert said in " ".join(sentences(found, "1,000", "in 3 runs each"))
 
 
+def test_agents_that_did_not_act_for_as_long_are_not_compared() -> None:
+    found = [replace(agent(name, interval(5, 1), "kept"), horizon=T) for name, T in (("A", 100), ("B", 1_000))]
+    told = " ".join(sentences(found, "100 to 1,000", "in 3 runs each"))
+    assert "so they are not compared" in told
+    assert "best" not in told
+
+
 def test_one_run_has_no_interval() -> None:
     nothing = Interval(5.0, np.nan, np.nan)
     (first, best, kept) = sentences([agent("A", nothing, "kept"), agent("B", nothing, "kept")], "10", "in one run each")
-    assert first == "2 agents acted for 10 steps, in one run each."
-    assert best == "A did best, with a regret plus price of exceeded limits of 5; B follows with 5."
+    assert first == "Two agents acted for 10 steps, in one run each."
+    assert best == "A did best: its regret plus the price of what it exceeded is 5; B follows with 5."
     assert "kept" in kept

@@ -338,3 +338,19 @@ def _again(command: str, file: str, folder: Path) -> Experiment:
     costs = given.get("--costs", ["estimated"])[0]
     horizon, seeds = int(given["--horizon"][0]), int(given["--seeds"][0])
     return _experiment(given["--env"], given["--agent"], horizon, seeds, costs, given.get("--set", []))
+
+
+def test_of_many_agents_one_of_each_kind_leads(tmp_path: Path) -> None:
+    settings = [
+        Experiment.grid(
+            f"prior {k}", ["toy"], ["PSConRL"], horizon=20, seeds=1, settings={"PSConRL": {"prior": k / 10}}
+        )
+        for k in range(1, 6)
+    ]
+    others = Experiment.grid("others", ["toy"], ["TSDE", "CMDP-PSRL"], horizon=20, seeds=1)
+    found = stores.page(stores.run(tmp_path, others, *settings))
+    assert "Three agents acted for 20 steps" in found
+    assert found.count("The same agents with other settings") == 1
+    few = stores.page(stores.run(tmp_path / "few", *settings))
+    assert "Five agents acted" in few
+    assert "with other settings" not in few

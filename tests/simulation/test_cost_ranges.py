@@ -41,6 +41,7 @@ def test_a_run_is_that_of_the_rescaled_model(world: CMDP, costs: Any) -> None:
     dense = [np.asarray(r.counts.toarray() if world.is_sparse else r.counts) for r in (run, inner)]  # type: ignore[union-attr]
     np.testing.assert_array_equal(dense[0], dense[1])
     np.testing.assert_allclose(run.episodes["value"], -3.0 + 8.0 * inner.episodes["value"], rtol=1e-12)
+    np.testing.assert_allclose(run.episodes["multipliers"], 8.0 / 16.0 * inner.episodes["multipliers"], rtol=1e-12)
     np.testing.assert_array_equal(run.thresholds, mine.thresholds)
     np.testing.assert_allclose(run.regret, 8.0 * inner.regret, atol=1e-9)
     np.testing.assert_allclose(run.violation, 16.0 * inner.violation, atol=1e-9)
@@ -60,6 +61,7 @@ def test_exact_averages_and_the_optimal_agent_speak_the_same_units() -> None:
     agent = agents.Optimal(world.problem(cost_ranges=RANGES), model=world)
     run = simulate(agent, world, 50, 0, evaluate_policies=True)
     assert run.episodes["value"][0] == pytest.approx(solve(world).value)
+    np.testing.assert_allclose(run.episodes["multipliers"][0], solve(world).multipliers, rtol=1e-9)
     np.testing.assert_allclose(run.episodes["average_costs"][0], solve(world).average_costs, rtol=1e-6)
 
 

@@ -174,7 +174,7 @@ def damaged() -> list[tuple[str, Any]]:
 
     policy = state["plan"]["policy"] if state["plan"] else np.full((1, 3, 2), 0.5)
     plan = {"policy": policy, "max_length": 3, "count_limit": None, "phase": "exploit", "feasible": True}
-    plan |= {"value": 0.5, "connected": True, "solver": "", "carry": {}, "steered": None}
+    plan |= {"value": 0.5, "connected": True, "solver": "", "carry": {}, "steered": None, "multipliers": None}
     cycle = changed(link, 0, 0)
     return [
         *((key, None) for key in state if key not in ("plan", "asked", "states")),
@@ -222,6 +222,7 @@ def damaged() -> list[tuple[str, Any]]:
         ("plan", plan | {"count_limit": np.zeros((9, 9), dtype=np.int64)}),
         ("plan", plan | {"colour": 1}),
         ("plan", plan | {"value": (1, 2)}),
+        ("plan", plan | {"multipliers": np.zeros(4)}),
         ("plan", plan | {"feasible": "yes"}),
         ("plan", plan | {"phase": None}),
         ("plan", plan | {"policy": (1, np.zeros(2), [])}),
@@ -286,6 +287,7 @@ HALF = np.full((1, 3, 2), 0.5)
     [
         *(None, "uniform", Plan(None), Plan(HALF[0]), Plan(HALF.tolist()), Plan(HALF.astype(int)), Plan(HALF * np.nan)),  # type: ignore[arg-type]
         *(Plan(HALF, max_length=0), Plan(HALF, max_length=1.5), Plan(HALF, count_limit=np.zeros((3, 2)))),  # type: ignore[arg-type]
+        *(Plan(HALF, multipliers=np.zeros(3)), Plan(HALF, multipliers=[0.5]), Plan(HALF, multipliers=np.zeros(1, int))),  # type: ignore[arg-type]
         Plan(np.zeros((0, 3, 2))),
     ],
     ids=lambda plan: type(plan).__name__,

@@ -100,6 +100,7 @@ class Plan:
         connected: False if in some state no way into the optimal states was known, and it acts uniformly.
         solver: what found the policy, "compiled" or "highs"; "" for none of them.
         carry: plain arrays that the next plan may start from.
+        multipliers: (m,), the shadow prices of the limits in the model planned with; None if it has none.
     """
 
     policy: Floats
@@ -112,6 +113,7 @@ class Plan:
     solver: str = ""
     carry: Carry = field(default_factory=dict)
     steered: Steered | None = None
+    multipliers: Floats | None = None
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class Plan:
         solver: str = "",
         carry: Carry | None = None,
         steered: Steered | None = None,
+        multipliers: Floats | None = None,
     ) -> None:
         # All at once: a frozen class sets its fields one by one, in three times the time.
         self.__dict__.update(
@@ -138,6 +141,7 @@ class Plan:
             solver=solver,
             carry={} if carry is None else carry,
             steered=steered,
+            multipliers=multipliers,
         )
 
 

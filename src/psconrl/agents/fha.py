@@ -107,4 +107,4 @@ class FHA(Agent):
         carry = {} if found.columns is None else {"columns": found.columns}
         if not found.feasible:
             return self.uniform_plan(**fixed(H), feasible=False, carry=carry)
-        return Plan(found.policy, **fixed(H), value=found.value / H, carry=carry)
+        return Plan(found.policy, **fixed(H), value=found.value / H, carry=carry, multipliers=found.multipliers)

@@ -83,4 +83,5 @@ class Optimal(LimitedAgent):
             value=found.value,
             connected=found.connected,
             steered=steered,
+            multipliers=found.multipliers,
         )

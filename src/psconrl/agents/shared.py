@@ -127,6 +127,7 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         solver=best.method,
         carry=carried(best, memory),
         steered=best.steered,
+        multipliers=best.multipliers if len(best.multipliers) else None,
     )
 
 

@@ -102,4 +102,5 @@ class UCRLCMDP(LimitedAgent):
             connected=best.connected,
             carry=carry,
             steered=best.steered,
+            multipliers=best.multipliers,
         )

@@ -28,6 +28,7 @@ else:
     claims_theory = late("psconrl.analysis.claims_theory")
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
+MARKS: dict[str, str] = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
 VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
 GROUPS = ("Figure 1", "Appendix", "Theory", "Computation")
 """Where claims belong, in the order in which they are shown."""
@@ -59,7 +60,7 @@ class Claim:
 
     Attributes:
         group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
-        test: what decides, with its threshold. measured: the numbers, for people; brief: the one that decides.
+        test: what decides, with its threshold. measured: the numbers, for people. brief: the one that decides.
         numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
         note: what happened, where the claim failed or could not be decided.
     """
@@ -189,11 +190,22 @@ def as_cards(document: Mapping[str, Any]) -> str:
         found = [row for row in document["claims"] if row["group"] == name]
         lines += [f"## {name}", ""] if found else []
         for row in found:
-            lines += [f"**{row['text']}** ({row['where']})", ""]
-            lines += [f": *{row['verdict']}*. {row['measured']}" + (f" ({row['scale']})" if row["scale"] else "")]
-            lines += [f"  {row['note']}"] if row["note"] else []
+            scale = f" ({row['scale']})" if row["scale"] else ""
+            lines += [
+                f"**{row['text']}** ({row['where']})",
+                "",
+                f": {MARKS[row['verdict']]} *{row['verdict']}*{scale}",
+                "",
+            ]
+            lines += [*(f"  - {part}" for part in parts(row["measured"])), ""]
+            lines += [f"  {row['note']}", ""] if row["note"] else []
             lines += [f"  Test: {row['test']}.", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def parts(measured: str) -> list[str]:
+    """What was measured, one thing to a line."""
+    return measured.split("; ")
 
 
 def as_short_markdown(rows: Sequence[Claim]) -> str:

@@ -7,7 +7,7 @@ the mean of ours, widened by what a reading may be off. Every number comes from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -170,24 +170,29 @@ def readme(found: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
+def winners(places: Mapping[str, Sequence[str]]) -> str:
+    """Agents with the places where they win, in words."""
+    told = [f"{agent} on {' and on '.join(names)}" for agent, names in places.items()]
+    return told[0] if len(told) == 1 else f"{', to '.join(told[:-1])}, and to {told[-1]}"
+
+
 def headline(found: Document) -> str:
     """Two sentences for the README: what was met, and who is best where."""
     met = sum(all(row["met"].values()) for row in found["rows"])
-    best = []
+    best: dict[str, list[str]] = {}
     for env in dict.fromkeys(row["env"] for row in found["rows"]):
         here = [row for row in found["rows"] if row["env"] == env]
         first = min(here, key=lambda row: row["ours"]["charged"]["mean"])
-        best.append(f"{first['agent']} on {where(env, first['ours'])}")
+        best.setdefault(first["agent"], []).append(where(env, first["ours"]))
+    states = [row[column]["states"] for row in found["rows"] if row["env"] == "box" for column in ("ours", "authors")]
+    boxes = f" Box has {min(states)} states here and had {max(states)} in the authors' code." if states else ""
     return (
         f"With settings that the authors' code had at some time, chosen among about 40 that were tried, {met} of the "
         f"{len(found['rows'])} published curves are met within the noise of their runs. "
-        "With the algorithms as their papers define them, regret plus the price of [V]+ is least for "
-        f"{_listed(best)}.\n"
+        "With the algorithms as their papers define them, the least regret plus price of [V]+ belongs to "
+        f"{winners(best)}.{boxes} L also pays back what a limit allows and was not used, so it calls a safe policy as "
+        "good as the best: read it beside the regret.\n"
     )
-
-
-def _listed(parts: list[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _mean(numbers: Numbers, name: str) -> float | None:

@@ -10,6 +10,8 @@ as plotted         what the paper's figures show: a_i(t), the average of c_i ove
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
 [V]+, L, policy violation, max_t [V_t]+: as `psconrl.simulation.measures` has them.
+prices             of each limit, in the models that were planned with: the mean over the second half of the steps so
+                   far, of those in plans that had one. Early plans know little, so they are left behind.
 infeasible steps   steps in episodes whose sampled or estimated model admitted no policy.
 
 Curves have the shape (R, ..., G): runs first, checkpoints last.
@@ -109,6 +111,21 @@ def pseudo_regret(group: Group) -> Floats:
         rate = averages[:, 0] - J + (averages[:, 1:] - tau) @ multipliers
         curves.append(measures.accumulated(table["start"], table["length"], rate, group.grid))
     return np.stack(curves)
+
+
+def prices(group: Group) -> Floats:
+    """Shadow prices in the plans of the steps from t / 2 to t, (R, m, G); nan where no such plan had any."""
+    halves = np.stack([group.grid // 2, group.grid])
+    found = np.full((group.runs, group.m, len(group.grid)), np.nan)
+    for r, table in enumerate(group.episodes):
+        for i, price in enumerate(table["multipliers"].T):
+            priced = np.isfinite(price)
+            paid, steps = (
+                np.diff(measures.accumulated(table["start"], table["length"], rate, halves), axis=0)[0]
+                for rate in (np.where(priced, price, 0.0), priced)
+            )
+            np.divide(paid, steps, out=found[r, i], where=steps > 0)
+    return found
 
 
 def infeasible_steps(group: Group) -> Floats:

@@ -345,7 +345,7 @@ for _preset in (
     ),
     Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
-    Preset("others", "the agents that no figure shows, in the paper's environments", others),
+    Preset("others", "the agents that no figure shows, in the paper's environments", others, by_default=False),
     Preset(
         "tractable",
         "UCRL-CMDP beyond the smallest grid",

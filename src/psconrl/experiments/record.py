@@ -22,11 +22,16 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.errors import PsconrlError
 from psconrl.formats import parquet_pages, reading
 from psconrl.simulation import measures
-from psconrl.simulation.run import COLUMNS, Snapshot, episode_columns
+from psconrl.simulation.run import COLUMNS, Column, Snapshot, episode_columns
 
-_EPISODE: dict[str, pa.DataType] = {
-    column.name: pa.string() if column.kind == "U8" else pa.from_numpy_dtype(column.kind) for column in COLUMNS
-} | {"average_costs": pa.list_(pa.float64())}
+
+def _stored(column: Column) -> pa.DataType:
+    """The type of a column of episodes in the file."""
+    kind = pa.string() if column.kind == "U8" else pa.from_numpy_dtype(column.kind)
+    return pa.list_(kind) if column.each_limit else kind
+
+
+_EPISODE = {column.name: _stored(column) for column in COLUMNS} | {"average_costs": pa.list_(pa.float64())}
 _SNAPSHOT: dict[str, pa.DataType] = {
     "start": pa.int64(),
     "shape": pa.list_(pa.int64()),
@@ -265,7 +270,7 @@ def _record(table: pa.Table) -> RunRecord:
         | {"cost_names": tuple(values["cost_names"][0].as_py())}
         | {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
         | {name: _to_matrix(_full(values[name].values, name)) for name in ("cumulative", "cumulative_excess")},
-        episodes=_to_episodes(_full(values["episodes"].values, "episodes")),
+        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(values["thresholds"].values)),
         snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), plain["states"], plain["actions"]),
     )
 
@@ -308,8 +313,6 @@ def _checked(record: RunRecord) -> RunRecord:
         and bool((np.diff(record.episodes["start"]) >= 0).all())
         and record.episodes["start"][0] >= 0
         and bool((record.episodes["length"] >= 0).all()),
-        "averages of plans have a value for each cost": "average_costs" not in (record.episodes.dtype.names or ())
-        or record.episodes["average_costs"].shape[1:] == (m + 1,),
     }
     for rule, kept in rules.items():
         if not kept:
@@ -340,9 +343,9 @@ def _matrix(matrix: Floats) -> pa.ListArray:
 def _episodes(episodes: NDArray[np.void]) -> pa.StructArray:
     columns = []
     for name, kind in _EPISODE.items():
-        if name == "average_costs":
+        if pa.types.is_list(kind):
             known = name in (episodes.dtype.names or ())
-            column = _lists(list(episodes[name]), pa.float64()) if known else pa.nulls(len(episodes), kind)
+            column = _lists(list(episodes[name]), kind.value_type) if known else pa.nulls(len(episodes), kind)
         else:
             column = pa.array(np.ascontiguousarray(episodes[name]), type=kind)
         columns.append(column)
@@ -367,18 +370,26 @@ def _to_matrix(rows: pa.ListArray) -> Floats:
     return np.asarray(_numbers(_full(rows.values, "curves")).reshape(len(rows), -1))
 
 
-def _to_episodes(rows: pa.StructArray) -> NDArray[np.void]:
-    stored = {field.name for field in rows.type}
-    averages = rows.field("average_costs") if "average_costs" in stored else pa.nulls(len(rows), pa.list_(pa.float64()))
-    known = len(averages) > 0 and averages.null_count == 0
-    columns = episode_columns(len(averages.values) // len(averages) if known else None)
+def _to_episodes(rows: pa.StructArray, m: int) -> NDArray[np.void]:
+    stored = {field.name: rows.field(field.name) for field in rows.type}
+    if "average_costs" in stored and stored["average_costs"].null_count == len(rows):
+        del stored["average_costs"]  # they were not asked for
+    columns = episode_columns(m, "average_costs" in stored)
     episodes = np.zeros(len(rows), dtype=columns)
-    for name, *_ in columns:
-        if name == "average_costs":
-            episodes[name] = _numbers(averages.values).reshape(len(rows), -1)
-        elif name in stored:  # runs made before a column was added stay readable
-            episodes[name] = _numbers(_full(rows.field(name), name))
+    for name, _, *shape in columns:
+        if name in stored:
+            found = _full(stored[name], name)
+            episodes[name] = _each(found, name, *shape[0]) if shape else _numbers(found)
+        elif shape:  # runs made before a column was added stay readable
+            episodes[name] = np.nan
     return episodes
+
+
+def _each(lists: pa.ListArray, name: str, width: int) -> NDArray[Any]:
+    """The lists of a column as rows of an array; each must be as long as that is wide."""
+    if not (_numbers(lists.value_lengths()) == width).all():
+        raise RecordError(f"the column {name!r} of plans must have {width} numbers for each")
+    return _numbers(_full(lists.flatten(), name)).reshape(len(lists), width)
 
 
 def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:

@@ -10,14 +10,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from psconrl._core.lazy import late
-from psconrl.errors import PsconrlError
+from psconrl.errors import PsconrlError, did_you_mean
 from psconrl.formats import reading
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Cell:
     Attributes:
         env: a registered name, or a model file (.npz, .json or .drn).
         agent: a registered name.
-        horizon: T.
+        horizon: T, the number of steps.
         env_options, settings: the parameters of the environment and of the agent, JSON values.
         costs: whether the agent knows them.
         checkpoints: how many times are recorded.
@@ -345,10 +344,8 @@ def _digest(document: Mapping[str, Any], length: int) -> str:
 
 def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoReturn:
     known = sorted(known)
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     of = f" of {owner}" if owner else ""
-    raise SpecError(f"unknown {kind} {name!r}{of}{hint} (known: {', '.join(known) or 'none'})")
+    raise SpecError(f"unknown {kind} {name!r}{of}{did_you_mean(name, known)} (known: {', '.join(known) or 'none'})")
 
 
 def notes(experiment: Experiment) -> list[str]:

@@ -63,7 +63,7 @@ def _panel(panel: Panel, title: str) -> dict[str, Any]:
         "ticks": [list(tick) for tick in panel.ticks],
         "limits": list(panel.y_limits) if panel.y_limits else None,
         "levels": [
-            {"label": level.label, "value": round(level.value, 6), "kind": level.kind}
+            {"label": level.text, "value": round(level.value, 6), "kind": level.kind}
             for level in panel.levels
             if np.isfinite(level.value)
         ],

@@ -73,14 +73,15 @@ def worlds(store: Store, groups: Groups) -> list[World]:
 
 
 def _order(record: RunRecord) -> tuple[Any, ...]:
-    known = [list(registry()), list(catalogue.registry())]
+    listed = [list(registry()), list(catalogue.registry())]
     places = [
         names.index(name) if name in names else len(names)
-        for names, name in zip(known, (record.env, record.agent), strict=True)
+        for names, name in zip(listed, (record.env, record.agent), strict=True)
     ]
     options, settings = _key(record.env_options), _key(record.settings)
     usual = settings == _key(usual_settings(record.agent, record.env))
-    return places[0], record.env, len(options), options, places[1], not usual, settings, record.horizon
+    known = record.costs == "known"
+    return places[0], record.env, len(options), options, places[1], not usual, known, settings, record.horizon
 
 
 def representatives(store: Store, groups: Groups) -> dict[str, RunRecord]:

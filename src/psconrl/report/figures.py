@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 3.3, 2.5
 """Inches of one panel."""
+_MARGIN = 0.7
+"""Inches beside a panel for the names of its levels."""
+_ABREAST = 4
+"""So many panels of one environment stand side by side."""
+_LETTERS = 30
+"""Letters that fit beside a panel."""
 _CAPTION = 0.35
 """Inches for the title of a picture."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
@@ -46,9 +53,13 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
 
     if not rows or not rows[0]:
         raise InvalidArgumentError("there is nothing to draw: no runs of this figure are stored")
+    if len(rows[0]) == 1 < len(rows) <= _ABREAST:
+        rows = [[panel for (panel,) in rows]]
     with rc_context(_FONTS):
         columns = len(rows[0])
-        figure = Figure(figsize=(_WIDTH * columns + 0.4, _HEIGHT * len(rows) + 0.6), layout="constrained")
+        beside = _MARGIN * any(level.label for row in rows for panel in row for level in panel.levels)
+        size = (_WIDTH + beside) * columns + 0.4, _HEIGHT * len(rows) + 0.6
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(len(rows), columns, squeeze=False)
         labels = list(dict.fromkeys(line.label for row in rows for panel in row for line in panel.lines))
         looks = styles(labels)
@@ -122,10 +133,10 @@ def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
     if panel.y_limits:
         ax.set_ylim(*panel.y_limits)
     for level in panel.levels:
-        _level(ax, level.label, level.value, level.kind)
+        _level(ax, level.text, level.value, level.kind)
     ax.set_title(panel.title)
     ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
+    ax.set_ylabel("\n".join(part for line in panel.y_label.splitlines() for part in wrap(line, _LETTERS)))
     ax.grid(True, color="#e4e4e4", linewidth=0.6)
     ax.set_axisbelow(True)
     for side in ("top", "right"):

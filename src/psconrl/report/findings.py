@@ -22,8 +22,11 @@ Verdict = Literal["kept", "met within the noise", "exceeded"]
 
 MARKS: dict[Verdict, str] = {"kept": "✓", "met within the noise": "≈", "exceeded": "✗"}
 
+ROUNDING = 1e-12
+"""What rounding may leave of a sum, for each step."""
 _NAMED = 5
 """Agents that a sentence lists; the table below it has them all."""
+_WORDS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Finding:
-    """An agent at the horizon: regret, score (None without an optimum), the average of the main cost, its limits."""
+    """An agent at its horizon: regret, score (None without an optimum), the average of the main cost, its limits."""
 
     label: str
     learns: bool
@@ -47,6 +50,7 @@ class Finding:
     average: float
     score: Interval | None
     uses: tuple[Use, ...]
+    horizon: int = 0
 
     @property
     def keeps(self) -> bool:
@@ -64,9 +68,11 @@ def finding(label: str, group: Group) -> Finding:
         tau = taus.pop() if len(taus) == 1 else np.nan
         uses.append(Use(name, tau, violation, float(averages[i + 1]), _verdict(violation)))
     score = ends[:, 0] + (group.multipliers * np.maximum(ends[:, 1:], 0.0)).sum(axis=1)
+    score[np.abs(score) <= ROUNDING * group.horizon] = 0.0
     scored = mean_interval(score) if np.isfinite(score).all() else None
     regret = mean_interval(ends[:, 0]) if np.isfinite(ends[:, 0]).all() else Interval(np.nan, np.nan, np.nan)
-    return Finding(label, group.agent not in REFERENCES, regret, float(averages[0]), scored, tuple(uses))
+    learns = group.agent not in REFERENCES
+    return Finding(label, learns, regret, float(averages[0]), scored, tuple(uses), group.horizon)
 
 
 def _verdict(violation: Interval) -> Verdict:
@@ -82,6 +88,8 @@ def sentences(found: Sequence[Finding], horizon: str, runs: str) -> list[str]:
     told = [f"{_agents(len(found))} acted for {horizon} steps, {runs}."]
     if not ranked:
         told.append("The limits cannot be met, so there is no optimum to compare with.")
+    elif len({f.horizon for f in ranked}) > 1:
+        told.append("They did not all act for as long, so they are not compared.")
     elif len(ranked) > 1:
         told.append(_best(ranked))
     limits = len(found[0].uses) if found else 0
@@ -104,7 +112,7 @@ def _best(ranked: Sequence[Finding]) -> str:
     verb = f"did{clearly} best" if apart else "did best"
     behind = "" if apart else clearly
     return (
-        f"{first.label} {verb}, with a regret plus price of exceeded limits of {_text(first.score.mean)}; "
+        f"{first.label} {verb}: its regret plus the price of what it exceeded is {_text(first.score.mean)}; "
         f"{second.label} follows with {_text(second.score.mean)}{behind}."
     )
 
@@ -131,7 +139,7 @@ def _excess(use: Use) -> float:
 
 
 def _agents(n: int) -> str:
-    return "One agent" if n == 1 else f"{n} agents"
+    return "One agent" if n == 1 else f"{_WORDS[n] if n < len(_WORDS) else n} agents"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 from psconrl.analysis import curves, ranking
-from psconrl.analysis.claims import Claim, by_group
+from psconrl.analysis.claims import MARKS, Claim, by_group, parts
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import Interval, mean_interval, number
 from psconrl.environments.text_map import LETTERS
@@ -42,16 +42,24 @@ OWN = {
         "Averages so far",
         "What a step has cost on average up to each round, beside the optimum, and how much of each limit was used.",
     ),
+    "prices": (
+        "Shadow prices",
+        "How much the main cost falls per unit that a limit is raised, in the models that agents planned with: means"
+        " over the second half of the steps so far. An agent whose line has come to the true price knows what the "
+        "limit costs.",
+    ),
 }
 """Headings and explanations of figures that belong to no preset."""
 _UNNAMED = "run"
 """The name of experiments that were given on the command line."""
 
-_MARKS = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
 _LONG_NAME = 14
 """Letters of a state's name from which on drawings need more room."""
 _FEW = 5
-"""So many agents of an environment, of each kind one, are shown until more are asked for."""
+"""The policies of so many agents are shown until more are asked for."""
+_MANY, _KINDS = 6, 3
+"""Where there are more agents than that, of so many kinds, one of each kind leads and the others follow on demand; in
+studies of fewer kinds the settings are what matters."""
 
 
 def render(
@@ -98,7 +106,7 @@ def render(
         ranked=[_ranked(world) for world in ranked],
         ranks=[(agent, [f"{r:.2f}" for r in ranks], n) for agent, ranks, n in ranking.mean_ranks(ranked)],
         measures=ranking.MEASURES,
-        figures=[_figure(name, content) for name, content in drawn.items()],
+        figures=[_figure(name, content, not drawn.keys() <= OWN.keys()) for name, content in drawn.items()],
         worlds=[_world(k, world) for k, world in enumerate(worlds)],
         claims=_by_group([claim for claim in claims if claim.verdict != "not exercised"]),
         undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
@@ -137,9 +145,12 @@ def _security_policy(script: str, style: str) -> str:
     )
 
 
-def _figure(name: str, content: dict[str, Any]) -> dict[str, Any]:
+def _figure(name: str, content: dict[str, Any], beside: bool) -> dict[str, Any]:
+    """A figure for the page; beside: whether it stands beside those of presets."""
     declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
     heading, text = (OWN | declared).get(name, OWN["overview"])
+    if beside and name in OWN:
+        heading = f"Other runs: {heading[0].lower()}{heading[1:]}"
     return {"name": name, "heading": heading, "text": text, "strips": content["strips"]}
 
 
@@ -159,7 +170,8 @@ def _by_group(claims: Sequence[Claim]) -> dict[str, list[dict[str, Any]]]:
 def _claim(claim: Claim) -> dict[str, Any]:
     return {
         "claim": claim,
-        "mark": _MARKS[claim.verdict],
+        "mark": MARKS[claim.verdict],
+        "measured": parts(claim.measured),
         "kind": claim.verdict.replace(" ", "-"),
         "scale": claim.scale.text,
     }
@@ -167,6 +179,7 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 def _world(k: int, world: World) -> dict[str, Any]:
     record = world.record
+    leading = _leading(world)
     names = [agent_label(agent.group) for agent in world.agents]
     shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
     unknown = [None] * len(record.cost_names)
@@ -197,39 +210,58 @@ def _world(k: int, world: World) -> dict[str, Any]:
         "key": _key(world),
         "agents": [
             _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
-            | {"index": j, "shown": j in shown}
+            | {"index": j, "shown": j in shown, "leads": j in leading}
             for j, agent in enumerate(world.agents)
         ],
     }
 
 
+def _leading(world: World) -> list[int]:
+    """Which agents of a world lead: all, or of each kind the first, which has the settings that are usual there."""
+    names = [agent_label(agent.group) for agent in world.agents]
+    kinds = dict.fromkeys(names)
+    if len(names) <= _MANY or len(kinds) < _KINDS:
+        return list(range(len(names)))
+    return [names.index(name) for name in kinds]
+
+
 def _findings(world: World) -> dict[str, Any]:
-    """What to say of a world first: sentences, and a row for each agent, the best first."""
-    found = [findings.finding(agent.label, agent.group) for agent in world.agents]
-    ranked = sorted(found, key=lambda f: (not f.learns, np.inf if f.score is None else f.score.mean))
+    """What to say of a world first: sentences, and a row for each agent that leads, the best first; then the others."""
+    leading = _leading(world)
+    alone = len(leading) < len(world.agents)
+    groups = [world.agents[j].group for j in leading]
+    labels = [agent_label(world.agents[j].group) if alone else world.agents[j].label for j in leading]
+    found = [findings.finding(label, group) for label, group in zip(labels, groups, strict=True)]
+    others = [findings.finding(a.label, a.group) for j, a in enumerate(world.agents) if j not in leading]
     return {
-        "sentences": findings.sentences(found, *findings.horizons([agent.group for agent in world.agents])),
+        "sentences": findings.sentences(found, *findings.horizons(groups)),
         "limits": [
             f"{use.name} ≤ {number(use.limit)}" if np.isfinite(use.limit) else use.name for use in found[0].uses
         ],
-        "rows": [
+        "rows": [_found(f) for f in sorted(found, key=_place)],
+        "others": [_found(f) for f in sorted(others, key=_place)],
+    }
+
+
+def _place(found: findings.Finding) -> tuple[bool, float]:
+    return not found.learns, np.inf if found.score is None else found.score.mean
+
+
+def _found(found: findings.Finding) -> dict[str, Any]:
+    return {
+        "label": found.label,
+        "regret": _shown(found.regret),
+        "average": _minus(number(found.average)),
+        "score": _shown(found.score),
+        "uses": [
             {
-                "label": f.label,
-                "regret": _shown(f.regret),
-                "average": _minus(number(f.average)),
-                "score": _shown(f.score),
-                "uses": [
-                    {
-                        "violation": _shown(use.violation),
-                        "average": _minus(number(use.average)),
-                        "mark": findings.MARKS[use.verdict],
-                        "verdict": use.verdict,
-                        "kind": use.verdict.replace(" ", "-"),
-                    }
-                    for use in f.uses
-                ],
+                "violation": _shown(use.violation),
+                "average": _minus(number(use.average)),
+                "mark": findings.MARKS[use.verdict],
+                "verdict": use.verdict,
+                "kind": use.verdict.replace(" ", "-"),
             }
-            for f in ranked
+            for use in found.uses
         ],
     }
 
@@ -303,6 +335,7 @@ def _minus(text: str) -> str:
 def _experiment(source: str, document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": document["name"],
+        "title": "Given on the command line" if document["name"] == _UNNAMED else document["name"],
         "recipes": recipes(document, source),
         "cells": [
             cell | {"settings": _table(cell["settings"]), "env_options": _table(cell["env_options"])}

@@ -13,10 +13,11 @@ from typing import Literal
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
+from psconrl.agents import catalogue
 from psconrl.analysis import curves, ranking, references
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
-from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval
+from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval, number
 from psconrl.analysis.tuning import complete
 from psconrl.experiments import presets
 
@@ -55,11 +56,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line, named in the margin of the panel."""
+    """A horizontal line, named in the margin of the panel, or its caption."""
 
     label: str
     value: float
     kind: Literal["optimal", "other", "zero"]
+
+    @property
+    def text(self) -> str:
+        """Its name and its value; nothing if it has no name."""
+        return f"{self.label} {number(self.value)}" if self.label else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,22 +135,48 @@ def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> lis
 
 def overview(groups: Groups) -> list[list[Panel]]:
     """Signed regret above signed violation of any stored cells; one column for each environment."""
-    names = dict.fromkeys(group.label.rsplit(" / ", 1)[0] for group in groups.values())
-    columns = []
-    for name in names:
-        found = [group for group in groups.values() if group.label.rsplit(" / ", 1)[0] == name]
-        columns.append(_column(found, name, "signed", _distinct(found)))
-    return _rows(columns)
+    return _rows([_column(found, name, "signed", _distinct(found)) for name, found in _by_world(groups)])
 
 
 def uses(groups: Groups) -> list[list[Panel]]:
     """Averages so far of any stored cells, the main cost above the limits; one column for each environment."""
-    names = dict.fromkeys(group.label.rsplit(" / ", 1)[0] for group in groups.values())
+    return _rows([[_use(found, name, i) for i in range(found[0].m + 1)] for name, found in _by_world(groups)])
+
+
+def prices(groups: Groups) -> list[list[Panel]]:
+    """Shadow prices in the plans of any stored cells, a panel for each limit; one column for each environment."""
     columns = []
-    for name in names:
-        found = [group for group in groups.values() if group.label.rsplit(" / ", 1)[0] == name]
-        columns.append([_use(found, name, i) for i in range(found[0].m + 1)])
+    for name, found in _by_world(groups):
+        priced = [
+            (label, group, prices)
+            for label, group in zip(_distinct(found), found, strict=True)
+            if np.isfinite(prices := curves.prices(group)).any()
+        ]
+        if priced:
+            columns.append([_price(priced, name, i) for i in range(found[0].m)])
     return _rows(columns)
+
+
+def _price(priced: Sequence[tuple[str, Group, Floats]], env: str, limit: int) -> Panel:
+    """The price of a limit in the plans, with that in the true model where all runs share it."""
+    groups = [group for _, group, _ in priced]
+    lines = []
+    for label, group, prices in priced:
+        settled = group.grid >= EARLY * group.horizon
+        lines.append(line(label, group.grid[settled], prices[:, limit, settled]))
+    true, *others = dict.fromkeys(price for group in groups for price in group.multipliers[:, limit].tolist())
+    levels = [] if others or not np.isfinite(true) else [Level("in truth", true, "optimal")]
+    caption = "" if limit else runs_title(title(env, groups[0].S), groups)
+    return Panel(caption, f"Price of {groups[0].cost_names[limit + 1]}\n(in plans)", lines, levels)
+
+
+def _by_world(groups: Groups) -> list[tuple[str, list[Group]]]:
+    """The groups of each environment, with its name; agents in the order in which psconrl lists them."""
+    known = list(catalogue.registry())
+    found: dict[str, list[Group]] = {}
+    for group in sorted(groups.values(), key=lambda g: known.index(g.agent) if g.agent in known else len(known)):
+        found.setdefault(group.label.rsplit(" / ", 1)[0], []).append(group)
+    return list(found.items())
 
 
 def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
@@ -153,24 +185,14 @@ def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
     for label, group in zip(_distinct(groups), groups, strict=True):
         settled = group.grid >= EARLY * group.horizon
         lines.append(line(label, group.grid[settled], group.cumulative[:, cost, settled] / group.grid[settled]))
-    known = [
-        (level, price)
-        for group in groups
-        for level, price in zip(curves.levels(group)[:, cost], _prices(group, cost), strict=True)
-    ]
-    (level, price), *others = dict.fromkeys(known)
+    level, *others = dict.fromkeys(level for group in groups for level in curves.levels(group)[:, cost].tolist())
     levels = []
     if not others and np.isfinite(level):
-        priced = f", shadow price {price:.4g}" if cost and np.isfinite(price) else ""
-        levels = [Level(f"{'limit' if cost else 'optimum'} {level:.4g}{priced}", float(level), "optimal")]
+        levels = [Level("limit" if cost else "optimum", level, "optimal")]
     name = groups[0].cost_names[cost]
     return Panel(
         "" if cost else runs_title(title(env, groups[0].S), groups), f"{name}\n(average so far)", lines, levels
     )
-
-
-def _prices(group: Group, cost: int) -> Floats:
-    return group.multipliers[:, cost - 1] if cost else np.zeros(group.runs)
 
 
 def _rows(columns: Sequence[Sequence[Panel]]) -> list[list[Panel]]:

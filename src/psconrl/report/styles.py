@@ -22,10 +22,11 @@ class Style:
     page_dashes: Dashes = ()
 
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#555555")
-"""The last one is for guides alone."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255", "#555555")
+"""The last one is for guides alone; the one before is Tol's wine, which the others leave room for."""
 
 STYLES = {
+    "Recommended": Style(7, (10, 1.5), (14, 3)),
     "PSConRL": Style(0),
     "ConRL": Style(1, (6, 2), (9, 4)),
     "C-UCRL": Style(2, (6, 2, 1.5, 2), (9, 3, 2, 3)),
@@ -33,6 +34,9 @@ STYLES = {
     "CMDP-PSRL": Style(4, (4, 1.5), (6, 3)),
     "PSConRL (explore)": Style(5, (3, 1, 1, 1, 1, 1), (5, 2, 1.5, 2, 1.5, 2)),
     "FHA": Style(6, (2, 1), (3.5, 2)),
+    "TSDE": Style(3, (5, 3), (7, 5)),
+    "Uniform": Style(4, (1, 3), (1.5, 6)),
+    "Optimal": Style(6, (2, 1.5, 6, 1.5), (3, 3, 10, 3)),
 }
 """By the label of an agent; what is not here gets the next style that is free."""
 

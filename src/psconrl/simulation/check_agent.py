@@ -112,6 +112,9 @@ def _check_plan(plan: Plan, agent: Agent) -> None:
     taken = plan.policy[:, ~agent.problem.available]
     _rule(not taken.any(), "Plan.policy takes an action where it is not available; give it probability 0 there")
     _rule(plan.max_length >= 1, f"Plan.max_length is {plan.max_length}; it must be at least 1")
+    if plan.multipliers is not None:
+        shape, m = plan.multipliers.shape, agent.problem.m
+        _rule(shape == (m,), f"Plan.multipliers has shape {shape}; it must be (m,) = ({m},)")
     if plan.count_limit is not None:
         _rule(plan.count_limit.shape == (S, A), f"Plan.count_limit has shape {plan.count_limit.shape}")
     _rule(plan.phase in ("exploit", "explore"), f'Plan.phase is {shown(plan.phase)}; it must be "exploit" or "explore"')

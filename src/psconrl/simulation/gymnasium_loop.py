@@ -44,7 +44,7 @@ def learn(
             appear. None: the agent that is recommended for `problem`, or, without one, for the environment's sizes and
             its attribute `thresholds`, if it has one.
         env: a Gymnasium environment with a Discrete action space.
-        horizon: T. seed: chooses all random numbers of the run, the environment's too.
+        horizon: T, the number of steps. seed: chooses all random numbers of the run, the environment's too.
         costs: costs(s, a, s_next, reward, info) -> (c_0, ..., c_m) in [0, 1], or in the ranges that the problem
             declares; s_next is the terminal state, not the start. Without it: c_0 = (high - reward) / (high - low), or
             -reward if the problem declares the ranges of costs, and the others from info["cost"].
@@ -91,7 +91,7 @@ def learn(
         grid=grid,
         cumulative=curves[0],
         cumulative_excess=curves[1],
-        episodes=np.array(rows, episode_columns()),
+        episodes=np.array(rows, episode_columns(problem.m)),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state_names=learner.state_names,

@@ -225,7 +225,9 @@ class Learner:
         assert plan is not None
         units = self.problem.units
         if units is not None:
-            plan = replace(plan, value=float(units.low[0]) + float(units.width[0]) * float(plan.value))
+            prices = None if plan.multipliers is None else units.prices(plan.multipliers)
+            value = float(units.low[0]) + float(units.width[0]) * float(plan.value)
+            plan = replace(plan, value=value, multipliers=prices)
         episode = Episode(plan, self.t - length, length, REASONS[reason])
         row = tuple([column.value(episode) for column in COLUMNS])
         return row if averages is None else (*row, averages)

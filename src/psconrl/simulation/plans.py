@@ -49,12 +49,22 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, unsteered: Steered, told: Tol
     sound, cumulative, limit, before = kernels.take_up(policy, limit, visits)
     if not sound:
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
+    _check_prices(plan.multipliers, len(unsteered.limits))
     if not pairs.every:
         wrong = np.argwhere((policy > 0) & ~pairs.available)
         if len(wrong):
             raise InvalidArgumentError(f"Plan.policy is wrong: {told(*wrong[0, 1:].tolist())}")
     steered = unsteered if plan.steered is None else _steered(plan, pairs, len(unsteered.limits), told)
     return Orders(cumulative, plan.max_length, limit, steered), before
+
+
+def _check_prices(multipliers: Any, m: int) -> None:
+    """Refuse shadow prices that are not one number for each of m limits."""
+    if multipliers is None:
+        return
+    if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != np.float64:
+        found = getattr(multipliers, "shape", None) or shown(multipliers)
+        raise InvalidArgumentError(f"Plan.multipliers is {found}; it must be float64 (m,) = ({m},), or None")
 
 
 def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:

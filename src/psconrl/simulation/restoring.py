@@ -40,7 +40,7 @@ def restore(learner: Learner, state: Mapping[str, Any]) -> None:
     learner.origin = saved.integer(state["origin"], "origin", 0, max(S - 1, 0))
     learner.last_length = saved.integer(state["last_length"], "last_length", 1)
     learner.carry = saved.carry(state["carry"])
-    learner.rows = saved.rows(state["rows"], m + 1)
+    learner.rows = saved.rows(state["rows"], m)
     learner.kept = saved.snapshots(state["snapshots"], S, A)
     if learner.kept:
         learner.newest = learner.kept.pop()

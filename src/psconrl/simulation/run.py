@@ -36,11 +36,15 @@ class Episode(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a run's table of plans: its name, numpy's type, and its value in the row of an episode."""
+    """A column of a run's table of plans: its name, numpy's type, and its value in the row of an episode.
+
+    each_limit: whether it has a value for each limit, (m,), nan where the episode has none.
+    """
 
     name: str
     kind: Any
     value: Callable[[Episode], Any]
+    each_limit: bool = False
 
 
 COLUMNS = [
@@ -52,14 +56,22 @@ COLUMNS = [
     Column("reason", "U8", lambda episode: episode.reason),
     Column("value", np.float64, lambda episode: episode.plan.value),
     Column("solver", "U8", lambda episode: episode.plan.solver),
+    Column(
+        "multipliers",
+        np.float64,
+        lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers + 0.0,  # -0 is 0
+        each_limit=True,
+    ),
 ]
 """The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
 
 
-def episode_columns(costs: int | None = None) -> list[Any]:
-    """The columns of a run's table of plans as numpy has them; `costs` of them have their exact averages beside."""
-    columns: list[Any] = [(column.name, column.kind) for column in COLUMNS]
-    return columns if costs is None else [*columns, ("average_costs", np.float64, (costs,))]
+def episode_columns(m: int, averages: bool = False) -> list[Any]:
+    """The columns of a run's table of plans under m limits as numpy has them, with exact averages if asked for."""
+    columns = [
+        (column.name, column.kind, (m,)) if column.each_limit else (column.name, column.kind) for column in COLUMNS
+    ]
+    return [*columns, ("average_costs", np.float64, (m + 1,))] if averages else columns
 
 
 class Snapshot(NamedTuple):
@@ -93,7 +105,8 @@ class Run:
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
             without an optimum.
-        episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, and
+        episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, multipliers
+            (m,), the shadow prices of the limits in the model planned with, nan where there are none, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
         counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.

@@ -135,13 +135,13 @@ def carry(value: Any, part: str = "carry") -> dict[str, NDArray[Any]]:
     return {key: item.copy() for key, item in value.items()}
 
 
-def rows(value: Any, costs: int) -> list[tuple[Any, ...]]:
+def rows(value: Any, m: int) -> list[tuple[Any, ...]]:
     """Rows of the table of episodes, with or without the averages."""
     if not isinstance(value, (tuple, list)) or not all(isinstance(row, tuple) for row in value):
         raise refused("rows", "must be a list of tuples, one for each plan that is over")
-    wide = bool(value) and len(value[0]) == len(episode_columns(costs))
+    wide = bool(value) and len(value[0]) == len(episode_columns(m, averages=True))
     try:
-        table = np.array(list(value), episode_columns(costs if wide else None))
+        table = np.array(list(value), episode_columns(m, wide))
     except (ValueError, TypeError, OverflowError):
         raise refused("rows", "must have the columns of run.episodes") from None
     if (table["length"] < 1).any():

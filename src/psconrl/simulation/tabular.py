@@ -55,12 +55,12 @@ def simulate(
         agent: what learns; it sees only its problem and what it experiences.
         cmdp: the true model; its costs must lie in [0, 1], or in the ranges that the agent's problem declares. An agent
             whose problem does not know its states discovers them; the run has them in the model's order.
-        horizon: T. seed: chooses all random numbers of the run.
+        horizon: T, the number of steps. seed: chooses all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
         optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
         evaluate_policies: also write the exact averages of each executed policy, from the state it starts in; they
             are what `Run.policy_violation` sums.
-        stop: end after this many steps, to continue later from `run.state`; state: such a state.
+        stop: end after this many steps, to continue later from `run.state`. state: the state to continue from.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
     simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
@@ -211,7 +211,7 @@ class _Simulation:
             grid=self.grid,
             cumulative=curves[0],
             cumulative_excess=curves[1],
-            episodes=np.array(rows, episode_columns(self.cmdp.m + 1 if self.evaluate_policies else None)),
+            episodes=np.array(rows, episode_columns(self.cmdp.m, self.evaluate_policies)),
             counts=self._counts(),
             snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
             state_names=self.cmdp.state_names,

@@ -192,13 +192,8 @@ class Panel {
   level(level) {
     const y = this.y.at(level.value);
     const { frame } = this;
-    const group = svg(
-      "g",
-      { class: `level ${level.kind}` },
-      svg("line", { x1: frame.left, x2: frame.right, y1: y, y2: y }),
-    );
-    if (level.label) group.append(svg("text", { x: frame.left + 5, y: y - 5 }, level.label));
-    return group;
+    // Levels are named in the caption, where no line crosses their names.
+    return svg("g", { class: `level ${level.kind}` }, svg("line", { x1: frame.left, x2: frame.right, y1: y, y2: y }));
   }
 
   places(line, values) {

@@ -10,7 +10,10 @@ const MOVES = [
 const SHOWN = 5; // thousandths: actions less likely are not drawn
 const PRINTED = [45, 955]; // thousandths: only probabilities between these are printed
 const LEGIBLE = 34; // pixels of a cell that leave room for them
-const LONGEST = 35; // letters of a state's name
+const LONGEST = 108; // letters of a state's name
+const BROAD = [130, 320]; // pixels of a line of it, at least and at most
+const LINE = 12; // pixels from one line of it to the next
+const CAPTION = 32; // letters of an action's name
 const LISTED = 60; // rows of a policy shown as a table
 const LETTERS = { S: "start", G: "goal", P: "risky", W: "wall", X: "box" };
 
@@ -37,7 +40,7 @@ class Scene {
 }
 
 function drawScene(scene, label, place, room) {
-  return scene.world.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label);
+  return scene.world.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label, room);
 }
 
 // The states on the map: all of them, or those with the box at its chosen place.
@@ -160,35 +163,67 @@ function arrowsOf(shares, x, y, legible) {
   });
 }
 
-// Names that are too long keep both ends: states of one model tend to differ there.
-function shortened(name) {
-  const half = (LONGEST - 1) / 2;
-  return name.length > LONGEST ? `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}` : name;
+// Names that are too long keep both ends: those of one model tend to differ there.
+function shortened(name, longest) {
+  const half = (longest - 1) / 2;
+  return name.length > longest ? `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}` : name;
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+const breadth = (text) => {
+  ruler.font = "11px system-ui, sans-serif"; // as in the style sheet
+  return ruler.measureText(text).width;
+};
+
+// A name in lines of words; a word that is too broad has a line of its own.
+function inLines(name, broad) {
+  const lines = [""];
+  for (const word of shortened(name, LONGEST).split(" ")) {
+    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines[lines.length - 1] && breadth(longer) > broad) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
 }
 
 // Models without a map: a row for each state, a column for each action, and the visits at the end of the row. Where an
 // action is not available there is no cell.
-function drawMatrix(scene, label) {
+function drawMatrix(scene, label, room) {
   const { states, actions, available } = scene.world;
   const shown = Math.min(states.length, LISTED);
-  const [wide, high] = [38, 24];
-  const cut = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
-  const left = 14 + 6.2 * Math.max(...states.slice(0, shown).map((name) => shortened(name).length));
-  const longest = Math.max(...actions.map((name) => cut(name).length), 6);
-  const slanted = longest > 4;
-  const top = slanted ? 12 + 5 * longest : 24;
-  const width = left + wide * (actions.length + 1) + 10 + (slanted ? 4.5 * longest : 0);
-  const parts = [...actions, "visited"].map((name, a) => {
-    const x = left + wide * (a + 0.5) + (a === actions.length ? 6 : 0);
-    const turn = slanted ? `rotate(-45 ${x} ${top - 8})` : null;
-    return svg("text", { x, y: top - 8, transform: turn, "text-anchor": slanted ? "start" : "middle" }, cut(name));
+  const wide = 38;
+  const captions = [...actions, "visited"].map((name) => shortened(name, CAPTION));
+  const slanted = captions.some((name) => breadth(name) > wide - 4);
+  const top = slanted ? 16 + 0.87 * Math.max(...captions.map(breadth)) : 24;
+  const middles = captions.map((_, a) => wide * (a + 0.5) + (a === actions.length ? 6 : 0));
+  // Slanted captions lean out to the right; names have what is left of the room.
+  const right = Math.max(
+    wide * captions.length + 10,
+    ...captions.map((name, a) => (slanted ? middles[a] + 6 + 0.5 * breadth(name) : 0)),
+  );
+  const names = states.slice(0, shown).map((name) => inLines(name, clamp(room - right - 14, ...BROAD)));
+  const high = Math.max(24, 8 + LINE * Math.max(...names.map((lines) => lines.length)));
+  const left = 14 + Math.max(...names.flat().map(breadth));
+  const width = left + right;
+  const parts = captions.map((name, a) => {
+    const x = left + middles[a] + (slanted ? 4 : 0);
+    const turn = slanted ? `rotate(-60 ${x} ${top - 8})` : null;
+    const anchor = slanted ? "start" : "middle";
+    return svg("text", { class: "name", x, y: top - 8, transform: turn, "text-anchor": anchor }, name);
   });
   for (let s = 0; s < shown; s++) {
     const y = top + s * high;
+    const middle = y + high / 2;
     const group = svg(
       "g",
       { class: "cell", "data-state": s },
-      svg("text", { x: left - 8, y: y + 16, "text-anchor": "end" }, shortened(states[s])),
+      ...names[s].map((text, k) =>
+        svg(
+          "text",
+          { class: "name", x: left - 8, y: middle + 4 + LINE * (k - (names[s].length - 1) / 2), "text-anchor": "end" },
+          text,
+        ),
+      ),
     );
     scene.policy[s].forEach((p, a) => {
       if (available && !available[s].includes(a)) return;
@@ -198,7 +233,9 @@ function drawMatrix(scene, label) {
         svg("rect", { class: "share", x, y: y + high * (1 - p / 1000), width: wide, height: (high * p) / 1000 }),
       );
       if (p >= SHOWN)
-        group.append(svg("text", { class: "digits", x: x + wide / 2, y: y + 16, "text-anchor": "middle" }, decimal(p)));
+        group.append(
+          svg("text", { class: "digits", x: x + wide / 2, y: middle + 4, "text-anchor": "middle" }, decimal(p)),
+        );
     });
     const x = left + actions.length * wide + 6;
     group.append(

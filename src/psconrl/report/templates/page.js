@@ -71,7 +71,7 @@ class Card {
         html("b", {}, `Round ${start.toLocaleString("en")}`),
         ` · plan ${plan.toLocaleString("en")} of ${this.agent.plans.toLocaleString("en")}, kept for ${rounds}`,
       ),
-      html("span", {}, `${phase ? `Phase ${phase} · ` : ""}${seen} of ${visits.length} states visited${kind}`),
+      html("span", {}, `${phase ? `Phase ${phase} · ` : ""}${seen} of ${visits.length} states visited before${kind}`),
     ];
     if (layers) lines.push(html("span", {}, `Step 1 of the ${layers} that the plan is made of`));
     if (averages) lines.push(this.judge(averages));
@@ -96,7 +96,7 @@ class Card {
         `${costs[i]} ${number(Number(value.toFixed(4)))}${mark}${against}`,
       );
     });
-    return html("span", { class: "judged" }, "For ever: ", ...parts);
+    return html("span", { class: "judged" }, "In the long run: ", ...parts);
   }
 }
 
