@@ -203,6 +203,13 @@ def as_cards(document: Mapping[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def as_made(document: Mapping[str, Any]) -> str:
+    """When, where and by what the runs of a JSON document of claims were made; Markdown."""
+    return (
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in document["made"].items())]) + "\n"
+    )
+
+
 def parts(measured: str) -> list[str]:
     """What was measured, one thing to a line."""
     return measured.split("; ")

@@ -46,7 +46,7 @@ TABLES: Mapping[str, Table] = {
     "theory": Table(
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
     ),
-    "claims": Table(None, {"claims": claims.as_cards}),
+    "claims": Table(None, {"claims": claims.as_cards, "made": claims.as_made}),
     "bounds": Table(bounds.document, {"bounds": bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
 }

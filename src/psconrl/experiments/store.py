@@ -158,14 +158,15 @@ class Store:
             self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float) -> int:
-        """Append a line to the timings; how many bytes it has."""
+    def note_time(self, cell: Cell, seed: int, seconds: float, memory: int | None = None) -> int:
+        """Append a line to the timings, with the MiB of the run's process; how many bytes it has."""
         line = {
             "env": cell.env_name,
             "agent": cell.agent,
             "seed": seed,
             "identity": cell.identity(seed),
             "seconds": round(seconds, 6),
+            "memory": memory,
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         # One write to a file opened for appending is not torn apart by other processes.
@@ -288,6 +289,11 @@ class Store:
         """When the first and the last of the timed runs were done, by the clock of the machine; None if none was."""
         times = sorted(str(entry["finished"]) for entry in self._log())
         return (times[0], times[-1]) if times else None
+
+    def memory(self) -> int | None:
+        """The most memory, in MiB, that a process of the timed runs has held; None if none told."""
+        told = [entry.get("memory") for entry in self._log()]
+        return max((int(x) for x in told if isinstance(x, int) and not isinstance(x, bool) and x > 0), default=None)
 
     def failures(self) -> list[Path]:
         """The files that say why runs failed."""
