@@ -1,61 +1,59 @@
-"""The recommended agent beside the paper's PSConRL, no setting chosen for any world: L, [V]+ and policy violation.
+"""The agent that needs no tuning beside PSConRL as published, and beside tuned rivals: the preset "beyond", in part.
 
-python benchmarks/recommended.py [--seeds 5] [--horizon 20000]
+python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--seeds 30] [--list]
 
-Means over seeds, the worst of them in brackets; violations are summed over limits.
+Runs of the preset are done in the order of the worlds as they are listed, the two agents first; then all settings of
+the rivals named by --agents with few seeds, and the best of each with further ones. OUT is a store: what is there is
+not done again, and `psconrl reproduce beyond --out OUT` goes on from it. At the end the table is printed as it stands,
+and `python docs/write_results.py OUT` takes it over into the documentation.
 """
 
 import argparse
-from typing import Any
+from pathlib import Path
 
-import numpy as np
-
-import psconrl
-from psconrl import CMDP, agents
-
-WORLDS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("marsrover-4x4", {}),
-    ("marsrover-8x8", {}),
-    ("marsrover-8x8", {"slip": 0.1}),
-    ("box", {}),
-    ("frozen-lake", {"full": True}),
-    ("frozen-lake", {"full": True, "slippery": False}),
-    ("cliff-walking", {"full": True}),
-    ("queue", {}),
-    ("riverswim", {}),
-    ("media-streaming", {}),
-    ("inventory", {}),
-    ("hospital", {}),
-    ("access-control", {}),
-    ("garnet", {"S": 5, "A": 2, "margin": 0.02}),
-)
+from psconrl.analysis import ranking
+from psconrl.analysis.groups import group
+from psconrl.analysis.tables import as_json
+from psconrl.experiments import Cell, Experiment, Store, beyond
+from psconrl.experiments.runner import run_experiment
 
 
-def measured(agent: agents.Agent, cmdp: CMDP, horizon: int, seeds: int) -> list[str]:
-    """The three measures at the horizon."""
-    solution = psconrl.solve(cmdp)
-    runs = [
-        psconrl.simulate(agent, cmdp, horizon, seed, optimum=solution, evaluate_policies=True) for seed in range(seeds)
-    ]
-    ends = np.array(
-        [(r.lagrangian[-1], r.positive_violation[:, -1].sum(), r.policy_violation[:, -1].sum()) for r in runs]
-    )
-    return [f"{mean:,.0f} ({worst:,.0f})" for mean, worst in zip(ends.mean(axis=0), ends.max(axis=0), strict=True)]
+def run(out: str, name: str, cells: list[tuple[Cell, int]]) -> None:
+    outcome = run_experiment(Experiment(name, *zip(*cells, strict=True)), out, workers=1)
+    print(f"{name}: {outcome}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--horizon", type=int, default=20_000)
+    parser.add_argument("out")
+    parser.add_argument("--only", nargs="*", help="names of worlds, all by default")
+    parser.add_argument("--agents", nargs="*", default=[], choices=list(beyond.AGENTS), help="rivals to be tuned")
+    parser.add_argument("--seeds", type=int, default=beyond.REPORTED)
+    parser.add_argument("--list", action="store_true", help="print the worlds, and the table as it stands")
     args = parser.parse_args()
-    print("| world | L | [V]+ | by policies | PSConRL: L | [V]+ | by policies |")
-    print("|---|---|---|---|---|---|---|")
-    for env, options in WORLDS:
-        cmdp = psconrl.make(env, **options)
-        pair = (agents.recommended(cmdp.problem()), agents.PSConRL(cmdp.problem()))
-        found = [text for agent in pair for text in measured(agent, cmdp, args.horizon, args.seeds)]
-        name = " ".join([env, *(f"{key}={value}" for key, value in options.items())])
-        print(f"| {name} | {' | '.join(found)} |", flush=True)
+    worlds = [world for world in beyond.WORLDS if not args.only or world.name in args.only]
+    for world in worlds if not args.list else ():
+        both = [next(cell for cell in beyond.cells(world) if cell.agent == beyond.UNTUNED), beyond.published(world)]
+        run(args.out, f"{world.name}: untuned", [(cell, beyond.TUNING + args.seeds) for cell in both])
+        rivals = [cell for cell in beyond.cells(world) if cell.agent in args.agents]
+        if rivals:
+            run(args.out, f"{world.name}: tuning", [(cell, beyond.TUNING) for cell in rivals])
+            scores = ranking.scores(
+                group(r for r in Store(args.out).records({c.identity(s) for c in rivals for s in range(beyond.TUNING)}))
+            )
+            best = [
+                min((cell for cell in rivals if cell.agent == agent), key=lambda cell: scores[cell.id])
+                for agent in dict.fromkeys(cell.agent for cell in rivals)
+            ]
+            run(args.out, f"{world.name}: chosen", [(cell, beyond.TUNING + args.seeds) for cell in best])
+    for world in worlds if args.list else ():
+        print(world.name)
+    found = ranking.document(group(Store(args.out, create=True).records()))
+    if found is not None:
+        folder = Path(args.out) / "tables"
+        folder.mkdir(exist_ok=True)
+        (folder / "untuned.json").write_text(as_json(found), encoding="utf-8")
+        print(ranking.untuned_table(found))
 
 
 if __name__ == "__main__":

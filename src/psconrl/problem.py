@@ -79,8 +79,9 @@ class Problem:
         state_names, action_names: names beside the numbers S and A. Learners take either, and answer a question that
             names its state with the name of an action.
         cost_names: of the m + 1 costs; those of the thresholds, after "c0", if these are given by name.
-        available: a mask (S, A) of the actions that can be taken in each state; all if left out. Where the states are
-            not known, a function of a state that gives its actions, by name or number.
+        available: the actions that can be taken in each state; all if left out. A function of a state that gives its
+            actions, by name or number; or a table {state: actions}, in which states that have all may be left out; or,
+            where the states are known, a mask (S, A).
 
     Attributes:
         S: None where the number of states is not known. A, m: numbers of actions and limits.
@@ -89,7 +90,7 @@ class Problem:
         answers_by_name: whether learners always answer with names of actions.
         open: whether there may always be one more state than were seen.
         cost_names: a tuple. available: (S, A), no rows where S is not known. pairs: those pairs, numbered.
-        offers: the function that gives the actions of a state, where they are given by one; else None.
+        offers: the function that gives the actions of a state that is discovered; else None.
 
     >>> Problem(16, 4, [0.2])
     Problem(S=16, A=4, m=1, costs estimated)
@@ -121,7 +122,7 @@ class Problem:
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
         cost_names: Sequence[str] | None = None,
-        available: ArrayLike | Offers | None = None,
+        available: ArrayLike | Offers | Mapping[Any, Iterable[Hashable]] | None = None,
     ) -> None:
         number, states = (None, None) if S is None else _numbered(S, state_names, "S", "state_names")
         if S is None and state_names is not None:
@@ -130,7 +131,10 @@ class Problem:
         if isinstance(thresholds, Mapping) and cost_names is None:
             cost_names = ["c0", *thresholds]
         tau = checks.thresholds(thresholds, cost_names)
-        offers = _offers(available, number)
+        offers = _offers(available, number, states, actions)
+        if offers is not None and number is not None:
+            every = range(number) if states is None else states
+            available, offers = [_offered(offers, state, actions, names) for state in every], None
         mask = None if available is None or number is None else checks.available(available, number, actions)
         ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, len(tau) + 1)
         known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges, mask)
@@ -182,17 +186,7 @@ class Problem:
         """The actions (A,) of a state that was discovered."""
         if self.offers is None:
             return np.ones(self.A, dtype=np.bool_)
-        mask = np.zeros(self.A, dtype=np.bool_)
-        names = {name: a for a, name in enumerate(self.action_names or ())}
-        for action in checks.hashables(self.offers(state), f"available({checks.shown(state)})"):
-            number = names.get(action, action if type(action) is int else -1)
-            if not 0 <= number < self.A:
-                raise InvalidArgumentError(
-                    f"available({checks.shown(state)}) gives {checks.shown(action)}; it must give names of actions, "
-                    f"or numbers from 0 to {self.A - 1}"
-                )
-            mask[number] = True
-        return mask
+        return _offered(self.offers, state, self.A, self.action_names)
 
     def inside(self, seen: int, available: Bools | None = None) -> Problem:
         """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far.
@@ -246,15 +240,47 @@ def _numbered(
     return len(found), found
 
 
-def _offers(available: Any, S: int | None) -> Offers | None:
-    """The function that gives the actions of a state, if that is what is given."""
-    if S is not None or available is None:
-        return None
-    if not callable(available):
+@dataclass(frozen=True)
+class _Table:
+    """Actions by state; a state that is left out has all A."""
+
+    actions: Mapping[Any, Iterable[Hashable]]
+    A: int
+
+    def __call__(self, state: Any) -> Iterable[Hashable]:
+        return self.actions.get(state, range(self.A))
+
+
+def _offers(available: Any, S: int | None, states: tuple[Hashable, ...] | None, A: int) -> Offers | None:
+    """The function that gives the actions of a state, if that, or a table, is what is given."""
+    if isinstance(available, Mapping):
+        for state in available if S is not None else ():
+            if state not in (range(S or 0) if states is None else states):
+                raise InvalidArgumentError(f"available has {checks.shown(state)}, which is none of the states")
+        return _Table({s: checks.hashables(a, f"available[{checks.shown(s)}]") for s, a in available.items()}, A)
+    if callable(available):
+        return cast(Offers, available)
+    if S is None and available is not None:
         raise InvalidArgumentError(
-            "available is given, but S is None; give a function of a state that gives its actions, or S and a mask"
+            "available is given, but S is None; give a function of a state that gives its actions, a table "
+            "{state: actions}, or S and a mask"
         )
-    return cast(Offers, available)
+    return None
+
+
+def _offered(offers: Offers, state: Any, A: int, names: tuple[Hashable, ...] | None) -> Bools:
+    """The actions (A,) that a function gives for a state."""
+    mask = np.zeros(A, dtype=np.bool_)
+    numbers = {name: a for a, name in enumerate(names or ())}
+    for action in checks.hashables(offers(state), f"available({checks.shown(state)})"):
+        number = numbers.get(action, action if type(action) is int else -1)
+        if not 0 <= number < A:
+            raise InvalidArgumentError(
+                f"available({checks.shown(state)}) gives {checks.shown(action)}; it must give names of actions, "
+                f"or numbers from 0 to {A - 1}"
+            )
+        mask[number] = True
+    return mask
 
 
 def _known_costs(

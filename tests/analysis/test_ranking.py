@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,27 @@ def test_runs_that_only_served_to_choose_are_not_ranked() -> None:
 def test_the_worst_tenth() -> None:
     assert worst_tenth(np.arange(30.0)) == pytest.approx(28.0)
     assert worst_tenth(np.array([3.0, 1.0])) == 3.0
+
+
+def test_the_agent_without_settings_is_held_against_psconrl_as_published() -> None:
+    found = groups(6)
+    (ranked,) = ranking.ranking(found)
+    versus = ranked.untuned
+    assert versus is not None
+    assert versus.published.settings == {"prior": 0.01}
+    tuned = {entry.agent: entry for entry in ranked.entries}["PSConRL"]
+    assert tuned.settings == {"prior": 0.0001}  # what regret there is grows with the number of the cell
+    own, theirs = (entry.measures[0].interval.mean for entry in (versus.own, versus.published))
+    assert versus.ratio.mean == pytest.approx(own / theirs)
+    assert versus.ratio.low <= versus.ratio.mean <= versus.ratio.high
+    document = json.loads(json.dumps(ranking.untuned([ranked])))
+    (row,) = document["worlds"]
+    assert row["ratio"]["mean"] == pytest.approx(own / theirs)
+    assert (row["rival"]["agent"], row["rival"]["setting"], row["rival"]["of"]) == ("PSConRL", "prior = 0.0001", 2)
+    assert ranking.untuned_table(document).count("\n") == 3
+    assert ranking.document(found) is None  # these are quick runs
+    assert "## Without tuning" in ranking.as_markdown([ranked])
+    published = beyond.published(WORLD).id
+    (alone,) = ranking.ranking({cell: group for cell, group in found.items() if cell != published})
+    assert alone.untuned is None
+    assert "## Without tuning" not in ranking.as_markdown([alone])

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from psconrl.analysis.statistics import Interval, band, difference_interval, growth_exponent, mean_interval, number
+from psconrl.analysis.statistics import (
+    Interval,
+    band,
+    difference_interval,
+    growth_exponent,
+    mean_interval,
+    number,
+    ratio_interval,
+)
 from psconrl.analysis.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 
 
@@ -71,6 +79,15 @@ def test_difference() -> None:
         assert found.mean == pytest.approx(x.mean() - y.mean())
         assert found.high - found.low == pytest.approx(2 * z * error, rel=0.1)
     assert difference_interval([1.0], [0.0]).low == -np.inf
+
+
+def test_a_ratio_of_means() -> None:
+    """By the delta method the standard error of three times a ratio of two such means is 3 sqrt(2 / 200)."""
+    rng = np.random.default_rng(np.random.SeedSequence(9))
+    found = ratio_interval(3 * rng.exponential(size=200), rng.exponential(size=200))
+    assert found.low < 3 < found.high
+    assert found.high - found.low == pytest.approx(2 * 1.96 * 3 * np.sqrt(2 / 200), rel=0.25)
+    assert ratio_interval([1.0], [2.0]) == Interval(0.5, -np.inf, np.inf)
 
 
 def test_numbers_for_people_and_for_json() -> None:

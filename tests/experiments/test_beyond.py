@@ -34,11 +34,17 @@ def test_the_second_stage_is_the_best_setting_with_fresh_seeds() -> None:
     second = preset.second_stage(False, scores)
     assert second is not None
     assert set(second.seeds) == {beyond.TUNING + beyond.REPORTED}
-    assert Counter(cell.agent for cell in second.cells)["PSConRL"] == len(beyond.WORLDS)
+    # As chosen, the first setting, and as published, another one.
+    assert Counter(cell.agent for cell in second.cells)["PSConRL"] == 2 * len(beyond.WORLDS)
+    assert Counter(cell.agent for cell in second.cells)["ConRL"] == len(beyond.WORLDS)
     for world in beyond.WORLDS:
         here = list(beyond.cells(world))
         chosen = [cell for cell in second.cells if cell in here]
+        published = beyond.published(world)
+        assert published in chosen
         for cell in chosen:
+            if cell == published:
+                continue
             rivals = [other for other in here if other.agent == cell.agent]
             assert scores[cell.id] == min(scores[rival.id] for rival in rivals)
     assert preset.second_stage(False, {}) is None

@@ -1,12 +1,14 @@
 """The fast planner against the careful one."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import psconrl
-from psconrl import InvalidModelError, structure
+from psconrl import InvalidModelError, SolverError, structure
 from psconrl.cmdp import CMDP
-from psconrl.planning import best_policy, evaluate, solve, ties
+from psconrl.planning import best_policy, evaluate, for_agents, second_opinion, solve, ties
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
@@ -175,3 +177,25 @@ def test_the_linear_program_takes_the_first_of_equal_level() -> None:
         assert found.start == {}
         stays = np.flatnonzero(found.policy[:, 0] == 1)
         assert stays.tolist() == [int(level.argmin())]
+
+
+def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warm start without a proof, and a linear program that fails, as seen on samples of the queue; then both."""
+    cmdp = psconrl.make("queue")
+    wanted = fast_plan(cmdp, join=1e-7)
+    compiled, cold = for_agents._compiled, [True]
+
+    def lost(*args: Any) -> Any:
+        start = args[4].start
+        return compiled(*args) if cold[0] and not start.multipliers.any() else None
+
+    def failing(*args: Any) -> Any:
+        raise SolverError("failed numerically")
+
+    monkeypatch.setattr(for_agents, "_compiled", lost)
+    monkeypatch.setattr(second_opinion, "by_components", lambda *args: None)
+    monkeypatch.setattr(second_opinion, "by_highs", failing)
+    assert fast_plan(cmdp, join=1e-7, start=wanted.start).value == pytest.approx(wanted.value, abs=1e-10)
+    cold[0] = False
+    with pytest.raises(SolverError, match="failed numerically"):
+        fast_plan(cmdp, join=1e-7, start=wanted.start)

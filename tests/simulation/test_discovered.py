@@ -344,8 +344,29 @@ def test_functions_that_give_no_actions_are_refused(offered: Any) -> None:
     assert same(learner.state(), before)
     with pytest.raises(PsconrlError, match="available is given, but S is None"):
         Problem(None, 2, available=np.ones((1, 2)))
-    with pytest.raises(PsconrlError):
-        Problem(2, 2, available=lambda s: [0])
+    with pytest.raises(PsconrlError, match=r"available\(0\)"):
+        Problem(2, 2, available=lambda s: offered)
+
+
+def test_actions_by_state_as_a_table_a_function_or_a_mask() -> None:
+    table = {"empty": ["wait"], "full": ["wait", "sell"]}
+    discovered = Problem(None, ["wait", "sell"], available=table)
+    assert [discovered.offered(s).tolist() for s in ("empty", "half", "full")] == [
+        [True, False],
+        [True, True],
+        [True, True],
+    ]
+    assert pickle.loads(pickle.dumps(discovered)).offered("empty").tolist() == [True, False]
+    table["empty"].append("sell")
+    mask = [[True, False], [True, True], [True, True]]
+    states = ["empty", "half", "full"]
+    for given in ({"empty": ["wait"]}, {"empty": [0], "full": [1, 0]}, lambda s: [0] if s == "empty" else [0, 1], mask):
+        known = Problem(states, ["wait", "sell"], available=given)
+        assert known.available.tolist() == mask
+        assert known.offers is None
+    assert Problem(3, 2, available={0: [0]}).available.tolist() == mask
+    with pytest.raises(PsconrlError, match="available has 'emty', which is none of the states"):
+        Problem(states, 2, available={"emty": [0]})
 
 
 class Words(gymnasium.Env[Any, Any]):

@@ -11,14 +11,14 @@ from psconrl._core.njit import njit, njit_inline
 
 
 @njit_inline
-def count(row: int, x: int, head: Ints, link: Ints, target: Ints, number: Ints, used: Ints) -> None:
-    """Count a move from a row to x; there must be room for one more entry."""
+def count(row: int, x: int, head: Ints, link: Ints, target: Ints, number: Ints, used: Ints) -> int:
+    """Count a move from a row to x, and say which entry that is; there must be room for one more."""
     entry = head[row]
     last = -1
     while entry >= 0:
         if target[entry] == x:
             number[entry] += 1
-            return
+            return entry
         last = entry
         entry = link[entry]
     entry = used[0]
@@ -30,6 +30,7 @@ def count(row: int, x: int, head: Ints, link: Ints, target: Ints, number: Ints, 
         link[last] = entry
     else:
         head[row] = entry
+    return entry
 
 
 @njit

@@ -43,7 +43,8 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         stop = doubling(memory)
         if memory.episode == 0:
             return self.uniform_plan(**stop)
-        p_k, costs = self.sample(memory, rng), self.costs(memory)
+        p_k = self.sample(memory, rng)
+        costs = self.costs_in(p_k, memory)
         best = plan_in(p_k, costs, self.limits(p_k, costs, memory), memory, stop, steer=self.steer(memory, stop))
         if best.feasible:
             return exploit(best, stop, memory)

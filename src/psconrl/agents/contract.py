@@ -188,6 +188,11 @@ class Agent(ABC):
                 f"{self.name} cannot be made for {problem}: {error}; make its class a frozen dataclass"
             ) from error
 
+    @property
+    def tells_moves_apart(self) -> bool:
+        """Whether it asks what each move cost, to be found in `memory.observed.spent`; else pairs are enough."""
+        return False
+
     def costs(self, memory: Memory) -> Floats:
         """The costs to plan with: the known ones, else their empirical means."""
         return memory.mean_costs() if self.problem.costs is None else self.problem.costs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from psconrl._core.checks import Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl._core.lazy import late
 
 if TYPE_CHECKING:
@@ -21,14 +21,16 @@ class Counts:
 
     `chains`, the arrays head, link, target and number (see `_counts_kernels`), and `used` are what compiled loops read
     and write; `room` must be called before entries are added, and a loop that adds many must stop when there is no room
-    left.
+    left. `spent` (capacity, n) are the sums of n costs of each entry, for agents that tell moves apart by what they
+    cost; n = 0 for all others.
     """
 
-    def __init__(self, S: int, A: int) -> None:
+    def __init__(self, S: int, A: int, n: int = 0) -> None:
         self.S, self.A = S, A
         link, target, number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
         self.chains: tuple[Ints, Ints, Ints, Ints] = np.full(S * A, -1, dtype=np.int64), link, target, number
         self.used: Ints = np.zeros(1, dtype=np.int64)
+        self.spent: Floats = np.zeros((S * A, n))
 
     def room(self) -> None:
         """Make room for at least one more entry."""
@@ -37,6 +39,7 @@ class Counts:
             more = np.empty(len(link) + 16, dtype=np.int64)
             link, target, number = (np.concatenate([array, more]) for array in (link, target, number))
             self.chains = head, link, target, number
+            self.spent = np.concatenate([self.spent, np.zeros((len(more), self.spent.shape[1]))])
 
     def widened(self, S: int) -> Counts:
         """The same counts in a model with more states, numbered after the others; the arrays are shared."""
@@ -44,12 +47,14 @@ class Counts:
         more = np.full(S * self.A - len(head), -1, dtype=np.int64)
         wide = Counts(S, self.A)
         wide.chains, wide.used = (np.concatenate([head, more]), link, target, number), self.used
+        wide.spent = self.spent
         return wide
 
-    def add(self, s: int, a: int, x: int) -> None:
-        """Count one move."""
+    def add(self, s: int, a: int, x: int, costs: Floats) -> None:
+        """Count one move with its costs."""
         self.room()
-        kernels.count(s * self.A + a, x, *self.chains, self.used)
+        entry = kernels.count(s * self.A + a, x, *self.chains, self.used)
+        self.spent[entry] += costs[: self.spent.shape[1]]
 
     def sparse(self) -> sparse.csr_array:
         """The counts as a sparse matrix (S * A, S)."""
@@ -67,14 +72,17 @@ class Counts:
     def copy(self) -> Counts:
         """A copy that later counts do not change."""
         head, link, target, number = (array.copy() for array in self.chains)
-        return Counts.of(head, link, target, number, int(self.used[0]), self.S)
+        return Counts.of(head, link, target, number, int(self.used[0]), self.S, self.spent.copy())
 
     @classmethod
-    def of(cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int) -> Counts:
+    def of(
+        cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int, spent: Floats | None = None
+    ) -> Counts:
         """Counts made of arrays."""
         counts = cls(S, len(head) // S)
         counts.chains = head, link, target, number
         counts.used[0] = used
+        counts.spent = np.zeros((len(link), 0)) if spent is None else spent
         return counts
 
     @classmethod

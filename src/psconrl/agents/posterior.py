@@ -18,7 +18,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints, shown
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
-from psconrl.agents import hierarchy
+from psconrl.agents import hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.agents.part import Part
@@ -69,6 +69,17 @@ class PosteriorAgent(Agent):
                     "prior is an array, but the states are not known; it must be one number, or learned"
                 )
         return Prior.of(self.prior, problem)
+
+    @property
+    def tells_moves_apart(self) -> bool:
+        """Whether costs go with the sample: if prior and costs are learned."""
+        return self.parameters is None and self.problem.costs is None
+
+    def costs_in(self, model: Rows | Part, memory: Memory) -> Floats:
+        """The costs to plan with in a sampled model; with a learned prior those of its moves, see `move_costs`."""
+        if self.tells_moves_apart and isinstance(model, Part):
+            return move_costs.sampled_costs(model, memory)
+        return self.costs(memory)
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
         """p_k from the posterior; with a learned prior, or an open problem, that of the states seen so far."""

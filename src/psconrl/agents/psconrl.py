@@ -72,7 +72,8 @@ class PSConRL(LimitedAgent, PosteriorAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
         stop = tsde(memory) if self.episodes == "tsde" else quadrupling(memory)
-        costs, p_k = self.costs(memory), self.sample(memory, rng)
+        p_k = self.sample(memory, rng)
+        costs = self.costs_in(p_k, memory)
         limits, steer = self.limits(p_k, costs, memory), self.steer(memory, stop)
         best = plan_elsewhere(p_k, costs, limits, memory, stop, self.elsewhere, steer=steer)
         if best.feasible:

@@ -30,4 +30,4 @@ class TSDE(PosteriorAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and minimise its main cost."""
         p_k, stop = self.sample(memory, rng), tsde(memory)
-        return exploit(plan_in(p_k, self.costs(memory)[:1], np.zeros(0), memory, stop), stop, memory)
+        return exploit(plan_in(p_k, self.costs_in(p_k, memory)[:1], np.zeros(0), memory, stop), stop, memory)

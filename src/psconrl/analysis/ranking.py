@@ -2,20 +2,23 @@
 
 Of an agent with several limits the violations are summed over them. Only seeds count that were not used to choose its
 setting. The worst tenth is the mean of the worst seeds, a tenth of them and at least one: what an unlucky user gets.
+
+The agent that needs no tuning is also held against PSConRL as published, and against the best of the others, tuned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from psconrl._core.checks import Floats
+from psconrl._core.checks import Bools, Floats
 from psconrl.analysis import curves
 from psconrl.analysis.ends import worst_tenth
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.statistics import Interval, mean_interval, number
+from psconrl.analysis.statistics import Interval, mean_interval, number, ratio_interval
 from psconrl.experiments import beyond
 
 MEASURES = ("L", "[V]+", "policy violation")
@@ -34,21 +37,41 @@ class Measured:
 
 @dataclass(frozen=True)
 class Entry:
-    """An agent in a world, with the setting that was chosen for it and its measures, in the order of MEASURES."""
+    """An agent in a world, with the setting that was chosen for it and its measures, in the order of MEASURES.
+
+    tuned: whether all its settings were tried.
+    """
 
     agent: str
     settings: Mapping[str, object]
     seeds: int
     measures: tuple[Measured, ...]
+    codes: frozenset[str]
+    tuned: bool
+
+    @property
+    def told(self) -> str:
+        """The setting, for a table."""
+        return ", ".join(f"{key} = {value}" for key, value in sorted(self.settings.items())) or "-"
+
+
+@dataclass(frozen=True)
+class Untuned:
+    """The agent that needs no tuning beside PSConRL as published: L of both, and the ratio of its means."""
+
+    own: Entry
+    published: Entry
+    ratio: Interval
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The agents of a world, those with the least L first."""
+    """The agents of a world, those with the least L first; untuned: None if one of the two was not run."""
 
     world: str
     horizon: int
     entries: tuple[Entry, ...]
+    untuned: Untuned | None = None
 
 
 def at_horizon(group: Group) -> Floats:
@@ -80,27 +103,51 @@ def ranking(groups: Groups) -> list[Ranked]:
 def _ranked(world: beyond.World, groups: Groups) -> Ranked:
     """The agents of a world, each with the setting that was run beyond the seeds for tuning."""
     chosen: dict[str, Group] = {}
+    untried: set[str] = set()
     for cell in beyond.cells(world):
         group = groups.get(cell.id)
+        if group is None or not np.isfinite(_score(group)):
+            untried.add(cell.agent)
         if group is not None and len(_reported(group)):
-            chosen[cell.agent] = group
+            before = chosen.get(cell.agent)
+            if before is None or _score(group) < _score(before):
+                chosen[cell.agent] = group
     values = {agent: _reported(group) for agent, group in chosen.items()}
     means = np.array([found.mean(axis=0) for agent, found in values.items() if agent not in REFERENCES])
-    entries = [
-        Entry(
-            agent,
-            chosen[agent].settings,
-            len(found),
-            tuple(_measured(agent, column, means[:, i]) for i, column in enumerate(found.T)),
-        )
-        for agent, found in values.items()
-    ]
-    return Ranked(world.name, world.horizon, tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean)))
+    entries = [_entry(chosen[agent], found, means, agent not in untried) for agent, found in values.items()]
+    ordered = tuple(sorted(entries, key=lambda entry: entry.measures[0].interval.mean))
+    return Ranked(world.name, world.horizon, ordered, _untuned(chosen, groups.get(beyond.published(world).id)))
+
+
+def _entry(group: Group, values: Floats, means: Floats, tuned: bool = False) -> Entry:
+    """An agent with its measures (R, 3), and its ranks among the means (agents, 3) of those that learn."""
+    measures = tuple(_measured(group.agent, column, means[:, i]) for i, column in enumerate(values.T))
+    return Entry(group.agent, group.settings, len(values), measures, group.codes, tuned)
+
+
+def _untuned(chosen: Mapping[str, Group], published: Group | None) -> Untuned | None:
+    own = chosen.get(beyond.UNTUNED)
+    if own is None or published is None or not len(_reported(published)):
+        return None
+    pair = [_reported(group) for group in (own, published)]
+    nobody = np.zeros((0, len(MEASURES)))
+    mine, theirs = (_entry(group, found, nobody) for group, found in zip((own, published), pair, strict=True))
+    return Untuned(mine, theirs, ratio_interval(pair[0][:, 0], pair[1][:, 0]))
 
 
 def _reported(group: Group) -> Floats:
     """The ends of the seeds that did not serve to choose."""
-    return at_horizon(group)[group.seeds >= beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON)]
+    return at_horizon(group)[~_tuning(group)]
+
+
+def _score(group: Group) -> float:
+    """What its setting is chosen by; infinite if it was not run with the seeds for that."""
+    found = at_horizon(group)[_tuning(group), :2].sum(axis=1)
+    return float(found.mean()) if len(found) else np.inf
+
+
+def _tuning(group: Group) -> Bools:
+    return np.asarray(group.seeds < beyond.tuning_seeds(group.horizon == beyond.QUICK_HORIZON))
 
 
 def _measured(agent: str, values: Floats, means: Floats) -> Measured:
@@ -130,8 +177,90 @@ def row(entry: Entry) -> tuple[str, ...]:
     told: list[str] = []
     for measured in entry.measures:
         told += [str(measured.interval), number(measured.worst), "-" if measured.rank is None else str(measured.rank)]
-    settings = ", ".join(f"{key} = {value}" for key, value in sorted(entry.settings.items()))
-    return (entry.agent, settings or "-", str(entry.seeds), *told)
+    return (entry.agent, entry.told, str(entry.seeds), *told)
+
+
+def document(groups: Groups) -> dict[str, Any] | None:
+    """The numbers of the table of the agent that needs no tuning, from runs at full scale; None if there are none."""
+    found = [world for world in ranking(groups) if world.untuned and world.horizon != beyond.QUICK_HORIZON]
+    return untuned(found) if found else None
+
+
+def untuned(ranked: Sequence[Ranked]) -> dict[str, Any]:
+    """The same numbers from worlds that are ranked."""
+    worlds: list[dict[str, Any]] = []
+    codes: set[str] = set()
+    for world in ranked:
+        if world.untuned is None:
+            continue
+        own, published, ratio = world.untuned.own, world.untuned.published, world.untuned.ratio
+        rivals = [entry for entry in world.entries if entry.tuned and entry.agent not in (*REFERENCES, beyond.UNTUNED)]
+        codes |= own.codes.union(published.codes, *(entry.codes for entry in rivals[:1]))
+        best = rivals[0] if rivals else None
+        worlds.append(
+            {
+                "world": world.world,
+                "horizon": world.horizon,
+                "seeds": min(own.seeds, published.seeds),
+                "own": _numbers(own),
+                "published": _numbers(published),
+                "ratio": ratio.as_json(),
+                "rival": best and {"agent": best.agent, "setting": best.told, "of": len(rivals)} | _numbers(best),
+            }
+        )
+    return {"code": ", ".join(sorted(codes)), "worlds": worlds}
+
+
+def _numbers(entry: Entry) -> dict[str, Any]:
+    L, violation, policies = entry.measures
+    return {
+        "L": L.interval.as_json(),
+        "worst": L.worst,
+        "violation": violation.interval.mean,
+        "policies": policies.interval.mean,
+    }
+
+
+_COLUMNS = ("L", "worst tenth", "[V]+", "by policies")
+
+
+def untuned_table(found: Mapping[str, Any]) -> str:
+    """The table in Markdown."""
+    rows = []
+    for world in found["worlds"]:
+        rival, ratio = world["rival"], world["ratio"]
+        best = ("-", "-")
+        if rival is not None:
+            best = f"{rival['agent']}, {rival['setting']} (of {rival['of']})", _span(rival["L"], 0)
+        rows.append(
+            (
+                *(world["world"], f"{world['horizon']:,}", str(world["seeds"])),
+                *_told(world["own"]),
+                *_told(world["published"]),
+                _span(ratio, 2),
+                *best,
+            )
+        )
+    names = ("World", "T", "Seeds", *_COLUMNS, *(f"PSConRL: {name}" for name in _COLUMNS))
+    return "\n".join(_table((*names, "ratio of L", "Best as tuned", "its L"), rows)) + "\n"
+
+
+def _told(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """L with its interval, its worst tenth, [V]+, and the violation of the policies."""
+    return (_span(numbers["L"], 0), *(f"{numbers[name]:,.0f}" for name in ("worst", "violation", "policies")))
+
+
+def _span(found: Mapping[str, float | None], digits: int) -> str:
+    mean, low, high = (found[name] for name in ("mean", "low", "high"))
+    if low is None or high is None:
+        return f"{mean:,.{digits}f}"
+    return f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"
+
+
+_NOTE = (
+    "The recommended agent has no settings. Beside it PSConRL with the paper's prior, 0.01, in all worlds, and of all "
+    "other agents whose settings were all tried the one with the least mean L. The ratio is of the means of L."
+)
 
 
 def as_markdown(ranked: Sequence[Ranked]) -> str:
@@ -150,6 +279,9 @@ def as_markdown(ranked: Sequence[Ranked]) -> str:
             [(agent, *(f"{r:.2f}" for r in ranks), str(n)) for agent, ranks, n in mean_ranks(ranked)],
         ),
     ]
+    versus = untuned(ranked)
+    if versus["worlds"]:
+        lines += ["", "## Without tuning", "", _NOTE, "", untuned_table(versus).rstrip()]
     for world in ranked:
         lines += [
             "",

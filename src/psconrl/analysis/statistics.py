@@ -97,6 +97,13 @@ def difference_interval(values: ArrayLike, others: ArrayLike, level: float = LEV
     return interval_of(float(x.mean() - y.mean()), resampled, min(len(x), len(y)), level)
 
 
+def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
+    """The ratio of the means of two independent sets of runs, with its interval; others have a positive mean."""
+    x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))
+    resampled = (weights(len(x)) @ x) / (weights(len(y), seed=1) @ y)
+    return interval_of(float(x.mean() / y.mean()), resampled, min(len(x), len(y)))
+
+
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean, low and high (G,) over runs of curves (R, G), pointwise."""
     resampled = curves.T @ weights(len(curves)).T

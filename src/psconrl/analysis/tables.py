@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psconrl.analysis import bounds, claims, comparison, learning, one_factor, proof, tuning
+from psconrl.analysis import bounds, claims, comparison, learning, one_factor, proof, ranking, tuning
 from psconrl.analysis.groups import Groups
 
 Document = dict[str, Any]
@@ -49,6 +49,7 @@ TABLES: Mapping[str, Table] = {
     "claims": Table(None, {"claims": claims.as_cards, "made": claims.as_made}),
     "bounds": Table(bounds.document, {"bounds": bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
+    "untuned": Table(ranking.document, {"untuned": ranking.untuned_table}),
 }
 
 

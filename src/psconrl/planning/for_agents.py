@@ -12,7 +12,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute, sound
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
@@ -189,7 +189,14 @@ def plan_rows(
         if best is not None:
             return best
     best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
-    best = second_opinion.by_highs(rows, flat, thresholds, join, steer) if best is None else best
+    if best is None:
+        try:
+            best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
+        except SolverError:
+            # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
+            best = _compiled(rows, flat, thresholds, join, _kept(rows, None, m), steer, shape)
+            if best is None:
+                raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
 
 

@@ -82,7 +82,7 @@ def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: C
     steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
     indptr, indices, cumulative, costs, per_move = moves
     environment, actions, environment_at, actions_at = supply
-    head, link, target, number, used, visits, cost_sums, excess = seen
+    head, link, target, number, used, visits, cost_sums, excess, spent = seen
     totals, levels, grid, curves = record
     A, n = visits.shape[1], costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
@@ -112,7 +112,9 @@ def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: C
                 totals[1, i] += c - levels[i]
         for i in range(len(excess)):
             excess[i] += costs[i + 1, where] - limits[i]
-        count(pair, x, head, link, target, number, used)
+        move = count(pair, x, head, link, target, number, used)
+        for i in range(spent.shape[1]):
+            spent[move, i] += costs[i, where]
         visits[s, a] += 1
         t += 1
         length += 1

@@ -85,7 +85,7 @@ class Learner:
         self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
         self.environment, self.actions, self.planning = streams(self.seed)
-        self.observed = Counts(len(self.states), A)
+        self.observed = Counts(len(self.states), A, m + 1 if self.agent.tells_moves_apart else 0)
         self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((m + 1, len(self.states), A))
         self.excess: Floats = np.zeros(m)  # of the limits, as steering counts it
@@ -192,7 +192,7 @@ class Learner:
     def _seen(self) -> Seen:
         """What a loop updates, until there is more room for counts."""
         observed = self.observed
-        return Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess)
+        return Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess, observed.spent)
 
     def _adopt(self, plan: Plan, S: int) -> Ints:
         """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
@@ -286,7 +286,7 @@ class Learner:
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
-            self.observed.add(state, action, after)
+            self.observed.add(state, action, after, c)
             self.visits[state, action] += 1
             self.cost_sums[:, state, action] += c
             self.clock[0] += 1
@@ -346,6 +346,7 @@ class Learner:
             "seed": self.seed,
             "streams": [self.environment.state(), self.actions.state(), self.planning.bit_generator.state],
             "counts": (*(array.copy() for array in self.observed.chains), int(self.observed.used[0])),
+            "spent": self.observed.spent.copy(),
             "visits": self.visits.copy(),
             "cost_sums": self.cost_sums.copy(),
             "excess": self.excess.copy(),

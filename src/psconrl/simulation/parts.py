@@ -37,7 +37,7 @@ class Supply(NamedTuple):
 class Seen(NamedTuple):
     """What a learner has seen, updated in place: counts (see `agents.counts`), visits (S, A), cost_sums (m + 1, S, A).
 
-    excess (m,): sums of costs less limits, for steering.
+    excess (m,): sums of costs less limits, for steering. spent (capacity, n): sums of the first n costs of each move.
     """
 
     head: Ints
@@ -48,6 +48,7 @@ class Seen(NamedTuple):
     visits: Ints
     cost_sums: Floats
     excess: Floats
+    spent: Floats
 
 
 class Curves(NamedTuple):

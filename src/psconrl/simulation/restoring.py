@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from psconrl.simulation.learner import Learner
 
 _PARTS = (
-    *("agent", "states", "horizon", "seed", "streams", "counts", "visits", "cost_sums", "excess", "direction"),
-    *("clock", "asked", "origin", "last_length", "carry", "rows", "snapshots", "plan"),
+    *("agent", "states", "horizon", "seed", "streams", "counts", "spent", "visits", "cost_sums", "excess"),
+    *("direction", "clock", "asked", "origin", "last_length", "carry", "rows", "snapshots", "plan"),
 )
 """What a state has."""
 
@@ -62,7 +62,9 @@ def _counts(learner: Learner, state: Mapping[str, Any]) -> None:
     if learner.visits[~learner.pairs.available].any():
         raise saved.refused("visits", "has steps with actions that are not available")
     learner.cost_sums = saved.cost_sums(state["cost_sums"], learner.visits, learner.problem.m)
+    known = learner.observed.spent.shape[1]
     learner.observed = saved.counts(state["counts"], learner.visits)
+    learner.observed.spent = saved.spent(state["spent"], learner.observed, known)
 
 
 def _clock(learner: Learner, given: Any) -> None:

@@ -117,6 +117,15 @@ def counts(value: Any, visits: Ints) -> Counts:
     return Counts.of(head, link, target, number, used, S)
 
 
+def spent(value: Any, counts: Counts, n: int) -> Floats:
+    """Sums of n costs in [0, 1] for each entry of the counts."""
+    number, used = counts.chains[3], int(counts.used[0])
+    sums = array(value, "spent", np.float64, (len(number), n))
+    if not ((sums[:used] >= 0) & (sums[:used] <= number[:used, np.newaxis] * (1 + 1e-9))).all() or sums[used:].any():
+        raise refused("spent", "is not the sum of as many costs in [0, 1] as there were moves")
+    return sums
+
+
 def cost_sums(value: Any, visits: Ints, m: int) -> Floats:
     """Sums of costs in [0, 1]."""
     sums = array(value, "cost_sums", np.float64, (m + 1, *visits.shape))
