@@ -225,7 +225,9 @@ def _scales(ax: Axes, panel: Panel) -> None:
     marks = {ax.xaxis: 5 if last < 10_000 else 4 if last < 100_000 else 3, ax.yaxis: 5}
     for axis, logarithmic in ((ax.xaxis, bool(panel.logarithmic)), (ax.yaxis, panel.logarithmic == "both")):
         if not logarithmic:
-            axis.set_major_locator(MaxNLocator(marks[axis], steps=[1, 2, 2.5, 5, 10]))
+            # Without steps of 2 the last round has a number, be it 5,000, 20,000 or 500,000.
+            steps = [1, 2.5, 5, 10] if axis is ax.xaxis else [1, 2, 2.5, 5, 10]
+            axis.set_major_locator(MaxNLocator(marks[axis], steps=steps))
             axis.set_major_formatter(FuncFormatter(_thousands))
     if panel.logarithmic:
         ax.set_xscale("log")
