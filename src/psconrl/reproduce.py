@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from psconrl.analysis import proof, ranking, tables
-from psconrl.analysis.bounds import as_markdown as table_of_bounds
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
+from psconrl.analysis.published_bounds import as_markdown as table_of_bounds
 from psconrl.experiments.machine import describe, peak_memory
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome

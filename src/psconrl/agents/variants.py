@@ -20,9 +20,9 @@ from psconrl._core.graph import closed_classes
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
+from psconrl.agents.planning import empirical_transitions, plan_in
 from psconrl.agents.posterior import CUT
 from psconrl.agents.schedules import Stop
-from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
 from psconrl.planning.model_rows import with_pairs

@@ -15,9 +15,9 @@ from psconrl.planning.components import Column, Component, Components, end_compo
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer
+from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import carrying
 from psconrl.planning.steering import from_columns
 from psconrl.planning.tolerances import CLOSE, PROVEN

@@ -101,8 +101,8 @@ class _Simulation:
         levels = np.append(self.optimum, cmdp.thresholds)
         self.levels = levels if self.units is None else self.units.inside(levels)
         self.grid = time_grid(horizon, checkpoints)
-        self.totals = np.zeros((2, cmdp.m + 1))
-        self.curves = np.full((2, cmdp.m + 1, len(self.grid)), np.nan)
+        self.totals = np.zeros((3, cmdp.m + 1))
+        self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
         self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
         self._look_around()
 
@@ -141,7 +141,9 @@ class _Simulation:
         moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
+            *orders, steered = learner.orders
+            mixture = None if steered is None else plain(steered)
+            reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
             found = self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
@@ -191,9 +193,9 @@ class _Simulation:
             rows.append(learner._row(HORIZON, self._averages(learner.current)))
         curves = self.curves.copy()
         if self.units is not None:
-            curves = np.stack([self.units.sums(curves[0], self.grid), self.units.excesses(curves[1])])
+            curves = np.stack([self.units.sums(curves[0], self.grid), *map(self.units.excesses, curves[1:])])
         if np.isnan(self.optimum):
-            curves[1, 0] = np.nan
+            curves[1:, 0] = np.nan
         state = {
             "learner": learner.state(),
             "totals": self.totals.copy(),
@@ -211,6 +213,7 @@ class _Simulation:
             grid=self.grid,
             cumulative=curves[0],
             cumulative_excess=curves[1],
+            peaks=curves[2],
             episodes=np.array(rows, episode_columns(self.cmdp.m, self.evaluate_policies)),
             counts=self._counts(),
             snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
