@@ -1,4 +1,4 @@
-"""Whether a machine decides: every agent of Figure 1, run as if on another processor.
+"""Whether a machine decides: every agent, with the authors' settings too, run as if on another processor.
 
     python benchmarks/ties.py [--seeds 3] [--share 1.0] [--plain 500]
 
@@ -28,23 +28,25 @@ def digests(seeds: int, share: float, plain: int) -> dict[str, str]:
 
     import psconrl
     from psconrl import agents
-    from psconrl.experiments.paper_settings import preset
+    from psconrl.experiments.comparisons import options
+    from psconrl.experiments.gridworlds import shown
+    from psconrl.experiments.paper_settings import authors, preset
 
     found = {}
     for env, horizon in HORIZONS.items():
-        cmdp = psconrl.make(env)
-        for name in AGENTS:
-            if name in ONLY_SMALL and env != "marsrover-4x4":
-                continue
-            kind = agents.catalogue.find(name)
-            agent = kind(cmdp.problem("estimated"), **preset(name, env))
+        ours, theirs = psconrl.make(env), psconrl.make(env, **options(env))
+        here = [name for name in AGENTS if name not in ONLY_SMALL or env == "marsrover-4x4"]
+        cells = [(ours, name, name, preset(name, env)) for name in here]
+        cells += [(theirs, f"{name}, the authors'", name, authors(name, env)) for name in shown(env)]
+        for cmdp, label, name, settings in cells:
+            agent = agents.catalogue.find(name)(cmdp.problem("estimated"), **settings)
             for seed in range(seeds):
                 for compiled in (True, False) if plain else (True,):
                     steps = max(100, round(share * horizon)) if compiled else plain
                     run = psconrl.simulate(agent, cmdp, steps, seed, compiled=compiled)
                     parts = (run.counts, run.cumulative, run.episodes["start"], run.episodes["length"])
                     content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-                    key = f"{env} {name} seed {seed}{'' if compiled else ' plain'}"
+                    key = f"{env} {label} seed {seed}{'' if compiled else ' plain'}"
                     found[key] = hashlib.blake2b(content, digest_size=8).hexdigest()
     return found
 

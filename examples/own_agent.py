@@ -14,9 +14,9 @@ import numpy as np
 
 import psconrl
 from psconrl import agents
+from psconrl.agents.planning import exploit, plan_in
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
-from psconrl.agents.shared import exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)

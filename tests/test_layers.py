@@ -17,7 +17,7 @@ LAYERS = (
     ("problem",),
     ("cmdp", "formats", "gymnasium_table"),
     ("planning",),
-    ("structure", "limits"),
+    ("structure",),
     ("agents",),
     ("environments", "gymnasium_ids"),
     ("simulation",),
@@ -83,4 +83,4 @@ def test_the_report_knows_no_planner() -> None:
     """It reads what the store holds; of environments it knows names, letters and how to draw maps."""
     for path in (ROOT / "report").glob("*.py"):
         rooms = {room for _, room in imported(ast.parse(path.read_text(encoding="utf-8")))}
-        assert not rooms & {"planning", "structure", "limits", "files"}, path.name
+        assert not rooms & {"planning", "structure", "files"}, path.name

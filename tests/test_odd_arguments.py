@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from scipy import sparse
 
 import psconrl
-from psconrl import CMDP, CMDPEnv, PsconrlError
+from psconrl import CMDP, CMDPEnv, InvalidArgumentError, InvalidModelError, Learner, Problem, PsconrlError
+from psconrl._core import checks
 from psconrl.cmdp import Layout
 from psconrl.environments import find_model, render
 from psconrl.formats.drn import read_drn
@@ -111,3 +113,14 @@ def test_odd_arguments_of_files(tmp_path: Path) -> None:
             for file in ("toy.drn", "toy.json"):
                 with pytest.raises(PsconrlError):
                     CMDP.load(tmp_path / file, thresholds=odd)
+
+
+def test_names_that_do_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_MOST_NAMES", 1000)
+    with pytest.raises(InvalidArgumentError, match="A does not end; it must be a list of names, of fewer than 1,000"):
+        Problem(2, itertools.count(), [0.5])  # type: ignore[arg-type]
+    with pytest.raises(InvalidModelError, match="state_names does not end"):
+        CMDP([[[1.0]]], [[[0.0]]], state_names=(str(k) for k in itertools.count()))  # type: ignore[arg-type]
+    learner = Learner(None, 10, 0, problem=Problem(None, 2, [0.5], available=lambda s: itertools.count()))
+    with pytest.raises(InvalidArgumentError, match=r"available\('x'\) does not end"):
+        learner.act("x")

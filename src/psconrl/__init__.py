@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
     from psconrl.gymnasium_ids import register_envs as register_envs
-    from psconrl.limits import nearest_limits as nearest_limits
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
     from psconrl.planning import solve as solve
     from psconrl.planning import threshold_sweep as threshold_sweep
     from psconrl.planning.evaluation import evaluate as evaluate
+    from psconrl.planning.nearest import nearest_limits as nearest_limits
     from psconrl.problem import Problem as Problem
     from psconrl.simulation import Learner as Learner
     from psconrl.simulation import Run as Run
@@ -51,7 +51,7 @@ _HOME = {
     "AddCosts": "environments.gymnasium_env",
     "CMDPEnv": "environments.gymnasium_env",
     "register_envs": "gymnasium_ids",
-    "nearest_limits": "limits",
+    "nearest_limits": "planning.nearest",
     "evaluate": "planning",
     "solve": "planning",
     "threshold_sweep": "planning",

@@ -7,18 +7,19 @@ from psconrl._core.interrupts import INTERRUPTED, end_at_once, end_on_interrupts
 
 def main() -> NoReturn:
     """Run the command line; interrupts are heard from the start, before anything large is imported."""
-    end_on_interrupts()
     try:
-        from psconrl.cli import main as run
+        end_on_interrupts()
+        try:
+            from psconrl.cli import main as run
 
-        run()
+            run()
+        except SystemExit as end:
+            if end.code == INTERRUPTED or (end.code and interrupted()):
+                end_at_once()
+            let_end()
+            raise
     except KeyboardInterrupt:
         end_at_once("psconrl: interrupted")
-    except SystemExit as end:
-        if end.code == INTERRUPTED or (end.code and interrupted()):
-            end_at_once()
-        let_end()
-        raise
 
 
 if __name__ == "__main__":

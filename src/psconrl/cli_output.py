@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from psconrl import limits
     from psconrl.analysis import claims, summary
     from psconrl.cmdp import CMDP
     from psconrl.environments import render
     from psconrl.experiments.runner import Outcome
+    from psconrl.planning import nearest
     from psconrl.planning import solution as solutions
     from psconrl.planning.solution import Solution
     from psconrl.reproduce import Reproduction
 else:
     claims = late("psconrl.analysis.claims")
-    limits = late("psconrl.limits")
+    nearest = late("psconrl.planning.nearest")
     render = late("psconrl.environments.render")
     solutions = late("psconrl.planning.solution")
 
@@ -166,8 +166,8 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         for i, tau in enumerate(cmdp.thresholds, start=1)
     ]
     if not solution.feasible:
-        nearest = limits.nearest_limits(cmdp, solution)
-        for constraint, together, alone in zip(constraints, nearest.together, nearest.alone, strict=True):
+        found = nearest.nearest_limits(cmdp, solution)
+        for constraint, together, alone in zip(constraints, found.together, found.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
     steps = solution.holds_after(_tolerances(cmdp))
     return {
@@ -293,17 +293,17 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     say(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
     say(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
-    nearest = limits.nearest_limits(cmdp, solution)
+    found = nearest.nearest_limits(cmdp, solution)
     moved = [
-        f"{cmdp.cost_names[i + 1]} <= {nearest.together[i]:.6g}"
+        f"{cmdp.cost_names[i + 1]} <= {found.together[i]:.6g}"
         for i in range(cmdp.m)
-        if nearest.together[i] > cmdp.thresholds[i]
+        if found.together[i] > cmdp.thresholds[i]
     ]
     say(" and ".join(moved), indent="  ")
     if len(moved) > 1:
         for i in solution.conflict:
-            if not math.isnan(nearest.alone[i - 1]):
-                say(f"or {cmdp.cost_names[i]} <= {nearest.alone[i - 1]:.6g}, and the others as they are", indent="  ")
+            if not math.isnan(found.alone[i - 1]):
+                say(f"or {cmdp.cost_names[i]} <= {found.alone[i - 1]:.6g}, and the others as they are", indent="  ")
     say("below: the policy whose largest excess is smallest")
 
 

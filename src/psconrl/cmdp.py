@@ -29,9 +29,9 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.formats import action_arrays, files
+    from psconrl.formats import files, toolbox_arrays
 else:
-    action_arrays = late("psconrl.formats.action_arrays")
+    toolbox_arrays = late("psconrl.formats.toolbox_arrays")
     files = late("psconrl.formats.files")
     gymnasium_table = late("psconrl.gymnasium_table")
 
@@ -404,7 +404,7 @@ class CMDP:
         >>> CMDP.from_arrays(P, profit, [repairs], [0.05], action_names=["run", "repair"])
         CMDP(S=2, A=2, m=1, dense)
         """
-        return action_arrays.from_action_arrays(transitions, rewards, costs, thresholds, names)
+        return toolbox_arrays.from_toolbox_arrays(transitions, rewards, costs, thresholds, names)
 
     @classmethod
     def from_gymnasium(

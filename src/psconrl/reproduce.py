@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from psconrl.analysis import proof, ranking, tables
-from psconrl.analysis.bounds import as_markdown as table_of_bounds
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
+from psconrl.analysis.published_bounds import as_markdown as table_of_bounds
 from psconrl.experiments.machine import describe
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
@@ -175,7 +175,9 @@ def _stored_panels(groups: Groups, names: Sequence[str]) -> dict[str, dict[str, 
     """For each preset that has runs, and the named ones, its figures by file name; then an overview of the rest."""
     stored = [preset.name for preset in presets().values() if _stored(preset, groups)]
     found = {preset: _panels(preset, groups) for preset in dict.fromkeys([*stored, *names])}
-    others = set(groups) - {cell.id for preset, figures in found.items() if figures for cell in _cells(find(preset))}
+    others = set(groups) - {cell.id for preset in found for cell in _cells(find(preset))}
+    if not any(found.values()):
+        others = set(groups)  # presets without figures alone
     if others:
         left = {cell: groups[cell] for cell in groups if cell in others}
         found["overview"] = {

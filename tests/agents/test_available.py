@@ -12,8 +12,8 @@ from psconrl._core.pairs import Pairs
 from psconrl.agents import catalogue, check_agent, kept
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
+from psconrl.agents.planning import empirical_transitions, to_least_visited
 from psconrl.agents.posterior import Prior, draw
-from psconrl.agents.shared import empirical_transitions, to_least_visited
 from psconrl.planning.compiled.rows import Rows
 from psconrl.simulation.check_agent import AgentError
 

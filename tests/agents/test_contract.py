@@ -11,7 +11,7 @@ import pytest
 from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
-from psconrl.agents.shared import LimitedAgent
+from psconrl.agents.planning import LimitedAgent
 from psconrl.simulation.check_agent import AgentError
 from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording

@@ -7,8 +7,8 @@ from psconrl import CMDP, Problem, agents, make
 from psconrl._core.checks import Floats
 from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
+from psconrl.agents.planning import to_least_visited
 from psconrl.agents.posterior import Prior
-from psconrl.agents.shared import to_least_visited
 from psconrl.planning.compiled.rows import Rows
 from psconrl.simulation.tabular import simulate
 from tests.agents.drawing import dense

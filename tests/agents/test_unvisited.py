@@ -12,7 +12,7 @@ from psconrl._core.graph import is_communicating
 from psconrl.agents import Memory
 from psconrl.agents.bonuses import check_bonus
 from psconrl.agents.counts import Counts
-from psconrl.agents.shared import empirical_transitions
+from psconrl.agents.planning import empirical_transitions
 from psconrl.planning import best_policy, evaluate
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method

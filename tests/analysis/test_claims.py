@@ -5,9 +5,6 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import references, theory_bounds
-from psconrl.analysis.bounds import BOUNDS
-from psconrl.analysis.bounds import as_markdown as table_markdown
-from psconrl.analysis.bounds import rows as table_rows
 from psconrl.analysis.claims import (
     FEWEST,
     GROUPS,
@@ -26,6 +23,9 @@ from psconrl.analysis.claims import (
 )
 from psconrl.analysis.claims_experiments import stuck_share
 from psconrl.analysis.groups import Group, group
+from psconrl.analysis.published_bounds import BOUNDS
+from psconrl.analysis.published_bounds import as_markdown as table_markdown
+from psconrl.analysis.published_bounds import rows as table_rows
 from psconrl.experiments.presets import find
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from psconrl.analysis import comparison, one_factor, tables, tuning
+from psconrl.analysis import comparison, learning, one_factor, tables, tuning
 from psconrl.analysis.ends import ends, short, summary, told
 from psconrl.analysis.groups import Group, group
 from psconrl.analysis.published import APPENDIX, FIGURE_1, REASONS, tolerance
-from psconrl.experiments.comparisons import steps
-from psconrl.experiments.gridworlds import PAPER, QUICK, shown
+from psconrl.experiments.comparisons import EVERY_AGENT, steps
+from psconrl.experiments.gridworlds import PAPER, QUICK, cell_of, shown
 from psconrl.experiments.presets import find
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
@@ -52,6 +52,9 @@ def test_ends_of_a_cell() -> None:
     for name, value in expected.items():
         assert numbers[name]["mean"] == pytest.approx(value, rel=1e-5), name
     assert (numbers["runs"], numbers["horizon"], numbers["states"]) == (4, T, 16)
+    earlier = ends(found, 900, read=T - 100)
+    assert earlier["plotted_regret"]["mean"] == pytest.approx(0.01 * (T - 1000 + found.spacing), rel=1e-5)
+    assert earlier["regret"] == numbers["regret"]
 
 
 def test_slack_earns_nothing_in_what_is_charged() -> None:
@@ -151,3 +154,21 @@ def test_documents_survive_a_trip_through_json() -> None:
     for name, document in found.items():
         again = json.loads(tables.as_json(document))
         assert tables.parts(name, again) == tables.parts(name, document)
+
+
+def test_all_agents_in_all_gridworlds() -> None:
+    """A table only of all."""
+    cells = [
+        cell_of(setting.env, agent, setting.horizon)
+        for setting in PAPER
+        for agent in EVERY_AGENT
+        if agent != "FHA" or setting.env == "marsrover-4x4"
+    ]
+    assert learning.document(group(runs_of(cells[:-1]))) is None
+    document = learning.document(group(runs_of(cells)))
+    assert document is not None
+    assert [(row["env"], row["agent"]) for row in document["rows"]] == [(cell.env, cell.agent) for cell in cells]
+    text = learning.markdown(document)
+    assert text.count("## ") == len(PAPER)
+    for agent in EVERY_AGENT:
+        assert text.count(f"\n| {agent} | 4 | ") == (1 if agent == "FHA" else 3)

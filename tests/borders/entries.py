@@ -17,8 +17,9 @@ import gymnasium
 import numpy as np
 
 import psconrl
-from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Steering, agents, environments
+from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Run, Solution, Steering, agents, environments
 from psconrl.agents import catalogue
+from psconrl.simulation.estimate import Estimate
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
 
@@ -26,10 +27,15 @@ RESULTS = {
     *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap", "Member"),
     *("Environment", "Plan", "Memory", "Agent"),
 }
-"""What the library hands out, or an agent's author fills in: plain values, checked where they are taken up."""
+"""What the library hands out, or an agent's author fills in: plain values, checked where they are taken up. Only their
+methods are called."""
 
 TOY = psconrl.make("toy")
 SOLUTION = psconrl.solve(TOY)
+
+
+RUN = psconrl.simulate(agents.PSConRL(TOY.problem()), TOY, 40, 0)
+ESTIMATE = RUN.estimate()
 
 
 def learner() -> Learner:
@@ -67,6 +73,9 @@ OBJECTS: dict[type, Callable[[], Any]] = {
     Problem: lambda: TOY.problem(),
     CMDPEnv: running,
     AddCosts: lambda: AddCosts(running(), lambda s, a: 0.5),
+    Run: lambda: RUN,
+    Solution: lambda: SOLUTION,
+    Estimate: lambda: ESTIMATE,
 }
 """An object of each class whose methods are called."""
 
@@ -96,6 +105,10 @@ VALUES: dict[str, Any] = {
     "cost_ranges": None,
     "seen": 2,
     "reward_range": None,
+    "draws": 5,
+    "level": 0.9,
+    "confidence": None,
+    "tolerance": 0.1,
     # planning
     "join": 0.01,
     "solution": SOLUTION,
@@ -236,6 +249,10 @@ class Entry:
 def entries() -> list[Entry]:
     """All of them, by name."""
     found = {entry.name: entry for module in MODULES for entry in _of_module(importlib.import_module(module))}
+    # Nobody makes one but `estimate`; what it has from CMDP is called there.
+    found |= {
+        entry.name: entry for entry in _methods("Estimate", Estimate) if entry.function in vars(Estimate).values()
+    }
     for name, environment in environments.registry().items():
         found[f"make({name})"] = Entry(f"make({name})", environment.build)
     return [found[name] for name in sorted(found)]
@@ -255,9 +272,11 @@ def _of_module(module: ModuleType) -> Iterator[Entry]:
             continue
         if not inspect.isclass(value):
             yield Entry(full, value)
-        elif not issubclass(value, BaseException) and name not in RESULTS:
-            yield Entry(full, value)
-            yield from _methods(full, value)
+        elif not issubclass(value, BaseException):
+            if name not in RESULTS:
+                yield Entry(full, value)
+            if name not in RESULTS or value in OBJECTS:
+                yield from _methods(full, value)
 
 
 def _methods(full: str, cls: type) -> Iterator[Entry]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
+import tempfile
+import time
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from psconrl.__main__ import main
 from psconrl.experiments import Experiment, Store
 
 COMMAND = [sys.executable, "-m", "psconrl"]
@@ -37,8 +44,58 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+class Forked:
+    """A command that begins with everything imported, as a fork of this process: most of its life are runs."""
+
+    def __init__(self, *words: str) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        sys.stdout.flush()
+        self._process = multiprocessing.get_context("fork").Process(target=self._live, args=(words,))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # other threads sleep
+            self._process.start()
+        self.pid = int(self._process.pid or 0)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> None:
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("psconrl", timeout)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.wait(timeout)
+        self._said.seek(0)
+        with self._said as said:
+            return "", said.read().decode()
+
+    def _live(self, words: tuple[str, ...]) -> None:
+        for stream in (1, 2):
+            os.dup2(self._said.fileno(), stream)
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.argv = ["psconrl", *words]
+        main()
+
+
+Command = subprocess.Popen[str] | Forked
+
+
+def finish(process: Command) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=600)
+    assert process.returncode is not None
     return process.returncode, out, err
 
 
@@ -62,3 +119,10 @@ def exported(out: Path) -> tuple[bytes, bytes]:
         Store(out).export(file)
         tables.append(file.read_bytes())
     return tables[0], tables[1]
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)

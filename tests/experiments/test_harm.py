@@ -21,7 +21,8 @@ from psconrl.experiments.spec import SpecError
 from psconrl.experiments.store import StoreError
 from psconrl.formats.writing import WriteError
 from tests.experiments import harm
-from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done
+from tests.experiments.cluster import Cluster
+from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]
         ("kills", 3),
         ("interrupts", 4),
         ("crowds", 1),
-        pytest.param("kills", 500, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+        pytest.param("kills", 380, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+        pytest.param("compiling", 20, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
+        pytest.param("cluster", 100, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
         pytest.param("interrupts", 1000, marks=[pytest.mark.long, pytest.mark.timeout(14_400)]),
         pytest.param("crowds", 30, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
@@ -122,6 +125,22 @@ def test_a_claim_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
     assert other.take("cd" * 10)
     other.close()
     assert [path.name for path in tmp_path.iterdir()] == ["timings.jsonl"]
+
+
+def test_what_others_do_while_the_folder_is_looked_at_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment, looked = sweep(seeds=2, agents=("uniform",), horizon=30), Store.verified
+
+    def slowly(store: Store) -> set[str]:
+        found = looked(store)
+        monkeypatch.setattr(Store, "verified", looked)
+        assert run_experiment(experiment, tmp_path, workers=1).executed == 2
+        return found
+
+    monkeypatch.setattr(Store, "verified", slowly)
+    outcome = run_experiment(experiment, tmp_path, workers=1)
+    assert (outcome.before, outcome.executed) == (2, 0)
 
 
 def test_without_locks_there_are_no_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +257,25 @@ def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
 
 
+def test_a_run_in_a_process_of_its_own_ends_with_who_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    misbehaving(monkeypatch, "hang")
+    code = """
+from tests.experiments.sweeps import sweep
+from psconrl.experiments import run_one
+run_one.execute_apart(sweep(agents=("uniform",)).cells[0], 1, run_one.CODE, 600)
+"""
+    root = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ["PYTHONPATH"]]))
+    process = psutil.Popen([sys.executable, "-c", code])
+    wait_until(lambda: any(child.num_threads() > 1 for child in process.children()))  # it has read what to do
+    children = process.children()
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs(children, timeout=20)[1]
+
+
 def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     class Client:
         def __init__(self, *words: object, **options: object) -> None:
@@ -254,6 +292,17 @@ def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(distributed, "Client", Client)
     with pytest.raises(PoolError, match=r"the Dask scheduler at tcp://127.0.0.1:1 has no workers.*dask worker tcp:"):
         DaskPool("tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        pool = DaskPool(cluster.address)
+        pool.submit((sweep().cells[0], 0))
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        with pytest.raises(PoolError, match="the connection to the Dask scheduler is lost"):
+            pool.window()
+        pool.close()
 
 
 def test_an_interrupt_while_it_starts(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 import pytest
 
+from psconrl import make, structure
 from psconrl.agents import preset as settings
 from psconrl.errors import UnknownNameError
+from psconrl.experiments.comparisons import UNMET
 from psconrl.experiments.presets import PAPER, QUICK, find, presets, settings_of, window
 from psconrl.experiments.spec import Experiment
 
@@ -24,7 +26,7 @@ def test_all_names() -> None:
         "table-1",
     }
     more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
-    more.add("bayesian-learned")
+    more |= {"bayesian-learned", "tried", "others"}
     assert asked | more == set(presets())
     for name, preset in presets().items():
         assert preset.name == name
@@ -132,3 +134,17 @@ def test_quick_is_a_fraction(name: str) -> None:
     assert {c.agent for c in quick.cells} == {c.agent for c in full.cells}
     steps = [sum(c.horizon * n for c, n in zip(e.cells, e.seeds, strict=True)) for e in (full, quick)]
     assert steps[1] * 5 < steps[0]
+
+
+def test_fha_is_told_the_span_of_the_model() -> None:
+    for setting in PAPER:
+        span = structure.bias_span(make(setting.env))[1]
+        assert settings("FHA", setting.env)["span"] == pytest.approx(span, abs=1e-9)
+
+
+def test_what_was_tried_is_one_change_of_the_authors_settings() -> None:
+    found = experiment("tried")
+    assert {(cell.env, cell.agent) for cell in found.cells} == set(UNMET)
+    assert set(found.seeds) == {10}
+    assert {cell.id for cell in found.cells} < {cell.id for cell in experiment("factors").cells}
+    assert not {cell.id for cell in found.cells} & {cell.id for cell in experiment("authors").cells}

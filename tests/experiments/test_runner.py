@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import random
 import resource
@@ -11,8 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,8 @@ from psconrl.experiments import Cell, Store, pools, run_experiment, run_one, run
 from psconrl.experiments.pools import PoolError, Result, Run, SerialPool
 from psconrl.experiments.progress import Lines, Silent
 from psconrl.experiments.run_one import DiedError
-from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done
+from tests.experiments.cluster import Cluster
+from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +30,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     assert run_experiment(sweep(), out, workers=1).ok
     return exported(out)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    while not condition():  # what never comes true is ended by the time limit of all tests
-        time.sleep(0.01)
 
 
 def kill_and_resume(out: Path, kills: int, rng: random.Random) -> None:
@@ -199,30 +192,9 @@ def test_many_small_runs(tmp_path: Path, runs: int) -> None:
     assert megabytes() - memory < 40
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A Dask scheduler and two worker processes on this machine."""
-    file = folder / "scheduler.json"
-    common = ["--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = ["-m", "distributed.cli.dask_scheduler", "--port", "0", *common]
-    worker = ["-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *common]
-    started = [subprocess.Popen([sys.executable, *scheduler], **quiet)]  # type: ignore[call-overload]
-    try:
-        wait_until(file.exists)
-        started += [
-            subprocess.Popen([sys.executable, *worker, "--local-directory", str(folder)], **quiet)  # type: ignore[call-overload]
-            for _ in range(2)
-        ]
-        yield json.loads(file.read_text())["address"], started[1:]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
 def test_on_a_dask_cluster_with_a_worker_killed(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
-    with cluster(tmp_path) as (address, workers):
+    with Cluster(tmp_path / "cluster") as cluster:
+        workers, address = cluster.workers, cluster.address
 
         class KillOne(Silent):
             def advance(self, cell: Cell, *, failed: bool = False) -> None:

@@ -27,6 +27,13 @@ def test_equal_cells_have_equal_identities_and_others_do_not() -> None:
     assert len({cell.identity(3), *others}) == 6
 
 
+def test_runs_go_seed_by_seed() -> None:
+    """What is stopped half way has as many runs of each cell, or one more."""
+    one, two = (Cell("toy", agent, 50) for agent in ("psconrl", "uniform"))
+    runs = list(Experiment("uneven", (one, two), (3, 1)).runs)
+    assert runs == [(one, 0), (two, 0), (one, 1), (one, 2)]
+
+
 def test_json_and_back() -> None:
     experiment = sweep(settings={"psconrl": {"infeasible": "explore"}}, env_options={"toy": {"theta": 0.8}})
     assert Experiment.from_json(experiment.as_json()) == experiment

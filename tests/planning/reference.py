@@ -151,3 +151,17 @@ def random_cmdp(rng: np.random.Generator) -> CMDP:
 
 def random_cmdps(count: int, entropy: int) -> list[CMDP]:
     return [random_cmdp(np.random.default_rng(s)) for s in np.random.SeedSequence(entropy).spawn(count)]
+
+
+def river(S: int) -> CMDP:
+    """RiverSwim: swimming up succeeds with 0.35, fails with 0.05; swimming costs strength, of which there is 0.3."""
+    p = np.zeros((S, 2, S))
+    p[np.arange(S), 0, np.maximum(np.arange(S) - 1, 0)] = 1
+    for s in range(S):
+        p[s, 1, min(s + 1, S - 1)] += 0.35
+        p[s, 1, max(s - 1, 0)] += 0.05
+        p[s, 1, s] += 0.6
+    costs = np.ones((2, S, 2))
+    costs[0, 0, 0], costs[0, -1, 1] = 0.995, 0
+    costs[1, :, 0] = 0
+    return CMDP(p, costs, [0.3])

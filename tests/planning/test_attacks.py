@@ -16,7 +16,7 @@ from psconrl.planning import best_policy, evaluate, solve, solve_optimistic
 from tests.planning import attacks
 from tests.planning.judge import Failure, Tolerances, judge, judge_best, judge_optimistic, literal
 from tests.planning.oracle import Oracle
-from tests.planning.reference import by_linprog
+from tests.planning.reference import by_linprog, river
 from tests.planning.test_optimistic import extended
 
 JOIN = 1e-7
@@ -264,16 +264,7 @@ def test_hitting_times_that_no_float_can_hold() -> None:
 @pytest.mark.parametrize("S", [6, 50, 400])
 def test_rivers(S: int) -> None:
     """Against the current: the value is right, and what is returned has it."""
-    p = np.zeros((S, 2, S))
-    p[np.arange(S), 0, np.maximum(np.arange(S) - 1, 0)] = 1
-    for s in range(S):
-        p[s, 1, min(s + 1, S - 1)] += 0.35
-        p[s, 1, max(s - 1, 0)] += 0.05
-        p[s, 1, s] += 0.6
-    costs = np.ones((2, S, 2))
-    costs[0, 0, 0], costs[0, -1, 1] = 0.995, 0
-    costs[1, :, 0] = 0
-    cmdp = CMDP(p, costs, [0.3])
+    cmdp = river(S)
     solution = solve(cmdp)
     assert solution.value == pytest.approx(by_linprog(cmdp, stateless=True).value, abs=1e-6)
     if getattr(solution, "attained", True):
@@ -284,7 +275,7 @@ def test_rivers(S: int) -> None:
             averages += member.weight * evaluate(cmdp, np.eye(2)[member.policy]).average_costs[:, 0]
     assert averages[0] <= solution.value + 2 * JOIN
     assert averages[1] <= 0.3 + 2 * JOIN
-    best = best_policy(p, costs, np.array([0.3]), join=JOIN)
+    best = best_policy(cmdp.to_dense().transitions, cmdp.costs, np.array([0.3]), join=JOIN)
     assert best.value == pytest.approx(solution.value, abs=1e-6)
     assert best.policy is not None
     averages = evaluate(cmdp, best.policy).average_costs.max(axis=1)

@@ -9,20 +9,7 @@ from psconrl._core.checks import Floats
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.executable import Execution, executable, met_classes
-
-
-def river(S: int) -> CMDP:
-    """RiverSwim: swimming up succeeds with 0.35, fails with 0.05; swimming costs strength, of which there is 0.3."""
-    p = np.zeros((S, 2, S))
-    p[np.arange(S), 0, np.maximum(np.arange(S) - 1, 0)] = 1
-    for s in range(S):
-        p[s, 1, min(s + 1, S - 1)] += 0.35
-        p[s, 1, max(s - 1, 0)] += 0.05
-        p[s, 1, s] += 0.6
-    costs = np.ones((2, S, 2))
-    costs[0, 0, 0], costs[0, -1, 1] = 0.995, 0
-    costs[1, :, 0] = 0
-    return CMDP(p, costs, [0.3])
+from tests.planning.reference import river
 
 
 @pytest.mark.parametrize("join", [1e-2, 1e-7])

@@ -8,7 +8,7 @@ import pytest
 import psconrl
 from psconrl import InvalidModelError, SolverError, structure
 from psconrl.cmdp import CMDP
-from psconrl.planning import best_policy, evaluate, for_agents, second_opinion, solve
+from psconrl.planning import best_policy, evaluate, for_agents, second_opinion, solve, ties
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
@@ -138,6 +138,45 @@ def test_second_opinions_agree(method: Method) -> None:
             if other.classes == 1:
                 assert (other.average_costs[1:] <= cmdp.thresholds + 1e-7).all()
                 assert other.gap <= 1e-6
+
+
+@pytest.mark.parametrize("method", ["compiled", "components", "highs"])
+def test_ties_have_a_rule(method: Method) -> None:
+    """Every action twice: each state takes the twin of the lower level; rounding of 1e-13 changes no action."""
+    for k, cmdp in enumerate(filter(structure.communicating, random_cmdps(25, entropy=11))):
+        p = cmdp.to_dense().transitions.repeat(2, axis=1)
+        costs = cmdp.costs.repeat(2, axis=2)
+        found = best_policy(p, costs, cmdp.thresholds, join=1e-3, method=method)
+        if found.policy is None:
+            continue
+        level = ties.decided(np.zeros_like(costs))[0]
+        lower = np.argmin(level.reshape(cmdp.S, cmdp.A, 2), axis=2)
+        tied = level[:, ::2] == level[:, 1::2]
+        used = found.policy.reshape(cmdp.S, cmdp.A, 2)
+        recurrent = evaluate(CMDP(p, costs, cmdp.thresholds), found.policy).stationary > 1e-9
+        other = np.take_along_axis(used, 1 - lower[..., None], axis=2)[..., 0]
+        assert (other[recurrent] * ~tied[recurrent] == 0).all(), k
+        noise = 1e-13 * np.random.default_rng(k).random(costs.shape)
+        again = best_policy(p, costs + noise, cmdp.thresholds, join=1e-3, method=method)
+        assert again.policy is not None
+        np.testing.assert_array_equal(again.policy[recurrent] > 0, found.policy[recurrent] > 0, str(k))
+
+
+def test_the_linear_program_takes_the_first_of_equal_level() -> None:
+    """States that may be stayed in for ever, all alike: a vertex is one of them, by the rule and not by the solver."""
+    for S in (16, 64, 121):
+        p = np.zeros((S, 2, S))
+        p[:, 0] = np.eye(S)
+        p[np.arange(S), 1, (np.arange(S) + 1) % S] = 1.0
+        costs = np.ones((1, S, 2))
+        costs[0, :, 0] = 0.5
+        found = best_policy(p, costs, (), join=1e-3, method="highs")
+        level = ties.decided(np.zeros_like(costs))[0, :, 0]
+        assert found.classes == 1
+        assert found.policy is not None
+        assert found.start == {}
+        stays = np.flatnonzero(found.policy[:, 0] == 1)
+        assert stays.tolist() == [int(level.argmin())]
 
 
 def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

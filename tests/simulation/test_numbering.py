@@ -142,3 +142,44 @@ def test_declared_names_may_be_anything_hashable() -> None:
 def test_names_that_are_none_are_refused(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(PsconrlError, match=told):
         Problem(**arguments)
+
+
+class Moody:
+    """Equal to others of its kind every other time it is asked."""
+
+    asked = 0
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        Moody.asked += 1
+        return self is other or Moody.asked % 3 == 0
+
+
+def test_numbers_never_exceed_what_was_taken_in() -> None:
+    """Dates of numpy differ from the dates that they become; a user's class may change its mind."""
+    numbering = Numbering(None)
+    date, at = np.datetime64("2020-01-01"), (1, np.timedelta64(3, "D"))
+    for value in (date, at, date, at, np.datetime64("2020-01-01"), *(Moody() for _ in range(20))):
+        number = numbering.find(value, "s").number
+        assert 0 <= number <= len(numbering)
+        if number == len(numbering):
+            numbering.take_in(value)
+        assert numbering.names is not None
+        assert len(numbering) == len(numbering.names)
+    assert (numbering.find(date, "s"), numbering.find(at, "s")) == ((0, True), (1, True))
+    size = len(numbering)
+    numbering.take_in("last")
+    numbering.forget_last()
+    assert (len(numbering), numbering.find("last", "s").number) == (size, size)
+
+
+def test_dates_as_states() -> None:
+    """The second time a date was met it was counted beyond the end of all arrays."""
+    learner = Learner(None, 200, 0, problem=Problem(None, ["sell", "keep"], [0.5]))
+    days = np.arange("2020-01-01", "2020-01-06", dtype="datetime64[D]")
+    for k in range(100):
+        day, after = days[k % 5], days[(k + 1) % 5]
+        learner.observe(day, learner.act(day), [0.5, 0.2], after)
+    assert learner.counts.shape == (5, 2, 5)

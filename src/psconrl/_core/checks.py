@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from itertools import islice
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -151,19 +152,27 @@ def cost_ranges(given: Any, n: int) -> Floats:
         bad = ~((ranges[:, 0] < ranges[:, 1]) & np.isfinite(ranges[:, 1] - ranges[:, 0]))
     if bad.any():
         (i,) = _first(bad)
-        raise InvalidModelError(f"cost_ranges[{i}] is {tuple(ranges[i].tolist())}; low must be below high")
+        raise InvalidModelError(
+            f"cost_ranges[{i}] is {tuple(ranges[i].tolist())}; low must be below high, and high - low a finite number"
+        )
     return ranges
+
+
+_MOST_NAMES = 10_000_000
+"""What has so many entries is taken for something that does not end."""
 
 
 def hashables(given: Any, what: str, count: int | None = None) -> tuple[Hashable, ...]:
     """Distinct names of states or actions, any hashable values; numbers of numpy become Python's."""
     try:
         ordered = not isinstance(given, (str, bytes, Mapping, Set)) and not sparse.issparse(given)
-        items = list(given) if ordered else None
+        items = list(islice(given, _MOST_NAMES)) if ordered else None
     except Exception:  # not iterable, or what a user's class does
         items = None
     if items is None:
         raise InvalidTypeError(f"{what} is {shown(given)}; it must be a list of names")
+    if len(items) == _MOST_NAMES:
+        raise InvalidArgumentError(f"{what} does not end; it must be a list of names, of fewer than {_MOST_NAMES:,}")
     found = tuple(hashable(name, f"{what}[{i}]") for i, name in enumerate(items))
     if not found:
         raise InvalidArgumentError(f"{what} is empty; there must be at least one")
@@ -466,7 +475,9 @@ def texts(given: Any, what: str) -> list[Any]:
     ordered = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, Set))
     if not ordered or sparse.issparse(given) or (isinstance(given, np.ndarray) and given.ndim != 1):
         raise InvalidModelError(f"{what} must be a list of names")
-    found = list(given)
+    found = list(islice(given, _MOST_NAMES))
+    if len(found) == _MOST_NAMES:
+        raise InvalidModelError(f"{what} does not end; it must be a list of names, of fewer than {_MOST_NAMES:,}")
     for name in found:
         if not isinstance(name, (str, int, float, np.number)):
             raise InvalidModelError(f"{what} must be a list of names, not {shown(name)}")

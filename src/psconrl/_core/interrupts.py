@@ -29,10 +29,11 @@ def interrupted() -> bool:
     return _heard
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+def _interrupt(number: int, frame: FrameType | None) -> None:
     global _heard
-    _heard = True
-    raise KeyboardInterrupt
+    if not _heard:  # the second one is the thread's, and would only disturb the end
+        _heard = True
+        raise KeyboardInterrupt
 
 
 def end_on_interrupts() -> None:

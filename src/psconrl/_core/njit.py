@@ -1,52 +1,21 @@
 """The one way in which psconrl compiles: typed, without the interpreter lock, cached on disk."""
 
-import gc
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import event
+
+from psconrl._core.unbroken import unbroken
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
 
 ROOT = Path(__file__).parent.parent
 FOR_TYPES_ONLY = ("_core.checks", "errors")
-
-
-class _First(event.Listener):
-    def __init__(self, action: Callable[[], Any]) -> None:
-        self.action, self.done = action, False
-
-    def on_start(self, event: Any) -> None:
-        if not self.done:
-            self.done = True
-            gc.disable()
-            self.action()
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-@contextmanager
-def at_first_compilation(action: Callable[[], Any]) -> Iterator[None]:
-    """Do something once if, and as soon as, a kernel is compiled and not found on disk.
-
-    No garbage is looked for from then on to the end of the context: that would take a tenth of the time.
-    """
-    listener, collecting = _First(action), gc.isenabled()
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
-        if collecting:
-            gc.enable()
 
 
 def njit(function: Callable[Args, Result]) -> Callable[Args, Result]:
@@ -66,7 +35,7 @@ def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
 def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
     dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     _stamp(dispatcher, Path(function.__code__.co_filename))
-    return cast(Callable[Args, Result], dispatcher)
+    return cast(Callable[Args, Result], unbroken(dispatcher))
 
 
 def _stamp(dispatcher: Any, file: Path) -> None:

@@ -30,8 +30,8 @@ import numpy as np
 from psconrl._core.checks import whole
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.planning import LimitedAgent, exploit
 from psconrl.agents.schedules import Position, fixed
-from psconrl.agents.shared import LimitedAgent, exploit
 from psconrl.agents.variants import (
     Elsewhere,
     Impute,

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.planning import LimitedAgent, carried, exploit, plan_in
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import doubling
-from psconrl.agents.shared import LimitedAgent, carried, exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)

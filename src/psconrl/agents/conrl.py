@@ -35,8 +35,8 @@ import numpy as np
 from psconrl._core.checks import one_of, real
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.planning import LimitedAgent, exploit
 from psconrl.agents.schedules import doubling, quadrupling
-from psconrl.agents.shared import LimitedAgent, exploit
 from psconrl.agents.variants import (
     Elsewhere,
     Impute,

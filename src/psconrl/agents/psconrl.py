@@ -36,9 +36,9 @@ import numpy as np
 from psconrl._core.checks import one_of, real
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.part import Part
+from psconrl.agents.planning import LimitedAgent, carried, exploit, to_least_visited
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import quadrupling, tsde
-from psconrl.agents.shared import LimitedAgent, carried, exploit, to_least_visited
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows

@@ -13,8 +13,8 @@ import numpy as np
 
 from psconrl._core.checks import shown
 from psconrl.agents.contract import Agent, Memory, Plan
+from psconrl.agents.planning import LimitedAgent
 from psconrl.agents.schedules import fixed
-from psconrl.agents.shared import LimitedAgent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.solution import Solution

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from psconrl.agents.contract import Memory, Plan
+from psconrl.agents.planning import exploit, plan_in
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import tsde
-from psconrl.agents.shared import exploit, plan_in
 
 
 @dataclass(frozen=True, eq=False)

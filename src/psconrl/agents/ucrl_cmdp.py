@@ -34,8 +34,8 @@ from psconrl._core.checks import real, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Carry, Memory, Plan
+from psconrl.agents.planning import LimitedAgent, joining
 from psconrl.agents.schedules import Position, fixed, power
-from psconrl.agents.shared import LimitedAgent, joining
 from psconrl.planning.optimistic import best_optimistic, optimistic_margin
 
 

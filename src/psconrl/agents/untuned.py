@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl.agents.hierarchy import LEARNED
+from psconrl.agents.planning import Execution
 from psconrl.agents.psconrl import PSConRL
-from psconrl.agents.shared import Execution
 from psconrl.problem import Problem
 
 

@@ -20,9 +20,9 @@ from psconrl._core.graph import closed_classes
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
+from psconrl.agents.planning import empirical_transitions, plan_in
 from psconrl.agents.posterior import CUT
 from psconrl.agents.schedules import Stop
-from psconrl.agents.shared import empirical_transitions, plan_in
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
 from psconrl.planning.model_rows import with_pairs
@@ -85,10 +85,10 @@ def plan_elsewhere(
     steer: Steer | None = None,
 ) -> BestPolicy:
     """`plan_in`, with one of the rules for states without occupancy."""
-    if elsewhere == "fastest way" or isinstance(rows, Part):
-        return plan_in(rows, costs, thresholds, memory, stop, steer=steer)
     # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
     method: Method = "highs" if impute == "self-loop" else "compiled"
+    if elsewhere == "fastest way" or isinstance(rows, Part):
+        return plan_in(rows, costs, thresholds, memory, stop, steer=steer, method=method)
     pairs = memory.pairs
     rows = with_pairs(rows, pairs)
     best = plan_rows(rows, pairs.taken(costs), thresholds, join=0.0, start=memory.carry, method=method, steer=steer)

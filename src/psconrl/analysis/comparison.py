@@ -13,7 +13,7 @@ from typing import Any
 
 from psconrl.analysis.ends import Numbers, code_of, ends, precise, short, told
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.published import APPENDIX, FIGURE_1, REASONS, tolerance
+from psconrl.analysis.published import APPENDIX, FIGURE_1, READ, REASONS, tolerance
 from psconrl.analysis.references import levels
 from psconrl.analysis.selection import by_agent
 from psconrl.experiments.comparisons import steps
@@ -41,14 +41,14 @@ def document(groups: Groups) -> Document | None:
 def _row(groups: Groups, env: str, agent: str, theirs: Group, ours: Group, window: int) -> Document:
     setting = next(setting for setting in PAPER if setting.env == env)
     published = FIGURE_1[env, agent]._asdict()
-    columns = {"authors": ends(theirs, window), "ours": ends(ours, window)}
+    columns = {"authors": ends(theirs, window, READ[env]), "ours": ends(ours, window, READ[env])}
     met = {
         name: _met(published[name], columns["authors"].get(f"plotted_{name}"), theirs.runs, setting.runs)
         for name in published
     }
     scale = replace(setting, horizon=theirs.horizon)
     tried = [
-        {"text": step.text, **ends(groups[step.cell.id], window)}
+        {"text": step.text, **ends(groups[step.cell.id], window, READ[env])}
         for step in steps(scale, agent)
         if step.of == "tried" and step.cell.id in groups
     ]
@@ -109,20 +109,28 @@ def unmet(found: Document) -> str:
         missed = " and ".join(name for name, met in row["met"].items() if not met)
         lines.append(f"**{_name(row)}** ({missed}). {_one_line(REASONS[row['env'], row['agent']])}")
         lines.append("")
-        lines += ["| tried | as plotted | met |", "|---|---|---|"]
+        lines += ["| tried | as plotted | met | runs |", "|---|---|---|---|"]
         reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
-        lines.append(f"| published | {reading} | |")
-        lines.append(f"| authors' settings | {_pair(row['authors'], 'plotted_regret', 'plotted_violation')} | no |")
+        plotted = {column: _pair(row[column], "plotted_regret", "plotted_violation") for column in ("authors", "ours")}
+        lines.append(f"| published | {reading} | | |")
+        lines.append(f"| authors' settings | {plotted['authors']} | no | {row['authors']['runs']} |")
         for variant in row["tried"]:
             pair = _pair(variant, "plotted_regret", "plotted_violation")
-            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} |")
-        lines.append(f"| ours | {_pair(row['ours'], 'plotted_regret', 'plotted_violation')} | |")
-        lines.append("")
+            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} | {variant['runs']} |")
+        lines.append(f"| ours | {plotted['ours']} | | {row['ours']['runs']} |")
+        lines += ["", _met_by(row["tried"]), ""]
     if not lines:
         return "Every published curve is met.\n"
     met = [_name(row) for row in found["rows"] if all(row["met"].values())]
     head = f"Met: {'; '.join(met) or 'none'}. Not met:"
     return "\n".join([head, "", *lines]).rstrip() + "\n"
+
+
+def _met_by(tried: list[Numbers]) -> str:
+    met = [variant["text"] for variant in tried if variant["met"]]
+    if not tried:
+        return "What else was tried is run by `psconrl reproduce factors`."
+    return f"Met with: {'; '.join(met)}." if met else "Nothing that was tried meets it."
 
 
 def _one_line(text: str) -> str:
@@ -169,7 +177,7 @@ def winners(places: Mapping[str, Sequence[str]]) -> str:
 
 
 def headline(found: Document) -> str:
-    """A few sentences for the README: what was met, and who is best where."""
+    """Two sentences for the README: what was met, and who is best where."""
     met = sum(all(row["met"].values()) for row in found["rows"])
     best: dict[str, list[str]] = {}
     for env in dict.fromkeys(row["env"] for row in found["rows"]):

@@ -34,8 +34,10 @@ def rounded(x: float | None) -> float | None:
     return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
 
 
-def ends(group: Group, window: int | None = None) -> Numbers:
+def ends(group: Group, window: int | None = None, read: int | None = None) -> Numbers:
     """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
+
+    read: the round at which that is read off the plot; the last one if there is none.
 
     charged: regret plus the price of the limit times [V]+. It is L, but what a limit allows and was not used earns
     nothing: whoever stays on a safe policy pays for it.
@@ -53,7 +55,8 @@ def ends(group: Group, window: int | None = None) -> Numbers:
         "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:
-        plotted = curves.as_plotted(group, window)[1][..., -1]
+        times, plotted_curves = curves.as_plotted(group, window)
+        plotted = plotted_curves[..., np.searchsorted(times, read, side="right") - 1 if read else -1]
         average = curves.moving_average(group, window)[1][..., -1]
         found |= {
             "plotted_regret": summary(plotted[:, 0]),

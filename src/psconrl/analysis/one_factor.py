@@ -6,7 +6,8 @@ from typing import Any
 
 from psconrl.analysis.comparison import NAMES
 from psconrl.analysis.ends import code_of, ends, told
-from psconrl.analysis.groups import Group, Groups
+from psconrl.analysis.groups import Groups
+from psconrl.analysis.published import READ
 from psconrl.experiments.comparisons import Step, steps
 from psconrl.experiments.gridworlds import PAPER, settings_of, shown
 
@@ -14,35 +15,37 @@ Document = dict[str, Any]
 
 
 def document(groups: Groups) -> Document | None:
-    """The numbers of every step on every environment; None unless the runs are there."""
+    """The numbers of every step on every environment, and of single changes beside them; None without runs."""
     paths, used = [], []
     for agent in dict.fromkeys(agent for setting in PAPER for agent in shown(setting.env)):
         for setting in PAPER:
-            if agent not in shown(setting.env):
-                continue
-            rows, found = _stored(groups, setting.env, agent)
+            found = _stored(groups, setting.env, agent) if agent in shown(setting.env) else []
             if not found:
                 continue
-            used += found
+            used += [groups[step.cell.id] for step in found]
             taken = [
-                {"text": step.text, **ends(group, setting.window)} for step, group in zip(rows, found, strict=True)
+                {"text": step.text, "of": step.of, **ends(groups[step.cell.id], setting.window, READ[setting.env])}
+                for step in found
             ]
             paths.append({"env": setting.env, "agent": agent, "steps": taken})
     return {"code": code_of(used), "paths": paths} if paths else None
 
 
-def _stored(groups: Groups, env: str, agent: str) -> tuple[list[Step], list[Group]]:
-    """The steps of an agent in an environment and their runs: at the paper's scale, else quick; none unless all are."""
+def _stored(groups: Groups, env: str, agent: str) -> list[Step]:
+    """The steps of an agent in an environment: at the paper's scale, else quick; none unless the whole path is there.
+
+    What else was tried is there if its runs are.
+    """
     for quick in (False, True):
         setting = next(setting for setting in settings_of(quick) if setting.env == env)
-        rows = [step for step in steps(setting, agent) if step.of == "path"]
-        if all(step.cell.id in groups for step in rows):
-            return rows, [groups[step.cell.id] for step in rows]
-    return [], []
+        found = [step for step in steps(setting, agent) if step.of == "path" or step.cell.id in groups]
+        if all(step.cell.id in groups for step in found):
+            return found
+    return []
 
 
 def markdown(found: Document) -> str:
-    """A table for each agent and environment."""
+    """A table for each agent and environment: the path, then single changes of the authors' settings."""
     lines: list[str] = []
     agent = ""
     for path in found["paths"]:
@@ -56,9 +59,10 @@ def markdown(found: Document) -> str:
             "| change | as plotted | signed | [V]+ | L | states | runs |",
             "|---|---|---|---|---|---|---|",
         ]
+        last = sum(step["of"] == "path" for step in path["steps"]) - 1
         for k, step in enumerate(path["steps"]):
-            text = step["text"] if k else f"*{step['text']}*"
-            ours = " (= ours)" if k == len(path["steps"]) - 1 else ""
+            text = step["text"] if 0 < k <= last else f"*{step['text']}*" if k == 0 else f"*beside:* {step['text']}"
+            ours = " (= ours)" if k == last else ""
             plotted = f"{told(step.get('plotted_regret'))} \\| {told(step.get('plotted_violation'))}"
             signed = f"{told(step['regret'])} \\| {told(step['violation'])}"
             numbers = [told(step["positive_violation"]), told(step["lagrangian"]), str(step["states"])]

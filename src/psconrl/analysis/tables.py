@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from psconrl.analysis import bounds, claims, comparison, one_factor, proof, ranking, tuning
+from psconrl.analysis import (
+    claims,
+    comparison,
+    learning,
+    one_factor,
+    proof,
+    published_bounds,
+    ranking,
+    tuning,
+)
 from psconrl.analysis.groups import Groups
 
 Document = dict[str, Any]
@@ -47,7 +56,8 @@ TABLES: Mapping[str, Table] = {
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
     ),
     "claims": Table(None, {"claims": claims.as_cards}),
-    "bounds": Table(bounds.document, {"bounds": bounds.cards}),
+    "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
+    "learning": Table(learning.document, {"learning": learning.markdown}),
     "untuned": Table(ranking.document, {"untuned": ranking.untuned_table}),
 }
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from psconrl.analysis.comparison import NAMES, winners
-from psconrl.analysis.ends import code_of, ends, short, told
+from psconrl.analysis.comparison import NAMES
+from psconrl.analysis.ends import Numbers, code_of, ends, short, told
 from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.experiments.comparisons import SWEPT
@@ -68,15 +68,37 @@ def heading(env: str, slip: float) -> str:
     return f"{NAMES.get(env, env)}{states}" + (f", slip {slip:g}" if slip else "")
 
 
+def chosen(found: Document, env: str, slip: float) -> list[Document]:
+    """The best setting of each agent in a world, the best agent first."""
+    here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
+    rows = [
+        min((row for row in here if row["agent"] == agent), key=lambda row: row["charged"]["mean"])
+        for agent in dict.fromkeys(row["agent"] for row in here)
+    ]
+    return sorted(rows, key=lambda row: row["charged"]["mean"])
+
+
 def headline(found: Document) -> str:
-    """Who wins where, in one sentence: the least regret plus price of [V]+, at the best of an agent's settings."""
-    places: dict[str, list[str]] = {}
+    """Who wins where, in one sentence: the least regret plus price of [V]+, at the best of an agent's settings.
+
+    Agents whose 95% interval meets that of the first are named with it.
+    """
+    winners: dict[str, list[str]] = {}
     for env, slip in worlds(found):
-        here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
-        first = min(here, key=lambda row: row["charged"]["mean"])
-        places.setdefault(first["agent"], []).append(heading(env, slip))
+        first, *others = chosen(found, env, slip)
+        near = [row["agent"] for row in others if not _below(first["charged"], row["charged"])]
+        winners.setdefault(" or ".join([first["agent"], *near]), []).append(heading(env, slip))
     budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
-    return f"With {budget} settings to tune each, the least regret plus price of [V]+ belongs to {winners(places)}.\n"
+    told = "; ".join(f"{agents} on {' and '.join(places)}" for agents, places in winners.items())
+    return (
+        f"With each agent tuned over {budget} settings, regret plus the price of [V]+ is least for {told} "
+        '("or" where 95% intervals meet).\n'
+    )
+
+
+def _below(first: Numbers, second: Numbers) -> bool:
+    """Whether the interval of one mean is wholly below that of another; one run has none."""
+    return None not in (first["high"], second["low"]) and bool(first["high"] < second["low"])
 
 
 def best(found: Document) -> str:
@@ -86,13 +108,8 @@ def best(found: Document) -> str:
         "|---" * (4 + len(_COLUMNS)) + "|",
     ]
     for env, slip in worlds(found):
-        here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
-        chosen = [
-            min((row for row in here if row["agent"] == agent), key=lambda row: row["charged"]["mean"])
-            for agent in dict.fromkeys(row["agent"] for row in here)
-        ]
         name = heading(env, slip)
-        for row in sorted(chosen, key=lambda row: row["charged"]["mean"]):
+        for row in chosen(found, env, slip):
             numbers = [told(row[key]) for key in _COLUMNS]
             worst = short(row["charged"]["worst"])
             setting = f"{row['parameter']} {row['value']:g}"
@@ -106,8 +123,10 @@ def markdown(found: Document) -> str:
     lines: list[str] = []
     for env, slip in worlds(found):
         here = [row for row in found["rows"] if (row["env"], row["slip"]) == (env, slip)]
+        counts = sorted({row["runs"] for row in here})
+        runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         lines += [
-            f"### {heading(env, slip)}, T = {here[0]['horizon']:,}, {here[0]['runs']} runs",
+            f"### {heading(env, slip)}, T = {here[0]['horizon']:,}, {runs} runs",
             "",
             f"| agent | setting | {' | '.join(_COLUMNS.values())} | worst tenth |",
             "|---" * (3 + len(_COLUMNS)) + "|",

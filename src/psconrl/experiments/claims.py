@@ -13,6 +13,7 @@ import logging
 import os
 import stat
 import struct
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -33,15 +34,17 @@ class Claims:
     """The claims that this process holds in a folder of results."""
 
     def __init__(self, path: Path) -> None:
-        self._file = _opened(path / "timings.jsonl") if fcntl is not None else None
+        # Timings are noted through it, too: on some systems a process loses its locks on a file as soon as it closes
+        # that file, however often it has opened it.
+        self.file = _opened(path / "timings.jsonl") if fcntl is not None else None
         self._length = self._now()
 
     def take(self, identity: str) -> bool:
         """Claim a run; False if another process has it."""
-        if self._file is None:
+        if self.file is None:
             return True
         try:
-            _lock(self._file, _place(identity), True)
+            _lock(self.file, _place(identity), True)
         except OSError as error:
             if error.errno in _TAKEN:
                 return False
@@ -51,27 +54,27 @@ class Claims:
 
     def release(self, identity: str) -> None:
         """Give a claim back."""
-        if self._file is not None:
+        if self.file is not None:
             with suppress(OSError):
-                _lock(self._file, _place(identity), False)
+                _lock(self.file, _place(identity), False)
 
     def news(self) -> bool:
         """Whether others have noted runs as done since the last call."""
         before, self._length = self._length, self._now()
-        return self._file is None or before != self._length
+        return self.file is None or before != self._length
 
     def noted(self, count: int) -> None:
         """Say that so many bytes were noted by ourselves."""
         self._length += count
 
     def _now(self) -> int:
-        return -1 if self._file is None else os.fstat(self._file).st_size
+        return -1 if self.file is None else os.fstat(self.file).st_size
 
     def close(self) -> None:
         """Give all claims back."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
 
 
 def _opened(path: Path) -> int | None:
@@ -92,7 +95,7 @@ def _place(identity: str) -> int:
 
 def _lock(file: int, place: int, take: bool) -> None:
     module: Any = fcntl
-    if hasattr(module, "F_OFD_SETLK"):
+    if sys.platform == "linux":
         # A lock of the open file, not of the process: two sweeps in one process exclude each other, too.
         kind = module.F_WRLCK if take else module.F_UNLCK
         module.fcntl(file, module.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, place, 1, 0))

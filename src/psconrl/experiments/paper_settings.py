@@ -14,8 +14,8 @@ from psconrl.errors import UnknownNameError
 
 # The settings of the authors' experiments: bonus scales and h from their released code, the prior from the paper.
 _SCALE = {"marsrover-4x4": 0.1, "marsrover-8x8": 0.1, "box": 0.5}
-_SPAN = {"marsrover-4x4": 1.8, "marsrover-8x8": 3.9, "box": 6.0}
-"""Of the optimal policy's cost bias, which FHA is to know."""
+_SPAN = {"marsrover-4x4": 1.8, "marsrover-8x8": 3.8, "box": 6.0}
+"""Of the optimal policy's cost bias in the model, which FHA is to know: `psconrl.structure.bias_span`."""
 _H = {"marsrover-4x4": 50, "marsrover-8x8": 120, "box": 1000}
 
 

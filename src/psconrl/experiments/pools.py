@@ -13,9 +13,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
@@ -373,12 +373,14 @@ class DaskPool:
 
     def window(self) -> int:
         """Enough that no worker waits; workers may come and go."""
-        return max(8, 3 * sum(self._client.nthreads().values()))
+        with _connected():
+            return max(8, 3 * sum(self._client.nthreads().values()))
 
     def submit(self, run: Run) -> None:
         """Give a run to the scheduler."""
         task = (execute, *run, CODE) if self._limit is None else (execute_apart, *run, CODE, self._limit)
-        self._flying[self._executor.submit(*task)] = run
+        with _connected():
+            self._flying[self._executor.submit(*task)] = run
 
     def collect(self, timeout: float) -> list[tuple[Run, Result]]:
         """What the cluster has done; the scheduler replaces dead workers by itself, when it is gone, nothing helps."""
@@ -387,15 +389,27 @@ class DaskPool:
         for future in done:
             error = CancelledError() if future.cancelled() else future.exception()
             if isinstance(error, CancelledError):
-                raise PoolError("the connection to the Dask scheduler is lost; runs done so far are stored")
+                raise PoolError(_LOST)
             found.append((self._flying.pop(future), future.result() if error is None else error))
         return found
 
     def close(self) -> None:
         """Let go of the cluster; it goes on."""
-        self._executor.shutdown(wait=False)
-        self._client.close()
+        with suppress(OSError, RuntimeError):  # there may be nobody to say goodbye to
+            self._executor.shutdown(wait=False)
+            self._client.close()
 
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Whatever a client says when nobody answers any more is one error."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise PoolError(_LOST) from error
+
+
+_LOST = "the connection to the Dask scheduler is lost; runs done so far are stored"
 
 _PATIENCE = 30
 """Seconds to wait for the first worker of a cluster."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from psconrl.errors import UnknownNameError
 from psconrl.experiments import beyond
-from psconrl.experiments.comparisons import authors, factors, sweeps
+from psconrl.experiments.comparisons import authors, factors, others, sweeps, tried
 from psconrl.experiments.gridworlds import (
     OPTIMISTIC,
     PAPER,
@@ -241,6 +241,7 @@ for _preset in (
             ),
         ),
     ),
+    Preset("tried", "what else was tried to meet the published curves", tried),
     Preset(
         "known-costs",
         "Figure 1 with known costs, as the theory has it",
@@ -344,6 +345,7 @@ for _preset in (
     ),
     Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
+    Preset("others", "the agents that no figure shows, in the paper's environments", others),
     Preset(
         "tractable",
         "UCRL-CMDP beyond the smallest grid",

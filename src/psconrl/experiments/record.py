@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from psconrl._core.checks import Floats, Ints
 from psconrl.errors import PsconrlError
 from psconrl.formats import parquet_pages, reading
-from psconrl.simulation import measures
+from psconrl.simulation.measures import Measured
 from psconrl.simulation.run import COLUMNS, Column, Snapshot, episode_columns
 
 
@@ -79,7 +79,7 @@ class RecordError(PsconrlError, ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class RunRecord:
+class RunRecord(Measured):
     """A stored run.
 
     Attributes:
@@ -116,46 +116,6 @@ class RunRecord:
     episodes: NDArray[np.void]
     snapshots: tuple[Snapshot, ...]
     world: dict[str, Any] | None = None
-
-    @property
-    def levels(self) -> Floats:
-        """What each average is held against: the optimum, then the thresholds, (m + 1,)."""
-        return np.append(self.optimum, self.thresholds)
-
-    @property
-    def signed(self) -> Floats:
-        """Signed regret and violations (m + 1, G)."""
-        return np.asarray(self.cumulative - np.outer(self.levels, self.grid))
-
-    @property
-    def regret(self) -> Floats:
-        """Signed regret (G,): sum_t (c_0 - J*)."""
-        return np.asarray(self.signed[0])
-
-    @property
-    def violation(self) -> Floats:
-        """Signed violation (m, G): sum_t (c_i - tau_i)."""
-        return np.asarray(self.signed[1:])
-
-    @property
-    def positive_violation(self) -> Floats:
-        """[V]+, (m, G): the positive part of the signed violation."""
-        return measures.positive(self.violation)
-
-    @property
-    def largest_violation(self) -> Floats:
-        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
-        return measures.largest(self.violation)
-
-    @property
-    def lagrangian(self) -> Floats:
-        """L = regret + lambda* . violation, (G,); nan where the limits cannot be met."""
-        return measures.lagrangian(self.regret, self.violation, self.multipliers)
-
-    @property
-    def policy_violation(self) -> Floats:
-        """sum_k T_k max(0, J_i(pi_k) - tau_i), (m, G); nan if the policies were not evaluated."""
-        return measures.policy_violation(self.episodes, self.thresholds, self.grid)
 
     @property
     def rebuildable(self) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from psconrl import environments, planning, simulation
-    from psconrl._core import njit as compiling
+    from psconrl._core import compiling
     from psconrl.agents import catalogue
     from psconrl.agents.contract import Agent
     from psconrl.cmdp import CMDP
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from psconrl.simulation import tabular
 else:
     compiling, environments, planning = (
-        late("psconrl._core.njit"),
+        late("psconrl._core.compiling"),
         late("psconrl.environments"),
         late("psconrl.planning"),
     )
@@ -135,7 +135,8 @@ def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
     start = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
-            content, _ = process.communicate(pickle.dumps((cell, seed, code)), timeout=limit + _STARTING)
+            task = pickle.dumps((os.getpid(), limit + _STARTING, (cell, seed, code)))
+            content, _ = process.communicate(task, timeout=limit + _STARTING)
         except subprocess.TimeoutExpired:
             process.kill()
             content = b""
@@ -157,11 +158,21 @@ def answer() -> None:
     """What the process of `execute_apart` does: read a run, execute it, write what came out."""
     result: Done | Exception
     try:
-        result = execute(*pickle.loads(sys.stdin.buffer.read()))
+        parent, seconds, run = pickle.loads(sys.stdin.buffer.read())
+        threading.Thread(target=_end_with_parent, args=(parent, seconds), daemon=True).start()
+        result = execute(*run)
     except Exception as error:
         result = RuntimeError(f"{type(error).__name__}: {error}")
     sys.stdout.buffer.write(pickle.dumps(result))
     sys.stdout.flush()
+
+
+def _end_with_parent(parent: int, seconds: float) -> None:
+    """End this process when its parent has died, or, where that cannot be seen, when nobody waits for it any longer."""
+    end = time.monotonic() + seconds
+    while os.getppid() == parent and time.monotonic() < end:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def warm_up(agents: set[str], told: Callable[[], None]) -> None:
@@ -183,7 +194,7 @@ def warm_up(agents: set[str], told: Callable[[], None]) -> None:
         second.append(subprocess.Popen(command, **pipes))
         told()
 
-    with compiling.at_first_compilation(begin):
+    with compiling.without_garbage(begin):
         for agent in sorted(agents - apart):
             _tried(agent)
         if any(catalogue.find(agent).uses_planner for agent in agents - apart):

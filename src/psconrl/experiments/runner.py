@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter, deque
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,21 +97,27 @@ def run_experiment(
     check_cells(experiment.cells)
     store = Store(out, create=True)
     store.register(experiment)
-    present, progress = store.verified(), progress or Silent()
-    runs = list(experiment.runs)
-    missing = [(cell, seed) for cell, seed in runs if cell.identity(seed) not in present]
-    before = len(runs) - len(missing)
-    if not missing:
-        return Outcome(len(runs), before, 0, ())
-    pool = _pool(missing, workers, dask, limit_seconds, progress)
+    # Opened before anything is looked at: what others have done since then is not done again.
+    with closing(Claims(store.path)) as claims:
+        present, progress = store.verified(), progress or Silent()
+        runs = list(experiment.runs)
+        missing = [(cell, seed) for cell, seed in runs if cell.identity(seed) not in present]
+        if not missing:
+            return Outcome(len(runs), len(runs), 0, ())
+        pool = _pool(missing, workers, dask, limit_seconds, progress)
+        sweep = _Sweep(store, claims, pool, missing, progress)
+        _show(sweep, experiment, missing)
+    return Outcome(len(runs), len(runs) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
+
+
+def _show(sweep: _Sweep, experiment: Experiment, missing: list[Run]) -> None:
+    """Run the sweep, and show how it gets on."""
     left = Counter(cell for cell, _ in missing)
-    sweep = _Sweep(store, pool, missing, progress)
     start = [(cell, n, n - left[cell]) for cell, n in zip(experiment.cells, experiment.seeds, strict=True)]
     # Other processes tell of what they compile themselves.
-    here = compiling.told(progress.compiling) if isinstance(pool, SerialPool) else nullcontext()
-    with progress.showing(start), here:
+    here = compiling.told(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
+    with sweep.progress.showing(start), here:
         sweep.run()
-    return Outcome(len(runs), before + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
 def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Pool:
@@ -126,9 +132,8 @@ def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: floa
 class _Sweep:
     """The loop: claim, submit, collect, write."""
 
-    def __init__(self, store: Store, pool: Pool, runs: list[Run], progress: Progress) -> None:
-        self.store, self.pool, self.progress = store, pool, progress
-        self.claims = Claims(store.path)
+    def __init__(self, store: Store, claims: Claims, pool: Pool, runs: list[Run], progress: Progress) -> None:
+        self.store, self.claims, self.pool, self.progress = store, claims, pool, progress
         self.waiting = deque(runs)
         self.elsewhere: deque[Run] = deque()  # claimed by other processes when last asked for
         self.looked = time.monotonic()
@@ -150,7 +155,6 @@ class _Sweep:
                     time.sleep(_LOOK)
         finally:
             self.pool.close()
-            self.claims.close()
 
     def _submit(self) -> None:
         if self.elsewhere and not self.waiting and time.monotonic() - self.looked >= _LOOK:
@@ -193,7 +197,7 @@ class _Sweep:
     def _write(self, run: Run, done: Done) -> None:
         # A shorter run is sooner done again than the disk confirms that it holds it.
         self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
-        self.claims.noted(self.store.note_time(*run, done.seconds))
+        self.claims.noted(self.store.note_time(*run, done.seconds, self.claims.file))
         self.executed += 1
         self.progress.advance(run[0])
 

@@ -227,8 +227,9 @@ class Experiment:
 
     @property
     def runs(self) -> Iterator[tuple[Cell, int]]:
-        """All (cell, seed), seeds of a cell together."""
-        return ((cell, seed) for cell, n in zip(self.cells, self.seeds, strict=True) for seed in range(n))
+        """All (cell, seed), seed by seed: what is stopped half way has nearly as many runs of each cell."""
+        cells = list(zip(self.cells, self.seeds, strict=True))
+        return ((cell, seed) for seed in range(max(self.seeds)) for cell, n in cells if seed < n)
 
 
 _FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")

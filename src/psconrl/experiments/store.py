@@ -158,8 +158,8 @@ class Store:
             self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float) -> int:
-        """Append a line to the timings; how many bytes it has."""
+    def note_time(self, cell: Cell, seed: int, seconds: float, file: int | None = None) -> int:
+        """Append a line to the timings, through a file that is open already if there is one; how many bytes it has."""
         line = {
             "env": cell.env_name,
             "agent": cell.agent,
@@ -172,6 +172,8 @@ class Store:
         path, content = self.path / "timings.jsonl", (json.dumps(line) + "\n").encode()
         links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
+            if file is not None:
+                return os.write(file, content)
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | links, 0o666)
             try:
                 os.write(file, content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,11 +15,13 @@ from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
-from psconrl.planning.compiled.execute import execute, sound
+from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.compiled.walk import plan
 from psconrl.planning.components import SMALL, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
@@ -205,7 +208,7 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     m, S = len(thresholds), len(rows.begin) - 1
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN).optimum
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return second_opinion.margin_by_highs(rows, flat, thresholds)
@@ -217,28 +220,39 @@ class _Kept(NamedTuple):
 
 
 def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
-    """What the compiled planner starts from: a start that fits, else the first pairs."""
+    """What the compiled planner starts from: a start that fits, else the first pairs.
+
+    Kernels look at its numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
+    they would be compiled once more.
+    """
     S = len(rows.begin) - 1
     if start:
         try:
-            given = Begin(start["policies"], start["multipliers"], start["reference"], start["bias"])
-            way = start["way"]
+            policies, multipliers, reference = start["policies"], start["multipliers"], start["reference"]
+            bias, way = start["bias"], start["way"]
             if (
-                given.policies.ndim == 2
-                and given.policies.shape[1] == S
-                and given.multipliers.shape == (m,)
-                and given.reference.shape == (1,)
-                and given.bias.shape == way.shape == (S,)
-                and given.policies.dtype == given.reference.dtype == way.dtype == np.int64
-                and given.bias.dtype == given.multipliers.dtype == np.float64
-                and given.policies.flags.carray
-                and sound(rows, given, way)
+                policies.shape == (len(policies), S)
+                and multipliers.shape == (m,)
+                and reference.shape == (1,)
+                and bias.shape == way.shape == (S,)
+                and policies.dtype == reference.dtype == way.dtype == np.int64
+                and bias.dtype == multipliers.dtype == np.float64
+                and policies.flags.carray
+                and multipliers.flags.carray
+                and reference.flags.carray
+                and bias.flags.carray
+                and way.flags.carray
             ):
-                return _Kept(given, way)
+                return _Kept(Begin(policies, multipliers, reference, bias), way)
         except (KeyError, AttributeError, TypeError):
             pass
     first = rows.begin[:-1].reshape(1, S).copy()
     return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
+
+
+@cache
+def _ones(m: int) -> Floats:
+    return np.ones(m)
 
 
 def _compiled(
@@ -251,20 +265,22 @@ def _compiled(
     shape: tuple[int, ...],
 ) -> BestPolicy | None:
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
-    m, S = len(thresholds), len(rows.begin) - 1
-    few = S <= SMALL
-    decided = ties.decided(costs) if few else costs
-    optimum, columns, bias, largest = planner(S)(rows, decided, Limits(thresholds, np.ones(m)), kept.start, VALUE)
-    status, objective, bound, multipliers, master = optimum
+    m, limits = len(thresholds), Limits(thresholds, _ones(len(thresholds)))
+    few = len(rows.begin) <= SMALL + 1
+    if few:
+        found = plan(rows, costs, limits, kept.start, VALUE, ties.levels(costs.shape[1]))
+    else:
+        found = plan_many(rows, costs, limits, kept.start, VALUE)
+    status, objective, bound, largest, multipliers, bias, mixture, _ = found
     if status == INFEASIBLE:
         start = {**kept.start._asdict(), "way": kept.way}
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
-    bound -= ties.SIZE if few else 0.0
-    made = execute(rows, costs, columns, master.basis, master.weights, kept.way, join)
-    policy, value, averages, classes, connected, way, policies, reference, _ = made
+    if few:
+        bound -= ties.SIZE
+    policy, value, averages, classes, connected, way, reference, _ = execute(rows, costs, mixture, kept.way, join)
     gap = max(value - bound, 0.0)
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
@@ -275,7 +291,7 @@ def _compiled(
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
     following = {
-        "policies": policies,
+        "policies": mixture.policies,
         "multipliers": multipliers,
         "reference": reference,
         "bias": bias,
@@ -284,7 +300,7 @@ def _compiled(
     policy = policy.reshape(shape)
     steered = None
     if steer is not None and m:
-        steered = steering.steered_between(rows, costs, columns, master.basis, master.weights, thresholds, steer)
+        steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
     return BestPolicy(
         True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )

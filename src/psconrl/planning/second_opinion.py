@@ -15,9 +15,9 @@ from psconrl.planning.components import Column, Component, Components, end_compo
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer
+from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-from psconrl.planning.lp.policies import deterministic
 from psconrl.planning.solving import carrying
 from psconrl.planning.steering import from_columns
 from psconrl.planning.tolerances import CLOSE, PROVEN
@@ -74,7 +74,7 @@ def _infeasible(m: int, method: Method) -> BestPolicy:
 def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
     m = len(thresholds)
-    program = occupancy_program(rows, costs, thresholds)
+    program = occupancy_program(rows, ties.magnified(costs), thresholds)
     try:
         vertex = run(program.value)
         doubtful = vertex.status == "infeasible"
@@ -86,11 +86,13 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
         if margin < 0:
             return _infeasible(m, "highs")
         vertex = best_vertex(program, safest)
-    h, multipliers = -vertex.row_duals[: rows.S], (-vertex.row_duals[program.constraint_rows]).clip(0.0)
+    duals = vertex.row_duals / -ties.MAGNIFIED
+    h, multipliers = duals[: rows.S], duals[program.constraint_rows].clip(0.0)
     c = np.empty(rows.K)
     price_tags(c, costs, 1.0, multipliers)
     bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
+    value = float(costs[0] @ x)
     steered = None
     try:
         columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
@@ -101,14 +103,14 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
         policy, classes, connected, averages = _ratio(rows, costs, x)
     # What the policy misses the limits by counts at their prices.
     missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
-    gap = max(float(averages[0]), vertex.objective) + missed - bound
+    gap = max(float(averages[0]), value) + missed - bound
     gap = max(gap, float((averages[1:] - thresholds).max(initial=0.0)))
     if not np.isfinite(gap):
         raise SolverError(
             "no bound of the optimum was found: the numbers of the model are too uneven; rescale the costs"
         )
     return BestPolicy(
-        True, policy, vertex.objective, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}, steered
+        True, policy, value, averages, multipliers, classes, connected, max(gap, 0.0), "highs", {}, steered
     )
 
 

@@ -18,8 +18,7 @@ from psconrl.errors import SolverError
 from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.pricing import Start
-from psconrl.planning.components import SMALL, Column, Component, Components, planner
+from psconrl.planning.components import SMALL, Column, Component, Components
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
@@ -193,8 +192,7 @@ class Known:
         """The mixture in the only component by inverses or sparse factors; None where these fail."""
         rows = part.rows
         own = costs if len(part.pairs) == self.rows.K else np.ascontiguousarray(costs[:, part.pairs])
-        start = Start(rows.begin[:-1][np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), np.zeros(rows.S))
-        found = planner(rows.S)(rows, own, limits, start, goal)
+        found = part.plan(own, limits, goal, guess, np.zeros(rows.S))
         optimum = found.optimum
         if optimum.status == FAILED:
             return None

@@ -30,6 +30,8 @@ _ABREAST = 4
 """So many panels of one environment stand side by side."""
 _LETTERS = 30
 """Letters that fit beside a panel."""
+_CAPTION = 0.35
+"""Inches for the title of a picture."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
 """Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
 _DPI = 200
@@ -90,23 +92,30 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
 
 
 def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
-    """Pictures in rows, each under its title; shorter rows have their pictures in the middle."""
+    """Pictures in rows, each under its title, all at the same scale; shorter rows stand in the middle."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.image import imread
 
+    pictures = [[imread(path) for _, path in row] for row in rows]
+    widths = [sum(picture.shape[1] for picture in row) for row in pictures]
+    heights = [max(picture.shape[0] for picture in row) for row in pictures]
+    inches = _WIDTH * max(map(len, rows)) / max(widths)  # of a pixel
+    width, height = max(widths) * inches, sum(heights) * inches + _CAPTION * len(rows)
     with rc_context(_FONTS):
-        columns = max(map(len, rows))
-        figure = Figure(figsize=(_WIDTH * columns, _WIDTH * 1.18 * len(rows)), layout="constrained")
-        grid = figure.add_gridspec(len(rows), 2 * columns)
-        for r, row in enumerate(rows):
-            first = columns - len(row)
-            for k, (caption, path) in enumerate(row):
-                ax = figure.add_subplot(grid[r, first + 2 * k : first + 2 * k + 2])
+        figure = Figure(figsize=(width, height))
+        top = height
+        for row, images, across, high in zip(rows, pictures, widths, heights, strict=True):
+            top -= _CAPTION
+            left = (width - across * inches) / 2
+            for (caption, _), image in zip(row, images, strict=True):
+                wide, tall = image.shape[1] * inches, image.shape[0] * inches
+                ax = figure.add_axes((left / width, (top - tall) / height, wide / width, tall / height))
                 ax.set_axis_off()
-                ax.set_anchor("N")
-                ax.imshow(imread(path))
+                ax.imshow(image)
                 ax.set_title(caption)
+                left += wide
+            top -= high * inches
         return figure
 
 

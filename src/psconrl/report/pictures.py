@@ -28,18 +28,18 @@ def draw_environments(folder: str | Path) -> list[Path]:
     for setting in PAPER:
         cmdp = references.model(setting.env)
         levels = references.levels(setting.env)
-        shown: list[tuple[str, Floats, tuple[int, int] | None]] = [("", levels.optimal_policy, None)]
+        shown: list[tuple[str, str, Floats, tuple[int, int] | None]] = [("", "", levels.optimal_policy, None)]
         has_box = cmdp.layout is not None and cmdp.layout.box is not None
         if has_box:
             shown = [
-                ("main", levels.optimal_policy, None),
-                ("safe", levels.safe_policy, first_push(cmdp, levels.safe_policy)),
-                ("fast", levels.fast_policy, first_push(cmdp, levels.fast_policy)),
+                ("-main", ", at the start", levels.optimal_policy, None),
+                ("-safe", ", pushed by the safe policy", levels.safe_policy, first_push(cmdp, levels.safe_policy)),
+                ("-fast", ", pushed by the fast policy", levels.fast_policy, first_push(cmdp, levels.fast_policy)),
             ]
-        for kind, policy, box in shown:
-            path = folder / f"environment-{setting.env}{'-' + kind if kind else ''}.png"
+        for kind, words, policy, box in shown:
+            path = folder / f"environment-{setting.env}{kind}.png"
             render.png(cmdp, path, policy, box=box)
-            rows.setdefault(has_box, []).append((f"{title(setting.env)}{f' ({kind})' if kind else ''}", path))
+            rows.setdefault(has_box, []).append((f"{title(setting.env)}{words}", path))
     drawn = [path for row in rows.values() for _, path in row]
     return drawn + figures.save(figures.gallery(list(rows.values())), folder, "environments")
 

@@ -13,7 +13,8 @@ Curves have the times of the grid as their last axis, constraints before it.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,3 +57,60 @@ def accumulated(start: Ints, length: Ints, rate: NDArray[Any], grid: Ints) -> Fl
     ends = np.concatenate([[0], start + length])
     total = np.concatenate([[0.0], np.cumsum(rate * length)])
     return np.interp(grid, ends, total)
+
+
+class Measured:
+    """A run with its curves, and all that is measured on it; fields as those of `psconrl.Run`."""
+
+    if TYPE_CHECKING:
+        thresholds: Floats
+        optimum: float
+        grid: Ints
+        cumulative: Floats
+        episodes: NDArray[np.void]
+
+        @property
+        def multipliers(self) -> Floats:
+            """lambda*, (m,): the optimal multipliers of the true model; nan where it is not known."""
+
+    @property
+    def levels(self) -> Floats:
+        """What each average is held against: the optimum, then the thresholds, (m + 1,)."""
+        return np.append(self.optimum, self.thresholds)
+
+    @property
+    def signed(self) -> Floats:
+        """Signed regret and violations (m + 1, G)."""
+        return np.asarray(self.cumulative - np.outer(self.levels, self.grid))
+
+    @property
+    def regret(self) -> Floats:
+        """Signed regret (G,): sum_t (c_0 - J*). Never look at it without the violation."""
+        return np.asarray(self.signed[0])
+
+    @property
+    def violation(self) -> Floats:
+        """Signed violation (m, G): sum_t (c_i - tau_i)."""
+        return np.asarray(self.signed[1:])
+
+    @property
+    def positive_violation(self) -> Floats:
+        """[V]+, (m, G): the positive part of the signed violation."""
+        return positive(self.violation)
+
+    @property
+    def largest_violation(self) -> Floats:
+        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
+        return largest(self.violation)
+
+    @property
+    def lagrangian(self) -> Floats:
+        """L = regret + lambda* . violation, (G,): what breaking limits saves is paid for; nan without an optimum."""
+        if math.isnan(self.optimum):  # then nothing need be solved for the multipliers
+            return np.full(len(self.grid), np.nan)
+        return lagrangian(self.regret, self.violation, self.multipliers)
+
+    @property
+    def policy_violation(self) -> Floats:
+        """sum_k T_k max(0, J_i(pi_k) - tau_i), (m, G): exact averages of what was executed; nan if not asked for."""
+        return policy_violation(self.episodes, self.thresholds, self.grid)

@@ -29,24 +29,21 @@ class Numbering:
         self.open = count is None
         self.names: list[Hashable] | None = [] if self.open else None if names is None else list(names)
         self._numbers = {name: i for i, name in enumerate(self.names or ())}
-        self._count = count or 0
+        self._count = count or 0  # for open ones, the names count: what a user's class says is equal may change
         self._by_number = not self.open and not any(type(name) is int for name in self._numbers)
 
     def __len__(self) -> int:
-        return len(self._numbers) if self.open else self._count
+        return len(self.names) if self.open and self.names is not None else self._count
 
     def find(self, value: Any, what: str) -> Found:
         """The number of a value; the next one for a value that was not seen before, if such are taken in."""
         if self.names is not None:
-            try:
-                number = self._numbers.get(value)
-            except Exception:  # not hashable, or what a user's class does
-                number = None
+            number = self._number(value)
+            if number is None and self.open:
+                number = self._number(hashable(value, what))  # numpy's dates are not equal to what they become
+                number = len(self) if number is None else number
             if number is not None:
                 return Found(number, True)
-            if self.open:
-                hashable(value, what)
-                return Found(len(self), True)
         if self._by_number:
             if type(value) is int and 0 <= value < self._count:
                 return Found(value, False)
@@ -57,6 +54,12 @@ class Numbering:
             if 0 <= number < self._count:
                 return Found(number, False)
         raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {self._rule(value)}")
+
+    def _number(self, name: Any) -> int | None:
+        try:
+            return self._numbers.get(name)
+        except Exception:  # not hashable, or what a user's class does
+            return None
 
     def _rule(self, value: Any) -> str:
         numbers = f"one of 0, ..., {self._count - 1}"
@@ -77,7 +80,8 @@ class Numbering:
     def forget_last(self) -> None:
         """Forget the value that was taken in last."""
         assert self.names is not None
-        del self._numbers[self.names.pop()]
+        last = self.names.pop()
+        self._numbers = {name: number for name, number in self._numbers.items() if name is not last}
 
     def name(self, number: int) -> Hashable:
         """What users call it."""

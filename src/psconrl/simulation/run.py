@@ -1,6 +1,5 @@
 """What a run leaves behind."""
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from psconrl.cmdp import CMDP
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
 from psconrl.problem import Problem
-from psconrl.simulation import measures
+from psconrl.simulation.measures import Measured
 
 if TYPE_CHECKING:
     from psconrl.simulation import estimate as estimation
@@ -95,7 +94,7 @@ class Snapshot(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Measured):
     """The curves of one run and one row per plan.
 
     Attributes:
@@ -150,44 +149,12 @@ class Run:
             for state, row in zip(states, self.policy[0], strict=True)
         }
 
-    @property
-    def regret(self) -> Floats:
-        """Signed regret (G,): sum_t (c_0 - J*). Never look at it without the violation."""
-        return np.asarray(self.cumulative[0] - self.optimum * self.grid)
-
-    @property
-    def violation(self) -> Floats:
-        """Signed violation (m, G): sum_t (c_i - tau_i)."""
-        return np.asarray(self.cumulative[1:] - np.outer(self.thresholds, self.grid))
-
-    @property
-    def positive_violation(self) -> Floats:
-        """[V]+, (m, G): the positive part of the signed violation."""
-        return measures.positive(self.violation)
-
-    @property
-    def largest_violation(self) -> Floats:
-        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
-        return measures.largest(self.violation)
-
-    @property
-    def policy_violation(self) -> Floats:
-        """sum_k T_k max(0, J_i(pi_k) - tau_i), (m, G): exact averages of what was executed; nan if not asked for."""
-        return measures.policy_violation(self.episodes, self.thresholds, self.grid)
-
     @cached_property
     def multipliers(self) -> Floats:
         """lambda*, (m,): the optimal multipliers of the true model; nan where it is not known."""
         if isinstance(self.truth, CMDP):
             return solve(self.truth).multipliers
         return np.full(len(self.thresholds), np.nan) if self.truth is None else self.truth.multipliers
-
-    @property
-    def lagrangian(self) -> Floats:
-        """L = regret + lambda* . violation, (G,): what breaking limits saves is paid for; nan without an optimum."""
-        if math.isnan(self.optimum):
-            return np.full(len(self.grid), np.nan)
-        return measures.lagrangian(self.regret, self.violation, self.multipliers)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
         """What was learned, as a model to be solved: the plan in it, not the last sample, is what to deploy.

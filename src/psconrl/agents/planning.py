@@ -14,7 +14,7 @@ from psconrl.agents.part import Part
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.for_agents import BestPolicy, Steer, model_margin, plan_rows
+from psconrl.planning.for_agents import BestPolicy, Method, Steer, model_margin, plan_rows
 from psconrl.planning.model_rows import with_pairs
 
 if TYPE_CHECKING:
@@ -77,18 +77,21 @@ def plan_in(
     stop: Stop,
     warm: bool = True,
     steer: Steer | None = None,
+    method: Method = "compiled",
 ) -> BestPolicy:
     """The best policy in a believed model, if warm started from what the plan before left.
 
     model: rows of the pairs that are available, or of all, or a part of them. costs (m + 1, S, A).
+    method: where to begin, as in `psconrl.planning.best_policy`; a part has its own.
     """
     join, start = joining(memory, stop), memory.carry if warm else None
     if isinstance(model, Part):
         return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     pairs = memory.pairs
     if pairs.every:
-        return plan_rows(model, costs, thresholds, join=join, start=start, steer=steer)
-    best = plan_rows(with_pairs(model, pairs), pairs.taken(costs), thresholds, join=join, start=start, steer=steer)
+        return plan_rows(model, costs, thresholds, join=join, start=start, method=method, steer=steer)
+    rows = with_pairs(model, pairs)
+    best = plan_rows(rows, pairs.taken(costs), thresholds, join=join, start=start, method=method, steer=steer)
     return named(best, pairs)
 
 

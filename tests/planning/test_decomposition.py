@@ -5,8 +5,8 @@ import pytest
 
 from psconrl import CMDP, evaluate
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
-from psconrl.planning.lp.policies import deterministic
 from tests.planning.reference import program_of, random_cmdps
 
 

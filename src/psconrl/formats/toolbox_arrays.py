@@ -25,7 +25,7 @@ else:
     models = late("psconrl.cmdp")
 
 
-def from_action_arrays(transitions: Any, rewards: Any, costs: Any, thresholds: Any, names: dict[str, Any]) -> CMDP:
+def from_toolbox_arrays(transitions: Any, rewards: Any, costs: Any, thresholds: Any, names: dict[str, Any]) -> CMDP:
     """The CMDP of arrays; see `CMDP.from_arrays`."""
     p, S, A = _transitions(transitions)
     listed = _listed(costs)

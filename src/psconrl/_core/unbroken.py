@@ -1,0 +1,59 @@
+"""Compiled code that an interrupt cannot break.
+
+Numba makes named tuples of a kernel's results by code in Python, and does not look whether that raised an error: an
+interrupt from the keyboard at that moment would be a segmentation fault, and take the user's session with it. So
+kernels with such results let an interrupt wait until the call is over, as it would have to wait for the kernel itself.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, get_args, get_type_hints
+
+from numba.core.registry import CPUDispatcher
+
+# Those of `signal` turn numbers into names and back, which takes longer than some kernels.
+_set: Callable[[int, Any], Any] = _signal.signal
+_get: Callable[[int], Any] = _signal.getsignal
+
+_SIGINT = int(signal.SIGINT)
+_MAIN = threading.main_thread().ident
+
+
+class Unbroken(CPUDispatcher):
+    """A kernel that is never left half-way when Python calls it."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it; interrupts are handled afterwards."""
+        handler = _get(_SIGINT)
+        if not callable(handler) or threading.get_ident() != _MAIN:  # only the main thread handles signals
+            return _call(self, *arguments)
+        heard: list[FrameType | None] = []
+        _set(_SIGINT, lambda number, frame: heard.append(frame))
+        try:
+            return _call(self, *arguments)
+        finally:
+            _set(_SIGINT, handler)
+            if heard:
+                handler(_SIGINT, heard[0])
+
+
+_call: Callable[..., Any] = CPUDispatcher.__call__
+
+
+def unbroken(kernel: Any) -> Any:
+    """The same kernel; protected, if it is compiled and its result, as annotated, holds named tuples."""
+    if isinstance(kernel, CPUDispatcher) and _has_named_tuples(_result(kernel.py_func)):
+        kernel.__class__ = Unbroken
+    return kernel
+
+
+def _result(function: Callable[..., Any]) -> Any:
+    result = function.__annotations__.get("return")
+    return get_type_hints(function)["return"] if isinstance(result, str) else result
+
+
+def _has_named_tuples(result: Any) -> bool:
+    return hasattr(result, "_fields") or any(map(_has_named_tuples, get_args(result)))
