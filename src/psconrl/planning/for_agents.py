@@ -275,7 +275,7 @@ def _compiled(
     if status == FAILED and not few:
         found = largest_part.plan_largest(rows, costs, Limits(thresholds, _ones(m)), start)
         if found is not None:
-            status, objective, bound, _, multipliers, bias, (J, laws, policies, weights) = found
+            status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
             count = n
     if status == INFEASIBLE:
         following = {**start._asdict(), "way": last_way}
