@@ -199,6 +199,8 @@ def plan_rows(
         try:
             best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
         except SolverError:
+            if method != "compiled":
+                raise
             # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
             best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
             if best is None:
