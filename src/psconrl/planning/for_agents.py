@@ -16,7 +16,7 @@ from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute
-from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, room
 from psconrl.planning.compiled.pricing import Mixture
@@ -31,8 +31,9 @@ from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import second_opinion, steering
+    from psconrl.planning import largest_part, second_opinion, steering
 else:
+    largest_part = late("psconrl.planning.largest_part")
     steering = late("psconrl.planning.steering")
     second_opinion = late("psconrl.planning.second_opinion")
 
@@ -198,6 +199,8 @@ def plan_rows(
         try:
             best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
         except SolverError:
+            if method != "compiled":
+                raise
             # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
             best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
             if best is None:
@@ -270,6 +273,12 @@ def _compiled(
     status, objective, bound, largest, count = kernel(
         model, costs, levels, (thresholds, _ones(m)), tuple(start), VALUE, into
     )
+    multipliers, bias, J, laws, policies, weights = into
+    if status == FAILED and not few:
+        found = largest_part.plan_largest(rows, costs, Limits(thresholds, _ones(m)), start)
+        if found is not None:
+            status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
+            count = n
     if status == INFEASIBLE:
         following = {**start._asdict(), "way": last_way}
         nothing = np.full(n, np.nan)
@@ -278,7 +287,6 @@ def _compiled(
         return None
     if few:
         bound -= ties.SIZE
-    multipliers, bias, J, laws, policies, weights = into
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights

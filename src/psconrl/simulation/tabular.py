@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent, Plan
@@ -67,7 +68,7 @@ def simulate(
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
-    with one_thread():
+    with one_thread(), compiling.said():
         simulation.run(until)
     return simulation.result()
 
