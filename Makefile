@@ -27,8 +27,8 @@ reproduce: setup  ## run the paper's experiments at its scale: all of it in resu
 	$(BIN)/psconrl reproduce --out results
 	$(BIN)/python docs/write_results.py results
 
-studies: setup  ## the two larger studies beside the paper's experiments, factors and sweeps: about two hours on two cores
-	$(BIN)/psconrl reproduce factors sweeps --out results
+studies: setup  ## the larger studies beside the paper's experiments, others, factors and sweeps: about two hours on two cores
+	$(BIN)/psconrl reproduce others factors sweeps --out results
 	$(BIN)/python docs/write_results.py results
 
 bench: setup  ## measure the speed of everything and write docs/benchmarks.md

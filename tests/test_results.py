@@ -1,6 +1,7 @@
 """The measured tables of README and documentation are those of the numbers that are kept."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from docs import write_results as results
 
 from psconrl.analysis.tables import TABLES, as_json
 
+PAGES = sorted(path for path in results.DOCS.rglob("*.md") if "_build" not in path.parts)
 PLACES = {place for table in TABLES.values() for place in table.parts}
 
 
@@ -32,6 +34,17 @@ def test_numbers_carry_the_code_that_made_them(path: Path) -> None:
     code = document["made"]["Code"] if path.stem == "claims" else document["code"]
     assert code
     assert code != "-"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(results.DOCS)))
+def test_means_that_are_typed_name_the_script_that_prints_them(page: Path) -> None:
+    """What is measured by a benchmark, not by stored runs, can be measured again."""
+    text = results.PLACE.sub("", page.read_text(encoding="utf-8"))
+    scripts = re.findall(r"benchmarks/(\w+\.py)", text)
+    if "\N{PLUS-MINUS SIGN}" in re.sub(r"```.*?```", "", text, flags=re.DOTALL):
+        assert scripts or "results:" in page.read_text(encoding="utf-8")
+    for script in scripts:
+        assert (results.DOCS.parent / "benchmarks" / script).exists(), script
 
 
 def test_a_page_is_changed_in_its_places_alone() -> None:

@@ -24,7 +24,7 @@ from psconrl.analysis import proof, ranking, tables
 from psconrl.analysis.claims import Claim, as_document, as_json, as_markdown, as_short_markdown, claims
 from psconrl.analysis.groups import Groups, group
 from psconrl.analysis.published_bounds import as_markdown as table_of_bounds
-from psconrl.experiments.machine import describe
+from psconrl.experiments.machine import describe, peak_memory
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_experiment as run_locally
@@ -154,6 +154,9 @@ def _made(store: Store, groups: Groups) -> dict[str, str]:
     made["Runs"] = f"{sum(group.runs for group in groups.values()):,}"
     if finished is not None:
         made["Runs"] += f", finished {_period(*finished)}"
+    memory = [held for held in (store.memory(), peak_memory()) if held is not None]
+    if memory:
+        made["Memory"] = f"at most {max(memory):,} MiB in one process"
     if codes and codes != [made["Code"]]:
         made["Code of the runs"] = ", ".join(codes)
     return made

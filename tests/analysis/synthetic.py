@@ -70,6 +70,7 @@ def record(
         "grid": grid,
         "cumulative": np.cumsum(costs, axis=1)[:, grid - 1],
         "cumulative_excess": np.cumsum(np.maximum(costs - level, 0), axis=1)[:, grid - 1],
+        "peaks": np.maximum.accumulate(np.cumsum(costs - level, axis=1).clip(0), axis=1)[:, grid - 1],
         "episodes": episodes([0], T, m=len(thresholds)) if table is None else table,
         "snapshots": (),
     }
@@ -95,6 +96,7 @@ def curve_record(
         "grid": checkpoints(cell),
         "cumulative": cumulative,
         "cumulative_excess": np.zeros_like(cumulative) if cumulative_excess is None else cumulative_excess,
+        "peaks": np.zeros_like(cumulative),
         "episodes": episodes([0], cell.horizon),
     }
     return record(np.zeros((2, 1)), seed=seed, cell=cell, **values | changes)

@@ -31,7 +31,7 @@ def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool, mo
         evaluate_policies=evaluate_policies,
     )
     assert record.optimum == solution.value
-    curves = ("grid", "cumulative", "cumulative_excess", "thresholds", "regret", "violation")
+    curves = ("grid", "cumulative", "cumulative_excess", "peaks", "thresholds", "regret", "violation")
     measures = ("multipliers", "lagrangian", "positive_violation", "largest_violation", "policy_violation")
     for name in (*curves, *measures):
         np.testing.assert_array_equal(getattr(record, name), getattr(run, name))
@@ -80,6 +80,9 @@ def test_a_run_from_before_a_column_was_added_can_be_read() -> None:
     older = pa.StructArray.from_arrays([rows.field(name) for name in names], names)
     place = table.column_names.index("episodes")
     table = table.set_column(place, "episodes", pa.ListArray.from_arrays(pa.array([0, len(older)], pa.int32()), older))
-    episodes = from_bytes(to_bytes(table)).episodes
+    now, then = from_bytes(to_bytes(table)), from_bytes(to_bytes(table.drop_columns(["peaks"])))
+    np.testing.assert_array_equal(then.peaks, np.maximum.accumulate(then.signed.clip(0), axis=1))
+    assert (then.peaks <= now.peaks).all()
+    episodes = now.episodes
     assert set(episodes["solver"]) == {""}
     np.testing.assert_array_equal(episodes["start"], rows.field("start"))

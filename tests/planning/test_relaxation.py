@@ -74,6 +74,55 @@ def test_a_walk_on_a_grid() -> None:
     assert relaxation_time(grid_walk(n, 0.5)) == pytest.approx(expected, rel=1e-7)
 
 
+def corridor(S: int, up: float, down: float) -> sparse.csr_array:
+    """A walk on a line, up and down with these probabilities."""
+    return sparse.csr_array(
+        sparse.diags_array(
+            [
+                np.full(S - 1, down),
+                np.r_[1 - up, np.full(S - 2, 1 - up - down), 1 - down],
+                np.full(S - 1, up),
+            ],
+            offsets=[-1, 0, 1],
+        )
+    )
+
+
+@pytest.mark.parametrize("S", [2, 50, 400, 3000])
+@pytest.mark.parametrize(("up", "down"), [(0.45, 0.45), (0.4, 0.5), (0.1, 0.8)])
+def test_a_walk_that_drifts(S: int, up: float, down: float) -> None:
+    """lambda = 1 - up - down + 2 sqrt(up down) cos(k pi / S); from 400 states on, dense eigenvalues are wrong by 5%."""
+    expected = 1 / (up + down - 2 * np.sqrt(up * down) * np.cos(np.pi / S))
+    assert relaxation_time(corridor(S, up, down)) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("S", [40, 200])
+def test_a_drift_out_of_a_transient_class(S: int) -> None:
+    """A walk that ends at its lower end: the eigenvalues 1 - up - down + 2 sqrt(up down) cos(k pi / (S + 1 / 2))."""
+    up = down = 0.3
+    P = corridor(S + 1, up, down).tolil()
+    P[0] = np.eye(1, S + 1)[0]
+    expected = 1 / (2 * up - 2 * up * np.cos(np.pi / (2 * S + 1)))
+    assert relaxation_time(sparse.csr_array(P)) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_reversible_chains_are_recognised(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 90))
+    flow = rng.random((n, n)) * (rng.random((n, n)) < 0.3)
+    flow = flow + flow.T + np.eye(n, k=1) + np.eye(n, k=-1)
+    flow *= np.outer(10.0 ** rng.uniform(-2, 0, n), np.ones(n)) * 10.0 ** rng.uniform(-2, 0, n)
+    flow = flow + flow.T
+    P = flow / flow.sum(axis=1, keepdims=True)
+    nothing = np.zeros(n)
+    distance = relaxation._symmetric_distance(sparse.csr_array(P), nothing)
+    assert 1 / distance == pytest.approx(by_eigenvalues(P), rel=1e-7)
+    assert relaxation_time(sparse.csr_array(P)) == pytest.approx(1 / distance, rel=1e-7)
+    P[0] = rng.dirichlet(np.ones(n))
+    assert relaxation._symmetric_distance(sparse.csr_array(P), nothing) == 0.0
+
+
 def test_of_an_evaluation() -> None:
     river = psconrl.make("riverswim")
     found = psconrl.evaluate(river, np.tile([0.5, 0.5], (6, 1)))
@@ -86,6 +135,7 @@ def test_where_arnoldi_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ArpackError(-9999)
 
     monkeypatch.setattr(relaxation, "eigs", fails)
+    monkeypatch.setattr(relaxation, "eigsh", fails)
     with pytest.raises(SolverError, match="relaxation time of 100 states was not found"):
         relaxation_time(grid_walk(10, 0.5))
     values, vectors = relaxation.slow_modes(Biases.of_chain(grid_walk(10, 0.5)), 100)

@@ -10,6 +10,7 @@ from psconrl._core.graph import is_communicating
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
 from psconrl.planning.compiled import factors, stride
+from psconrl.planning.compiled.patterns import no_pattern
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import SMALL
@@ -182,6 +183,8 @@ def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: f
         slope,
         mu,
         nothing,
+        no_pattern(),
+        factors.factor_room(3, 0),
         none,
         policy,
     )
@@ -210,13 +213,14 @@ def test_laws_and_biases_are_those_of_exact_evaluation() -> None:
     policy, costs = rows.begin[:-1] + actions, np.ascontiguousarray(cmdp.costs[1].ravel())
     exact = evaluate(model, actions)
     r = factors.likely_state(rows, policy, 0)
+    order = factors.elimination_order(rows, policy, r)
     for rare in (factors.RARE, 0.0):
-        factor = factors.factorise(rows, policy, r, rare)
-        assert factor.fine
+        factor = factors.factorise(rows, policy, order, rare, factors.factor_room(S, 8 * S))
+        assert factor.fine[0]
         h, mu, guess = np.zeros(S), np.zeros(S), np.zeros(S)
-        g, left = stride.bias_by(rows, factor, costs, h, 0.0, 1e-11)
+        g, left = stride.bias_by(rows, policy, factor, costs, h, 0.0, stride.exactly(1e-11))
         assert left <= 1e-11
-        assert stride.law_by(rows, factor, mu, guess)
+        assert stride.law_by(rows, policy, factor, mu, guess)
         assert g == pytest.approx(exact.average_costs[1, 0], abs=1e-9)
         np.testing.assert_allclose(mu, exact.stationary, rtol=0, atol=1e-10)
         np.testing.assert_array_equal(guess, mu)

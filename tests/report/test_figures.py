@@ -98,6 +98,21 @@ def test_a_line_that_looks_flat_is_shown_enlarged_where_no_line_is_crossed() -> 
     assert not figures.draw([[Panel("", "y", [flat, steep, full])]]).axes[0].child_axes
 
 
+def test_numbers_of_both_signs_and_all_sizes_are_all_inside_the_axes() -> None:
+    x, y = np.array([0.0, 3.0, 250.0, 40_000.0]), np.array([57_000.0, 12.0, -0.5, -266.0])
+    given = Panel("plane", "y", [Line("PSConRL", x, y, y, y, "o", directed=True)], symmetric=True)
+    assert not given.dwarfed
+    (axes,) = figures.draw([[given]]).axes
+    for (low, high), values, ticks in (
+        (axes.get_xlim(), x, axes.get_xticks().tolist()),
+        (axes.get_ylim(), y, axes.get_yticks().tolist()),
+    ):
+        assert low < values.min() <= values.max() < high
+        assert 0.0 in ticks
+        assert ticks == sorted(ticks)
+    assert axes.get_yticks().tolist() == [-100.0, -10.0, 0.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0]
+
+
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.draw([])
@@ -212,6 +227,21 @@ def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
     assert rows[0][0].lines[0].x[0] == 2
     figures.draw(rows)
     assert [len(strip["panels"]) for strip in chart_data.figure(rows)["strips"]] == [3, 2]
+
+
+def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
+    from matplotlib.image import imsave
+
+    sizes = {"small": (60, 60), "large": (80, 100)}
+    for name, (high, wide) in sizes.items():
+        imsave(tmp_path / f"{name}.png", np.zeros((high, wide, 3)))
+    figure = figures.gallery([[(name, tmp_path / f"{name}.png") for name in sizes], [("one", tmp_path / "small.png")]])
+    places = [axes.get_position() for axes in figure.axes]
+    width, height = figure.get_size_inches()
+    pixels = [60 / (place.width * width) for place in places[::2]] + [100 / (places[1].width * width)]
+    assert np.allclose(pixels, pixels[0])
+    assert places[1].height * height / (places[1].width * width) == pytest.approx(0.8)
+    assert all(0 <= place.x0 < place.x1 <= 1 and 0 <= place.y0 < place.y1 <= 1 for place in places)
 
 
 def test_prices_over_time_one_panel_each_limit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psconrl import CMDP, agents, evaluate, learn, make, simulate, solve
+from psconrl import CMDP, Problem, agents, evaluate, learn, make, simulate, solve
 from psconrl.environments.gymnasium_env import CMDPEnv
 from psconrl.errors import InvalidArgumentError
 from tests.simulation.walk import Recording
@@ -27,6 +27,37 @@ def test_a_run_against_its_definitions() -> None:
         total += row["length"] * np.maximum(averages - queue.thresholds, 0)
     np.testing.assert_allclose(run.policy_violation[:, -1], total, rtol=1e-12)
     assert (np.diff(run.policy_violation) >= 0).all()
+
+
+def test_the_largest_violation_is_that_of_all_steps() -> None:
+    queue = make("queue")
+    problem, solution = queue.problem(), solve(queue)
+    scaled = CMDP(queue.matrix, queue.costs * [[[1.0]], [[5.0]], [[2.0]]] - 3, queue.thresholds * [5, 2] - 3)
+    ranged = Problem(queue.S, queue.A, scaled.thresholds, cost_ranges=[(-3, -2), (-3, 2), (-3, -1)])
+    for agent, model, factor in (
+        (agents.PSConRL(problem), queue, [1, 1, 1]),
+        (agents.PSConRL(problem, execution="steered"), queue, [1, 1, 1]),
+        (agents.PSConRL(ranged), scaled, [1, 5, 2]),
+    ):
+        fine = simulate(agent, model, 600, 4, checkpoints=600, optimum=solve(model))
+        coarse = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model))
+        plain = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), compiled=False)
+        part = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), stop=311)
+        again = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), state=part.state)
+        signed = np.vstack([fine.regret[np.newaxis], fine.violation])
+        most = np.maximum.accumulate(signed.clip(0), axis=1)[:, coarse.grid - 1]
+        np.testing.assert_allclose(coarse.peaks, most, atol=1e-12 * 600 * max(factor))
+        assert (coarse.largest_violation > np.maximum.accumulate(coarse.positive_violation, axis=1)).any()
+        np.testing.assert_array_equal(coarse.peaks, plain.peaks)
+        np.testing.assert_array_equal(coarse.peaks, again.peaks)
+        np.testing.assert_array_equal(np.isnan(part.largest_violation[0]), part.grid > 311)
+    env, uniform = CMDPEnv(queue), agents.Uniform(problem)
+    fine, coarse = (
+        learn(uniform, env, 300, 0, reward_range=(-1, 0), checkpoints=G, optimum=solution) for G in (300, 7)
+    )
+    most = np.maximum.accumulate(fine.positive_violation, axis=1)[:, coarse.grid - 1]
+    np.testing.assert_array_equal(coarse.largest_violation, most)
+    assert np.isnan(simulate(uniform, queue, 40, 0).peaks[0]).all()
 
 
 def test_the_solution_itself_may_be_given() -> None:

@@ -34,7 +34,7 @@ def test_memory_does_not_depend_on_the_horizon() -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert run.counts.sum() == 1000
-        assert max(array.size for array in arrays_in(run)) <= max(16 * 4 * 16, 2 * 2 * 500)
+        assert max(array.size for array in arrays_in(run)) <= max(16 * 4 * 16, 3 * 2 * 500)
     assert peaks[1] < 2_000_000
     assert peaks[1] < 1.5 * peaks[0]
 

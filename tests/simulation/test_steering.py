@@ -10,6 +10,7 @@ import psconrl
 from psconrl import CMDP, Learner, PsconrlError, Steering, agents, evaluate, make, solve
 from psconrl.agents import Agent
 from psconrl.agents.contract import Memory, Plan
+from psconrl.errors import InvalidArgumentError
 from psconrl.planning.steered import Steered
 from psconrl.simulation.tabular import simulate
 from tests.simulation.walk import Recording, walk
@@ -217,6 +218,8 @@ def damaged_mixtures(given: Steered) -> list[Any]:
         made._replace(drifts=made.drifts * np.inf),
         made._replace(weights=made.weights * 2),
         made._replace(weights=None),
+        made._replace(actions=[[1], [1, 2]]),
+        made._replace(ways=None),
         made._replace(limits=np.zeros(5)),
         made._replace(binding=np.zeros(1)),
         made._replace(slope=-1.0),
@@ -248,6 +251,34 @@ def test_a_damaged_mixture_is_refused() -> None:
     policy = np.repeat(state["plan"]["policy"], 2, axis=0)
     with pytest.raises(PsconrlError, match="only stationary ones"):
         Learner.restore(agent, state | {"plan": state["plan"] | {"policy": policy}})
+
+
+def test_a_mixture_may_lie_in_memory_as_it_likes() -> None:
+    cmdp = make("riverswim")
+    agent = optimal(cmdp)
+    learner = Learner(agent, 1000, 0)
+    learner.act(0)
+    state = learner.state()
+    fields = state["plan"]["steered"]
+    for name, array in fields.items():
+        if name != "slope":
+            turned, fixed = np.asfortranarray(array), array.copy()
+            fixed.setflags(write=False)
+            for other in (turned, fixed):
+                plan = state["plan"] | {"steered": fields | {name: other}}
+                assert Learner.restore(agent, state | {"plan": plan}).act(0) == learner.act(0)
+
+
+def test_what_steering_does_not_take_changes_nothing() -> None:
+    steering = Steering(solve(make("riverswim")))
+    steering.act(0)
+    for costs in (None, "x", [0.0], [0.0] * 3, [[0.0, 0.0]], [0.0, np.nan], [np.inf, 0.0], [0.0, 1e300], [0.0, None]):
+        with pytest.raises(InvalidArgumentError, match="costs is"):
+            steering.observe(costs)  # type: ignore[arg-type]
+    assert steering.t == 0
+    assert not steering.violation.any()
+    steering.observe([0.0, 1.0])
+    assert steering.t == 1
 
 
 def steps_of(steering: Steering, cmdp: CMDP, T: int, seed: int, scale: float = 1.0) -> list[int]:

@@ -203,6 +203,13 @@ def as_cards(document: Mapping[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def as_made(document: Mapping[str, Any]) -> str:
+    """When, where and by what the runs of a JSON document of claims were made; Markdown."""
+    return (
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in document["made"].items())]) + "\n"
+    )
+
+
 def parts(measured: str) -> list[str]:
     """What was measured, one thing to a line."""
     return measured.split("; ")
@@ -245,10 +252,11 @@ def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 
 
 def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | None = None) -> Scale:
-    """Horizon and runs of the groups; with the paper's, whether they are smaller."""
+    """Horizon and runs of the groups, and which Box; with the paper's, whether they are smaller."""
     found = list(groups)
     T, R = min(group.horizon for group in found), min(group.runs for group in found)
-    text = f"T = {T:,}, {R} run{'s' if R > 1 else ''}"
+    boxes = "".join(f", Box with {S} states" for S in sorted({group.S for group in found if group.env == "box"}))
+    text = f"T = {T:,}, {R} run{'s' if R > 1 else ''}{boxes}"
     reduced = (horizon is not None and horizon > T) or (runs is not None and runs > R)
     return Scale(text + (" (reduced)" if reduced else ""), R)
 

@@ -184,14 +184,11 @@ def headline(found: Document) -> str:
         here = [row for row in found["rows"] if row["env"] == env]
         first = min(here, key=lambda row: row["ours"]["charged"]["mean"])
         best.setdefault(first["agent"], []).append(where(env, first["ours"]))
-    states = [row[column]["states"] for row in found["rows"] if row["env"] == "box" for column in ("ours", "authors")]
-    boxes = f" Box has {min(states)} states here and had {max(states)} in the authors' code." if states else ""
     return (
         f"With settings that the authors' code had at some time, chosen among about 40 that were tried, {met} of the "
         f"{len(found['rows'])} published curves are met within the noise of their runs. "
         "With the algorithms as their papers define them, the least regret plus price of [V]+ belongs to "
-        f"{winners(best)}.{boxes} L also pays back what a limit allows and was not used, so it calls a safe policy as "
-        "good as the best: read it beside the regret.\n"
+        f"{winners(best)}.\n"
     )
 
 

@@ -27,8 +27,8 @@ class Group:
         cell: the hash of the cell. env, agent, settings, costs: what was run.
         env_options: one table for each run; they differ where every run has a model of its own.
         codes: the code that made the runs; more than one is a mixture.
-        seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative and
-        cumulative_excess (R, m + 1, G): as in the records.
+        seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative,
+        cumulative_excess and peaks (R, m + 1, G): as in the records.
         episodes: R tables. seconds (R,): how long the runs took, nan where nothing is known.
     """
 
@@ -50,6 +50,7 @@ class Group:
     thresholds: Floats
     cumulative: Floats
     cumulative_excess: Floats
+    peaks: Floats
     episodes: tuple[NDArray[np.void], ...]
     seconds: Floats
 
@@ -142,6 +143,7 @@ def _stack(records: list[RunRecord], timings: Mapping[str, float]) -> Group:
         thresholds=column("thresholds"),
         cumulative=column("cumulative"),
         cumulative_excess=column("cumulative_excess"),
+        peaks=column("peaks"),
         episodes=tuple(record.episodes for record in records),
         seconds=np.array([timings.get(record.identity, np.nan) for record in records]),
     )

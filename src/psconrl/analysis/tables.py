@@ -55,7 +55,7 @@ TABLES: Mapping[str, Table] = {
     "theory": Table(
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
     ),
-    "claims": Table(None, {"claims": claims.as_cards}),
+    "claims": Table(None, {"claims": claims.as_cards, "made": claims.as_made}),
     "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
     "untuned": Table(ranking.document, {"untuned": ranking.untuned_table}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from psconrl.analysis.comparison import NAMES
+from psconrl.analysis.comparison import NAMES, winners
 from psconrl.analysis.ends import Numbers, code_of, ends, short, told
 from psconrl.analysis.groups import Groups
 from psconrl.analysis.selection import Selected, select
@@ -83,15 +83,15 @@ def headline(found: Document) -> str:
 
     Agents whose 95% interval meets that of the first are named with it.
     """
-    winners: dict[str, list[str]] = {}
+    best: dict[str, list[str]] = {}
     for env, slip in worlds(found):
         first, *others = chosen(found, env, slip)
         near = [row["agent"] for row in others if not _below(first["charged"], row["charged"])]
-        winners.setdefault(" or ".join([first["agent"], *near]), []).append(heading(env, slip))
+        where = heading(env, slip).replace(", slip", " with slip")
+        best.setdefault(" or ".join([first["agent"], *near]), []).append(where)
     budget = len({(row["agent"], row["value"]) for row in found["rows"]}) // len({r["agent"] for r in found["rows"]})
-    told = "; ".join(f"{agents} on {' and '.join(places)}" for agents, places in winners.items())
     return (
-        f"With each agent tuned over {budget} settings, regret plus the price of [V]+ is least for {told} "
+        f"With each agent tuned over {budget} settings, the least regret plus price of [V]+ belongs to {winners(best)} "
         '("or" where 95% intervals meet).\n'
     )
 

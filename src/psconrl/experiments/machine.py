@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +24,16 @@ def describe() -> dict[str, str]:
         "Software": f"psconrl {version('psconrl')}, Python {platform.python_version()}, {libraries}",
         "Code": code_identity(),
     }
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process has held, in MiB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
 
 
 def processor() -> str:

@@ -345,7 +345,7 @@ for _preset in (
     ),
     Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset("table-1", "the algorithms of the paper's table of bounds", _table_1),
-    Preset("others", "the agents that no figure shows, in the paper's environments", others),
+    Preset("others", "the agents that no figure shows, in the paper's environments", others, by_default=False),
     Preset(
         "tractable",
         "UCRL-CMDP beyond the smallest grid",
@@ -384,8 +384,9 @@ for _preset in (
             Figure(
                 "sweeps",
                 "Regret against [V]+",
-                "One point for each setting of an agent, joined in the order of its values: mean signed regret and "
-                "mean positive part of the violation at the horizon.",
+                "One point for each setting of an agent, joined in the order of its values, hollow at the least: mean "
+                "signed regret and mean positive part of the violation at the horizon. Pictures have axes that are "
+                "linear up to 10 and logarithmic beyond.",
                 "planes",
             ),
         ),

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from psconrl._core.checks import Floats, Ints
 from psconrl.errors import PsconrlError
 from psconrl.formats import parquet_pages, reading
-from psconrl.simulation.measures import Measured
+from psconrl.simulation.measures import Measured, largest
 from psconrl.simulation.run import COLUMNS, Column, Snapshot, episode_columns
 
 
@@ -60,6 +60,7 @@ SCHEMA = pa.schema(
         ("grid", pa.list_(pa.int64())),
         ("cumulative", pa.list_(pa.list_(pa.float64()))),
         ("cumulative_excess", pa.list_(pa.list_(pa.float64()))),
+        ("peaks", pa.list_(pa.list_(pa.float64()))),
         ("episodes", pa.list_(pa.struct(list(_EPISODE.items())))),
         ("snapshots", pa.list_(pa.struct(list(_SNAPSHOT.items())))),
         ("world", pa.string()),
@@ -69,6 +70,12 @@ SCHEMA = pa.schema(
 
 _FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
 """Columns of episodes that even the oldest runs have; others were added later."""
+
+_LATER = ("peaks",)
+"""Columns of runs that were added later."""
+
+_CURVES = ("cumulative", "cumulative_excess", "peaks")
+"""Tables (m + 1, G)."""
 
 _FREE = ("seed", "draw")
 """Options of environments whose values say nothing about the size of the model."""
@@ -88,7 +95,8 @@ class RunRecord(Measured):
         identity: hash that names the run. code: hash of the code that made it.
         states, actions: S and A. cost_names: (m + 1).
         thresholds: tau, (m,). optimum: J*, nan if the limits cannot be met. margin, multipliers: of the true model.
-        grid: (G,), checkpoint times. cumulative, cumulative_excess: (m + 1, G), as in `psconrl.Run`.
+        grid: (G,), checkpoint times. cumulative, cumulative_excess, peaks: (m + 1, G), as in `psconrl.Run`; peaks of
+            runs that were stored without are those at the checkpoints.
         episodes: structured array, as in `psconrl.Run`. snapshots: plans on the way.
         world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
     """
@@ -113,6 +121,7 @@ class RunRecord(Measured):
     grid: Ints
     cumulative: Floats
     cumulative_excess: Floats
+    peaks: Floats
     episodes: NDArray[np.void]
     snapshots: tuple[Snapshot, ...]
     world: dict[str, Any] | None = None
@@ -143,6 +152,7 @@ def to_table(record: RunRecord) -> pa.Table:
     nested = {
         "cumulative": _matrix(record.cumulative),
         "cumulative_excess": _matrix(record.cumulative_excess),
+        "peaks": _matrix(record.peaks),
         "episodes": _episodes(record.episodes),
         "snapshots": _snapshots(record.snapshots),
     }
@@ -203,6 +213,8 @@ def _check_columns(schema: pa.Schema) -> None:
             raise RecordError(f"it has an unknown column {reading.shown(name)}")
     for field in SCHEMA:
         if field.name not in schema.names:
+            if field.name in _LATER:
+                continue
             raise RecordError(f"the column {field.name!r} is missing")
         found = schema.field(field.name).type
         if found != field.type and not (field.name == "episodes" and _older_episodes(found)):
@@ -223,14 +235,19 @@ def _record(table: pa.Table) -> RunRecord:
         if column.null_count and name != "world":  # kept with the first seed alone
             raise RecordError(f"the column {name!r} is empty")
     plain = {name: column[0].as_py() for name, column in values.items() if not pa.types.is_nested(column.type)}
+    curves = {name: _to_matrix(_full(values[name].values, name)) for name in _CURVES if name in values}
+    numbers = {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
+    if "peaks" not in curves:
+        levels = np.append(plain["optimum"], numbers["thresholds"])
+        curves["peaks"] = largest(curves["cumulative"] - np.outer(levels, numbers["grid"]))
     return RunRecord(
         **plain
         | {name: _table(plain[name], name) for name in ("env_options", "settings")}
         | {"world": _table(plain["world"], "world") if plain.get("world") else None}
         | {"cost_names": tuple(values["cost_names"][0].as_py())}
-        | {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
-        | {name: _to_matrix(_full(values[name].values, name)) for name in ("cumulative", "cumulative_excess")},
-        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(values["thresholds"].values)),
+        | numbers
+        | curves,
+        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(numbers["thresholds"])),
         snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), plain["states"], plain["actions"]),
     )
 
@@ -251,7 +268,7 @@ def _full(array: pa.Array, name: str) -> pa.Array:
 def _checked(record: RunRecord) -> RunRecord:
     """The record, if it can be that of a run."""
     m, G, grid = len(record.thresholds), len(record.grid), record.grid
-    curves = (record.cumulative, record.cumulative_excess)
+    curves = (record.cumulative, record.cumulative_excess, record.peaks)
     rules = {
         "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
         "the seed is not negative": record.seed >= 0,
@@ -267,7 +284,7 @@ def _checked(record: RunRecord) -> RunRecord:
         "sums and limits are finite": bool(
             np.isfinite(record.cumulative).all() and np.isfinite(record.thresholds).all()
         ),
-        "excesses are finite": bool(np.isfinite(record.cumulative_excess[1:]).all()),
+        "excesses are finite": bool(np.isfinite(curves[1][1:]).all() and np.isfinite(curves[2][1:]).all()),
         "the optimum is no infinity": not np.isinf(record.optimum),
         "there are plans, which start in order": len(record.episodes) > 0
         and bool((np.diff(record.episodes["start"]) >= 0).all())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError
+from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, code_identity
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ def too_long(limit: float | None) -> str:
 
 @dataclass(frozen=True)
 class Done:
-    """A finished run: its Parquet file, and how long it took."""
+    """A finished run: its Parquet file, how long it took, and the most memory, in MiB, that its process has held."""
 
     content: bytes
     seconds: float
+    memory: int | None = None
 
 
 def run_cell(cell: Cell, seed: int) -> pa.Table:
@@ -110,6 +112,7 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             grid=run.grid,
             cumulative=run.cumulative,
             cumulative_excess=run.cumulative_excess,
+            peaks=run.peaks,
             episodes=run.episodes,
             snapshots=run.snapshots,
             world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,
@@ -126,7 +129,7 @@ def execute(cell: Cell, seed: int, code: str) -> Done:
         )
     start = time.perf_counter()
     content = record.to_bytes(run_cell(cell, seed))
-    return Done(content, time.perf_counter() - start)
+    return Done(content, time.perf_counter() - start, peak_memory())
 
 
 def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:

@@ -197,7 +197,7 @@ class _Sweep:
     def _write(self, run: Run, done: Done) -> None:
         # A shorter run is sooner done again than the disk confirms that it holds it.
         self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
-        self.claims.noted(self.store.note_time(*run, done.seconds, self.claims.file))
+        self.claims.noted(self.store.note_time(*run, done.seconds, done.memory, self.claims.file))
         self.executed += 1
         self.progress.advance(run[0])
 

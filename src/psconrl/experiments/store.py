@@ -158,14 +158,20 @@ class Store:
             self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float, file: int | None = None) -> int:
-        """Append a line to the timings, through a file that is open already if there is one; how many bytes it has."""
+    def note_time(
+        self, cell: Cell, seed: int, seconds: float, memory: int | None = None, file: int | None = None
+    ) -> int:
+        """Append a line to the timings; how many bytes it has.
+
+        memory: MiB of the run's process. file: the timings, if they are open already.
+        """
         line = {
             "env": cell.env_name,
             "agent": cell.agent,
             "seed": seed,
             "identity": cell.identity(seed),
             "seconds": round(seconds, 6),
+            "memory": memory,
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         # One write to a file opened for appending is not torn apart by other processes.
@@ -290,6 +296,11 @@ class Store:
         """When the first and the last of the timed runs were done, by the clock of the machine; None if none was."""
         times = sorted(str(entry["finished"]) for entry in self._log())
         return (times[0], times[-1]) if times else None
+
+    def memory(self) -> int | None:
+        """The most memory, in MiB, that a process of the timed runs has held; None if none told."""
+        told = [entry.get("memory") for entry in self._log()]
+        return max((int(x) for x in told if isinstance(x, int) and not isinstance(x, bool) and x > 0), default=None)
 
     def failures(self) -> list[Path]:
         """The files that say why runs failed."""

@@ -35,10 +35,11 @@ from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.planned import Planned
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import plan_many
-from psconrl.planning.compiled.walk import Planned, plan
+from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
@@ -47,6 +48,10 @@ SMALL = 130
 
 _ROUNDS = 1000
 _ROOM = 4000
+_TRIES, _TAME = 3, 1e5
+"""How often kernels are tried again after a policy whose bias is this small: it leaves them enough digits."""
+_RATES = (1e-4, 1e-6, 1e-8)
+"""How often models are left on the way to one that is not: biases are at most the inverse."""
 _COUNTED = 500
 """So many deterministic policies can be counted through where nothing else proves which is best."""
 
@@ -118,9 +123,12 @@ class Component:
         if self._hard:
             return self._cheapest(c)
         bound = self._by_kernels(c)
+        if np.isneginf(bound) and self.rows.S > SMALL:
+            self._approach(c)
         policy = self._first(c) if self._last is None else self._last
         best, least = policy, np.inf
         seen: set[bytes] = set()
+        tries = _TRIES if np.isneginf(bound) else 0
         advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
         for _ in range(_ROUNDS):
             policy, found = self._with_one_class(policy, c)
@@ -139,6 +147,12 @@ class Component:
                 break
             seen.add(name)
             policy = self._improved(policy, advantages, noise)
+            if tries > 0 and np.ptp(found.parts[0, 0]) < _TAME:
+                # The hard part is over: kernels pass improvements on from state to state, and prove the rest.
+                tries -= 1
+                self._last = policy
+                bound = max(bound, self._by_kernels(c))
+                policy = self._last
         if least - bound > PROVEN and self._few:
             self._hard = True
             return self._cheapest(c)
@@ -173,16 +187,40 @@ class Component:
 
     def _by_kernels(self, c: Floats) -> float:
         """The bound that inverses or sparse factors prove, and the policy that goes with it as the next start."""
-        plan = planner(self.rows.S)
-        first = self.rows.begin[:-1] if self._last is None else self._last
-        start = Start(first[np.newaxis].copy(), np.zeros(0), np.zeros(1, dtype=np.int64), np.zeros(0))
-        nothing = Limits(np.zeros(0), np.zeros(0))
-        found = plan(self.rows, np.ascontiguousarray(c[np.newaxis]), nothing, start, VALUE)
+        none = np.zeros(0)
+        found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
         optimum = found.optimum
         if optimum.status != OPTIMAL or not optimum.objective - optimum.bound <= PROVEN:
             return -np.inf
         self._last = found.columns.policies[optimum.master.basis[0]].copy()
         return float(optimum.bound)
+
+    def _approach(self, c: Floats) -> None:
+        """Start from the best policy of models that are left ever more seldom, for one cheap state.
+
+        Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
+        whose biases have no digits left. What is left once in a while has no such parts.
+        """
+        none = np.zeros(0)
+        home = int(np.searchsorted(self.rows.begin, int(c.argmin()), side="right")) - 1
+        for rate in _RATES:
+            rows = self.rows.with_restarts(rate, home)
+            self._search(rows, np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
+
+    def plan(self, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
+        """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
+
+        costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,).
+        """
+        return self._search(self.rows, costs, limits, goal, guess, bias)
+
+    def _search(self, rows: Rows, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
+        first = self.rows.begin[:-1] if self._last is None else self._last
+        start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
+        found = planner(rows.S)(rows, costs, limits, start, goal)
+        if rows.S > SMALL:
+            self._last = found.last.copy()
+        return found
 
     def _first(self, c: Floats) -> Ints:
         """Into the cheapest pair."""

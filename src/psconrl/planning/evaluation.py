@@ -338,7 +338,7 @@ class _Eliminated:
             order = rest[np.argsort(self.law[rest], kind="stable")]
             place = np.empty(self.S, dtype=np.int64)
             place[np.concatenate([order, np.sort(self.kept)])] = np.arange(self.S)
-            self._eliminate(Order(order, place, np.inf, True))
+            self._eliminate(Order(order, place, np.inf, 0, True))
             parts = self._bias(amounts)
         return parts
 

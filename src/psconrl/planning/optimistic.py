@@ -22,6 +22,7 @@ from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.optimistic import Believed, believed, model_around, optimise
+from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns
 from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.compiled.shortest_path import expected_visits
@@ -333,14 +334,14 @@ def best_optimistic(
         if not pairs.every:
             rows = some_rows(rows, pairs.places, pairs.begin)
             used = used._replace(policies=pairs.slots[used.policies])
-        every = np.arange(len(found.weights))
-        made = execute(rows, flat, used, every, found.weights, way, join)
+        mixture = mixture_of(used, found.weights)
+        made = execute(rows, flat, mixture, way, join)
         if made.classes == 1:
             policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)
             steered = None
             if steer is not None and m:
-                steered = steered_between(rows, flat, used, every, found.weights, thresholds, steer).named(pairs)
+                steered = steered_between(rows, flat, mixture, thresholds, steer).named(pairs)
             gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
             return OptimisticPolicy(
                 True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way, steered

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from psconrl._core import checks
+from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
 from psconrl._core.lazy import late
@@ -18,8 +18,7 @@ from psconrl.errors import SolverError
 from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.pricing import Start
-from psconrl.planning.components import SMALL, Column, Component, Components, planner
+from psconrl.planning.components import SMALL, Column, Component, Components
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
@@ -86,8 +85,9 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     join = checks.share(join, "join")
     steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
     known = Known(cmdp)
-    solution = known.solution(join, steps)
-    return solution if steps is None else _for_steps(known, solution, steps)
+    with compiling.said():
+        solution = known.solution(join, steps)
+        return solution if steps is None else _for_steps(known, solution, steps)
 
 
 def _for_steps(known: Known, solution: Solution, T: int) -> Solution:
@@ -193,8 +193,7 @@ class Known:
         """The mixture in the only component by inverses or sparse factors; None where these fail."""
         rows = part.rows
         own = costs if len(part.pairs) == self.rows.K else np.ascontiguousarray(costs[:, part.pairs])
-        start = Start(rows.begin[:-1][np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), np.zeros(rows.S))
-        found = planner(rows.S)(rows, own, limits, start, goal)
+        found = part.plan(own, limits, goal, guess, np.zeros(rows.S))
         optimum = found.optimum
         if optimum.status == FAILED:
             return None

@@ -29,6 +29,7 @@ V . D_k <= -delta |V| for the best column, and |V| stays bounded in the mean (Ne
 2010, chapter 4).
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -67,8 +68,12 @@ class Steered(NamedTuple):
 
     def misfit(self, S: int, m: int) -> str:
         """The first field that is not an array, of its kind and shape, for S states and m limits; "" if all are."""
-        k, f = np.shape(self.actions)[:1], np.shape(self.ways)[:1]
-        shapes = ((*k,), (*k, S), (*k, m), (m,), (m,), (*f, S), (*f, m), (*f, 2))
+        for name in ("actions", "ways"):
+            array = getattr(self, name)
+            if type(array) is not np.ndarray or array.ndim != 2:
+                return name
+        k, f = len(self.actions), len(self.ways)
+        shapes = ((k,), (k, S), (k, m), (m,), (m,), (f, S), (f, m), (f, 2))
         for name, kind, shape, array in zip(self._fields, _KINDS, shapes, self, strict=False):
             if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
                 return name
@@ -109,21 +114,15 @@ class Steered(NamedTuple):
         )
 
 
-_KINDS = (np.float64, np.int64, np.float64, np.float64, np.bool_, np.int64, np.float64, np.float64)
+_KINDS = tuple(map(np.dtype, ("f8", "i8", "f8", "f8", "?", "i8", "f8", "f8")))
 """Of the arrays."""
 
 
-def unsteered(limits: Floats) -> Steered:
-    """What compiled code gets for a plan without steering: the limits (m,), but no columns."""
-    m, S = len(limits), 0
-    return Steered(
-        np.zeros(0),
-        np.zeros((0, S), dtype=np.int64),
-        np.zeros((0, m)),
-        np.array(limits),
-        np.zeros(m, dtype=np.bool_),
-        np.zeros((0, S), dtype=np.int64),
-        np.zeros((0, m)),
-        np.zeros((0, 2)),
-        0.0,
-    )
+def without_ways(weights: Floats, actions: Ints, drifts: Floats, binding: Bools, limits: Floats) -> Steered:
+    """A mixture whose columns meet in likely states, so that d is 0."""
+    return Steered(weights, actions, drifts, limits, binding, *_no_ways(actions.shape[1], len(limits)), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _no_ways(S: int, m: int) -> tuple[Ints, Floats, Floats]:
+    return np.empty((0, S), dtype=np.int64), np.empty((0, m)), np.empty((0, 2))

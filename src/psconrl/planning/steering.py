@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl.planning.compiled.pricing import Columns
+from psconrl.planning.compiled.planned import mixture_of
+from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.compiled.steering import mixed
@@ -17,7 +18,7 @@ from psconrl.planning.for_agents import Steer, plan_rows
 from psconrl.planning.mixtures import core_of
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import Steered
+from psconrl.planning.steered import Steered, without_ways
 
 _LONG = 4
 """A plan is long that may last until there were so many times the steps."""
@@ -25,11 +26,10 @@ _NOTHING = 1e-7
 """A column lowers a limit by more than this per step, or rounding does."""
 
 
-def steered_between(
-    rows: Rows, costs: Floats, columns: Columns, basis: Ints, weights: Floats, thresholds: Floats, steer: Steer
-) -> Steered:
-    """The mixture of the columns that a basis names, with ways into their cores where they do not meet."""
-    made, laws, meet = mixed(rows, columns, basis, weights, thresholds)
+def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
+    """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
+    actions, drifts, binding, laws, meet = mixed(tuple(rows), tuple(mixture), thresholds)
+    made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
     return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
 
 
@@ -83,8 +83,8 @@ def from_columns(
         np.array([column.policy for _, column in columns]),
         np.array([len(columns)]),
     )
-    weights = np.array([weight for weight, _ in columns])
-    return steered_between(rows, costs, found, np.arange(len(columns)), weights, np.array(thresholds), steer)
+    mixture = mixture_of(found, np.array([weight for weight, _ in columns]))
+    return steered_between(rows, costs, mixture, np.array(thresholds), steer)
 
 
 def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:

@@ -32,7 +32,7 @@ _SHIFT = np.uint64(58)
 def decided(costs: Floats) -> Floats:
     """Costs (m + 1, ...) in which c_0 decides between policies that are equally good otherwise; a copy."""
     result = np.array(costs, order="C")
-    result[0] += _levels(result[0].size).reshape(result[0].shape)
+    result[0] += levels(result[0].size).reshape(result[0].shape)
     return result
 
 
@@ -49,8 +49,7 @@ def magnified(costs: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _levels(K: int) -> Floats:
+def levels(K: int) -> Floats:
+    """What is added to c_0 of K pairs; to be read only."""
     numbers = np.arange(1, K + 1, dtype=np.uint64) * _MULTIPLIER
-    levels = (numbers >> _SHIFT).astype(np.float64) * (SIZE / LEVELS)
-    levels.setflags(write=False)
-    return levels
+    return (numbers >> _SHIFT).astype(np.float64) * (SIZE / LEVELS)

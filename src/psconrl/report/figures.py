@@ -34,6 +34,8 @@ _CAPTION = 0.35
 """Inches for the title of a picture."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
 """Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
+_LINEAR = 10.0
+"""Up to where symmetric axes are linear."""
 _DPI = 200
 _FONTS: dict[Any, Any] = {
     "font.size": 9.0,
@@ -159,6 +161,8 @@ def _lines(ax: Axes, lines: Sequence[Line], looks: dict[str, Style]) -> None:
             label=line.label,
             zorder=3,
         )
+        if line.directed:
+            ax.plot(line.x[:1], line.mean[:1], line.marker, color=colour, mfc="white", markersize=4, zorder=4)
         if single and (line.high > line.low).any():
             ax.vlines(line.x, line.low, line.high, color=colour, lw=1.2, zorder=3)
         elif (line.high > line.low).any():
@@ -213,12 +217,17 @@ def _free_place(ax: Axes, lines: Sequence[Line]) -> tuple[float, float, float, f
 def _scales(ax: Axes, panel: Panel) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    if panel.symmetric:
+        _symmetric(ax)
+        return
     last = max(float(line.x.max()) for line in panel.lines)
     # Long numbers need room: fewer of them stand side by side.
     marks = {ax.xaxis: 5 if last < 10_000 else 4 if last < 100_000 else 3, ax.yaxis: 5}
     for axis, logarithmic in ((ax.xaxis, bool(panel.logarithmic)), (ax.yaxis, panel.logarithmic == "both")):
         if not logarithmic:
-            axis.set_major_locator(MaxNLocator(marks[axis], steps=[1, 2, 2.5, 5, 10]))
+            # Without steps of 2 the last round has a number, be it 5,000, 20,000 or 500,000.
+            steps = [1, 2.5, 5, 10] if axis is ax.xaxis else [1, 2, 2.5, 5, 10]
+            axis.set_major_locator(MaxNLocator(marks[axis], steps=steps))
             axis.set_major_formatter(FuncFormatter(_thousands))
     if panel.logarithmic:
         ax.set_xscale("log")
@@ -231,6 +240,21 @@ def _scales(ax: Axes, panel: Panel) -> None:
         ax.set_yscale("log")
         low, high = panel.y_limits or ax.get_ylim()
         _readable(ax.yaxis, (1.0, 2.0, 5.0) if high < 200 * low else (1.0,))
+
+
+def _symmetric(ax: Axes) -> None:
+    """Axes that are linear between -10 and 10 and logarithmic beyond, with the powers of ten that are needed."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
+        low, high = axis.get_data_interval()
+        scale("symlog", linthresh=_LINEAR, linscale=0.5)
+        powers = _LINEAR * 10.0 ** np.arange(8)
+        shown = [-x for x in powers[::-1] if x <= 3 * -low] + [0.0] + [x for x in powers if x <= 3 * high]
+        axis.set_major_locator(FixedLocator(shown))
+        axis.set_major_formatter(FuncFormatter(_thousands))
+        axis.set_minor_locator(NullLocator())
+        axis.set_view_interval(min(1.5 * low, -0.1 * _LINEAR), max(1.5 * high, _LINEAR), ignore=True)
 
 
 def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:

@@ -40,7 +40,10 @@ KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A mean (n,) at x (n,) with its interval; label: also what chooses colour and dashes; marker: of each point."""
+    """A mean (n,) at x (n,) with its interval; label: also what chooses colour and dashes; marker: of each point.
+
+    directed: that the first marker is hollow, to tell it from the last.
+    """
 
     label: str
     x: Floats
@@ -48,6 +51,7 @@ class Line:
     low: Floats
     high: Floats
     marker: Literal["", "o", "D"] = ""
+    directed: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,11 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes.
+
+    symmetric: that numbers of both signs and all sizes are shown, so that pictures have axes that are logarithmic but
+    near 0; the page, which can be zoomed, has plain ones.
+    """
 
     title: str
     y_label: str
@@ -76,6 +84,7 @@ class Panel:
     logarithmic: Literal["", "x", "both"] = ""
     ticks: Sequence[tuple[float, str]] = field(default_factory=tuple)
     y_limits: tuple[float, float] | None = None
+    symmetric: bool = False
 
     @property
     def empty(self) -> bool:
@@ -86,7 +95,7 @@ class Panel:
     def dwarfed(self) -> tuple[Line, ...]:
         """The lines that look flat beside the others, so that a part of the panel should show them enlarged."""
         sizes = [float(max(np.abs(line.low).max(), np.abs(line.high).max())) for line in self.lines]
-        if self.logarithmic or not sizes:
+        if self.logarithmic or self.symmetric or not sizes:
             return ()
         return tuple(line for line, size in zip(self.lines, sizes, strict=True) if 0 < size < max(sizes) / DWARFED)
 
@@ -359,10 +368,15 @@ def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
         mine = [f.group for f in here if f.cell.agent == agent]
         x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
         y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
-        lines.append(Line(agent, x, y, y, y, "o"))
+        lines.append(Line(agent, x, y, y, y, "o", directed=True))
     name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
     return Panel(
-        runs_title(name, [f.group for f in here]), "Signed regret", lines, (Level("", 0.0, "zero"),), x_label="[V]+"
+        runs_title(name, [f.group for f in here]),
+        "Signed regret",
+        lines,
+        (Level("", 0.0, "zero"),),
+        x_label="[V]+, the positive part of the violation",
+        symmetric=True,
     )
 
 

@@ -4,14 +4,12 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
-import numpy as np
-
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count
 from psconrl.planning.compiled.steering_rule import chosen, settle
 from psconrl.planning.steered import Steered
-from psconrl.simulation.parts import Curves, Moves, Orders, Seen, Supply
+from psconrl.simulation.parts import Curves, Moves, Seen, Supply
 
 LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
@@ -43,17 +41,12 @@ def cumulate(data: Floats, indptr: Ints) -> None:
 
 
 @njit
-def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floats, Ints, Ints]:
-    """Whether the rows of a policy (L, S, A) are distributions, and their sums over the actions so far, (L, S * A).
+def take_up(policy: Floats, cumulative: Floats) -> bool:
+    """Whether the rows of a policy (L, S, A) are distributions; their sums over the actions so far to (L, S * A).
 
-    From the last possible action on, the sums exceed every number drawn. Also copies of the other arrays, (S, A).
+    From the last possible action on, the sums exceed every number drawn.
     """
     L, S, A = policy.shape
-    cumulative = np.empty((L, S * A))
-    limit, before = np.empty((S, A), dtype=np.int64), np.empty((S, A), dtype=np.int64)
-    for s in range(S):
-        for a in range(A):
-            limit[s, a], before[s, a] = count_limit[s, a], visits[s, a]
     sound = True
     for k in range(L):
         for s in range(S):
@@ -68,33 +61,47 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
             for a in range(last, A):
                 cumulative[k, s * A + a] = 2.0
             sound = sound and abs(total - 1.0) < 1e-9
-    return sound, cumulative, limit, before
+    return sound
 
 
 @njit
-def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: Curves, clock: Ints, until: int) -> int:
+def run_plan(
+    orders: tuple[Floats, int, Ints, Floats],
+    mixture: Steered | None,
+    moves: Moves,
+    supply: Supply,
+    seen: Seen,
+    record: Curves,
+    clock: Ints,
+    until: int,
+) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    The parts come as `plain` tuples. Updated in place: clock, positions in the supply, what is seen, and the curves.
+    The parts come as `plain` tuples, orders without the mixture: without one, the loop is compiled without steering.
+    Updated in place: clock, positions in the supply, what is seen, and the curves.
     """
-    policy, max_length, count_limit, mixture = orders
-    weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
-    steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
+    policy, max_length, count_limit, limits = orders
+    steering = False
+    if mixture is not None:
+        weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
+        steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
+        # Always true; but the loop takes twice the time if the compiler knows.
+        steering = len(columns) > 0
     indptr, indices, cumulative, costs, per_move = moves
     environment, actions, environment_at, actions_at = supply
     head, link, target, number, used, visits, cost_sums, excess, spent = seen
     totals, levels, grid, curves = record
-    A, n = visits.shape[1], costs.shape[0]
+    (known, A), n = visits.shape, costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
     i_env, i_act = environment_at[0], actions_at[0]
-    steering, forced = len(steered.actions) > 0, clock[FORCED]
-    reason = HORIZON
-    while t < until:
-        if used[0] == len(link) or i_env == len(environment) or i_act == len(actions) or s >= visits.shape[0]:
-            reason = SUPPLY
+    forced = clock[FORCED]
+    last = min(until, t + min(len(environment) - i_env, len(actions) - i_act))
+    while True:
+        if t >= last or used[0] == len(link) or s >= known:
+            reason = HORIZON if t >= until else SUPPLY
             break
         a = -1
-        if steering:
+        if mixture is not None and steering:
             a = chosen(steered, excess, forced, s)
         if a < 0:
             a = draw(policy[length % policy.shape[0]], s * A, s * A + A, actions[i_act]) - s * A
@@ -104,26 +111,29 @@ def run_plan(orders: Orders, moves: Moves, supply: Supply, seen: Seen, record: C
         i_act += 1
         x = indices[entry]
         where = entry if per_move else pair
+        t += 1
+        length += 1
         for i in range(n):
-            c = costs[i, where]
+            c, level = costs[i, where], levels[i]
+            total = totals[0, i] + c
+            totals[0, i] = total
+            if c > level:
+                totals[1, i] += c - level
+            if total - level * t > totals[2, i]:
+                totals[2, i] = total - level * t
             cost_sums[i, s, a] += c
-            totals[0, i] += c
-            if c > levels[i]:
-                totals[1, i] += c - levels[i]
         for i in range(len(excess)):
             excess[i] += costs[i + 1, where] - limits[i]
         move = count(pair, x, head, link, target, number, used)
         for i in range(spent.shape[1]):
             spent[move, i] += costs[i, where]
         visits[s, a] += 1
-        t += 1
-        length += 1
-        if steering:
+        if mixture is not None and steering:
             forced = settle(steered, excess, forced, t)
         if checkpoint < len(grid) and t == grid[checkpoint]:
             for i in range(n):
-                curves[0, i, checkpoint] = totals[0, i]
-                curves[1, i, checkpoint] = totals[1, i]
+                for k in range(3):
+                    curves[k, i, checkpoint] = totals[k, i]
             checkpoint += 1
         over = visits[s, a] > count_limit[s, a]
         s = x

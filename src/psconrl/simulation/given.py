@@ -39,13 +39,7 @@ def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
 
 def step_costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
     """The costs (m + 1,) of a step, brought to [0, 1]."""
-    try:
-        c = np.asarray(given)
-    except ValueError:
-        c = np.array(None)
-    n, ranges, units = problem.m + 1, problem.cost_ranges, problem.units
-    if c.dtype.kind not in "biuf" or c.shape != (n,):
-        raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {n} of them, all numbers")
+    c, ranges, units = cost_numbers(given, problem.m), problem.cost_ranges, problem.units
     low, high = 0.0, 1.0
     for i, x in enumerate(c.tolist()):  # a few numbers are looked through faster than an array
         if ranges is not None:
@@ -53,3 +47,14 @@ def step_costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
         if not low <= x <= high:
             raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
     return c if units is None else units.inside(c)
+
+
+def cost_numbers(given: ArrayLike, m: int) -> NDArray[Any]:
+    """The costs (m + 1,) of a step with m limits, as numbers of any kind and size."""
+    try:
+        c = np.asarray(given)
+    except (ValueError, TypeError):
+        c = np.array(None)
+    if c.dtype.kind not in "biuf" or c.shape != (m + 1,):
+        raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {m + 1} of them, all numbers")
+    return c

@@ -59,7 +59,7 @@ def learn(
     J = optimum_level(optimum, problem.m)
     levels = np.append(J, problem.thresholds)
     grid = time_grid(horizon, checkpoints)
-    curves, totals = np.full((2, problem.m + 1, len(grid)), np.nan), np.zeros((2, problem.m + 1))
+    curves, totals = np.full((3, problem.m + 1, len(grid)), np.nan), np.zeros((3, problem.m + 1))
     checkpoint = 0
     s = world.reset(seed=int(learner.environment.generator.integers(2**31)))
     # Two threads change the order of sums in linear algebra, and so the bits of the results.
@@ -73,7 +73,9 @@ def learn(
             after = world.reset() if terminated or truncated else x
             learner.observe(called, answer, c, world.name(after if terminated else x))
             s = after
-            totals += np.stack([c, np.where(c > levels, c - levels, 0.0)])
+            totals[0] += c
+            totals[1] += np.where(c > levels, c - levels, 0.0)
+            totals[2] = np.fmax(totals[2], totals[0] - levels * learner.t)
             if learner.t == grid[checkpoint]:
                 curves[:, :, checkpoint] = totals
                 checkpoint += 1
@@ -81,7 +83,7 @@ def learn(
     if learner.current is not None:
         rows.append(learner._row(REASONS.index("horizon")))
     if math.isnan(J):
-        curves[1, 0] = np.nan
+        curves[1:, 0] = np.nan
     return Run(
         agent=learner.agent.name,
         horizon=horizon,
@@ -91,6 +93,7 @@ def learn(
         grid=grid,
         cumulative=curves[0],
         cumulative_excess=curves[1],
+        peaks=curves[2],
         episodes=np.array(rows, episode_columns(problem.m)),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),

@@ -33,13 +33,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, LearnerFileError, OutOfTurnError, PsconrlError
-from psconrl.planning.steered import FREE, unsteered
+from psconrl.planning.steered import FREE, Steered
 from psconrl.problem import Problem
 from psconrl.simulation import files, plans, restoring, saved
 from psconrl.simulation.described import described
@@ -93,9 +94,9 @@ class Learner:
         self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self._unsteered = unsteered(self.problem.inside(1).thresholds)
+        self._limits: Floats = np.array(self.problem.inside(1).thresholds)
         nothing: Ints = np.zeros((0, A), dtype=np.int64)
-        self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._unsteered)  # the current plan, as loops read it
+        self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._limits, None)  # the current plan, as loops read it
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
@@ -165,7 +166,7 @@ class Learner:
         plan = self.planner.plan(memory, self.planning)
         visits = self._adopt(plan, len(self.states))
         self.clock[1], self.clock[4], self.origin = 0, FREE, s
-        if plan.steered is not None:
+        if self.orders.steered is not None:
             self.clock[4] = rule.take_over(self.orders.steered, self.excess, self.direction, t)
         self._keep_newest()
         self.newest = Snapshot(t, plan.policy, visits)
@@ -196,7 +197,7 @@ class Learner:
 
     def _adopt(self, plan: Plan, S: int) -> Ints:
         """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
-        orders, visits = plans.orders(plan, self.visits[:S], self._known_pairs(S), self._unsteered, self._unavailable)
+        orders, visits = plans.orders(plan, self.visits[:S], self._known_pairs(S), self._limits, self._unavailable)
         self.current, self.orders = plan, orders
         return visits
 
@@ -211,13 +212,13 @@ class Learner:
         self.rows.append(self._row(reason, averages))
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
-        if plan.steered is not None:
-            self.direction = self._heading()
+        if self.orders.steered is not None:
+            self.direction = self._heading(self.orders.steered)
 
-    def _heading(self) -> Floats:
+    def _heading(self, steered: Steered) -> Floats:
         """The direction (m,) of the way that is forced, zero if there is none."""
         forced = self.clock.item(4)
-        return np.zeros(len(self.excess)) if forced == FREE else self.orders.steered.directions[forced].copy()
+        return np.zeros(len(self.excess)) if forced == FREE else steered.directions[forced].copy()
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
@@ -251,8 +252,11 @@ class Learner:
         if new:
             self._discover(s)
         try:
-            if self.current is None:
+            if self.current is None and self.rows:
                 self._begin(state)
+            elif self.current is None:
+                with compiling.said():
+                    self._begin(state)
         except BaseException:
             if new:
                 self.states.forget_last()
@@ -260,7 +264,7 @@ class Learner:
             raise
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
         u, a = self.actions.random(), -1
-        if len(steered.actions):
+        if steered is not None:
             a = rule.act(steered, self.excess, self.clock.item(4), state)
         if a < 0:
             row = policy[self.clock.item(1) % len(policy)]
@@ -293,8 +297,8 @@ class Learner:
             self.clock[1] += 1
             self.clock[2] = after
             orders = self.orders
-            self.excess += c[1:] - orders.steered.limits
-            if len(orders.steered.actions):
+            self.excess += c[1:] - orders.limits
+            if orders.steered is not None:
                 self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
             if self.clock[1] >= orders.max_length:
                 self._end(0)

@@ -28,7 +28,7 @@ def positive(violation: Floats) -> Floats:
 
 
 def largest(violation: Floats) -> Floats:
-    """max_t [V_t]+ (..., m, G) over the times of the grid so far."""
+    """max_t [V_t]+ (..., m, G) over the times of the grid so far: less than over all steps, which loops keep."""
     return np.asarray(np.maximum.accumulate(positive(violation), axis=-1))
 
 
@@ -67,6 +67,7 @@ class Measured:
         optimum: float
         grid: Ints
         cumulative: Floats
+        peaks: Floats
         episodes: NDArray[np.void]
 
         @property
@@ -100,8 +101,8 @@ class Measured:
 
     @property
     def largest_violation(self) -> Floats:
-        """max_t [V_t]+ over the checkpoints so far, (m, G)."""
-        return largest(self.violation)
+        """max_t [V_t]+ over all steps so far, (m, G)."""
+        return self.peaks[1:]
 
     @property
     def lagrangian(self) -> Floats:

@@ -7,12 +7,16 @@ from psconrl.planning.steered import Steered
 
 
 class Orders(NamedTuple):
-    """A plan as the loop reads it: policy (L, S * A), cumulative over the actions of each state, count_limit (S, A)."""
+    """A plan as the loop reads it: policy (L, S * A), cumulative over the actions of each state, count_limit (S, A).
+
+    limits (m,): what the excess is counted from. steered: None for a plan that is not.
+    """
 
     policy: Floats
     max_length: int
     count_limit: Ints
-    steered: Steered
+    limits: Floats
+    steered: Steered | None
 
 
 class Moves(NamedTuple):
@@ -52,8 +56,8 @@ class Seen(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """Totals (2, m + 1): costs and their excesses over levels (m + 1,); curves (2, m + 1, G): the same at the times of
-    the grid (G,)."""
+    """Totals (3, m + 1): costs, their excesses over levels (m + 1,), and peaks, the largest that costs less levels have
+    been in all so far; curves (3, m + 1, G): the same at the times of the grid (G,)."""
 
     totals: Floats
     levels: Floats

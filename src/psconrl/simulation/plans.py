@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.checks import Ints, shown, whole
+from psconrl._core.checks import Floats, Ints, shown, whole
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Plan
@@ -26,10 +26,10 @@ Told = Callable[[int, int], str]
 """That a state does not have an action, in words."""
 
 
-def orders(plan: Plan, visits: Ints, pairs: Pairs, unsteered: Steered, told: Told) -> tuple[Orders, Ints]:
+def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -> tuple[Orders, Ints]:
     """A plan as loops read it, if it is sound, and a copy of the visits (S, A).
 
-    pairs: those of the S states that the plan knows. unsteered: what a plan has that is not steered.
+    pairs: those of the S states that the plan knows. limits (m,): those of a plan that is not steered.
     """
     if not isinstance(plan, Plan):
         raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
@@ -46,16 +46,17 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, unsteered: Steered, told: Tol
     elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
         found = getattr(limit, "shape", None) or shown(limit)
         raise InvalidArgumentError(f"Plan.count_limit is {found}; it must be int64 (S, A) = {(S, A)}")
-    sound, cumulative, limit, before = kernels.take_up(policy, limit, visits)
-    if not sound:
+    cumulative = np.empty((len(policy), S * A))
+    if not kernels.take_up(policy, cumulative):
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-    _check_prices(plan.multipliers, len(unsteered.limits))
+    _check_prices(plan.multipliers, len(limits))
     if not pairs.every:
         wrong = np.argwhere((policy > 0) & ~pairs.available)
         if len(wrong):
             raise InvalidArgumentError(f"Plan.policy is wrong: {told(*wrong[0, 1:].tolist())}")
-    steered = unsteered if plan.steered is None else _steered(plan, pairs, len(unsteered.limits), told)
-    return Orders(cumulative, plan.max_length, limit, steered), before
+    steered = None if plan.steered is None else _steered(plan, pairs, len(limits), told)
+    counted = limits if steered is None else steered.limits
+    return Orders(cumulative, plan.max_length, limit.copy(), counted, steered), visits.copy()
 
 
 def _check_prices(multipliers: Any, m: int) -> None:
@@ -79,7 +80,7 @@ def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
         found = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
         raise InvalidArgumentError(f"Plan.steered.{misfit} is {found}; that does not fit S = {S} and m = {m}")
     if not all(array.flags.carray for array in steered[:-1]):
-        copies: dict[str, Any] = {name: np.array(getattr(steered, name)) for name in Steered._fields[:-1]}
+        copies: dict[str, Any] = {name: np.array(getattr(steered, name), order="C") for name in Steered._fields[:-1]}
         steered = steered._replace(**copies)
     if not rule.sound(steered, A):
         raise InvalidArgumentError(
@@ -96,10 +97,11 @@ def extended(given: Orders, plan: Plan, pairs: Pairs) -> Orders:
     """The same in more states, those of `pairs`: there uniformly, and to the first visit if it ends by counts."""
     known, (S, A) = len(given.count_limit), pairs.available.shape
     nothing = np.zeros((S - known, A), dtype=np.int64)
-    _, uniform, _, _ = kernels.take_up(pairs.uniform[np.newaxis, known:].copy(), nothing, nothing)
+    uniform = np.empty((1, (S - known) * A))
+    kernels.take_up(pairs.uniform[np.newaxis, known:].copy(), uniform)
     rows = np.broadcast_to(uniform, (len(given.policy), uniform.shape[1]))
     return given._replace(
         policy=np.concatenate([given.policy, rows], axis=1),
         count_limit=np.concatenate([given.count_limit, nothing + (FOREVER if plan.count_limit is None else 0)]),
-        steered=given.steered if plan.steered is None else given.steered.extended(S - known),
+        steered=None if given.steered is None else given.steered.extended(S - known),
     )

@@ -104,6 +104,7 @@ class Run(Measured):
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
             without an optimum.
+        peaks: (m + 1, G), the largest that sum_t (c_i - level_i) has been, at any step so far, or 0; row 0 as above.
         episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, multipliers
             (m,), the shadow prices of the limits in the model planned with, nan where there are none, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
@@ -125,6 +126,7 @@ class Run(Measured):
     grid: Ints
     cumulative: Floats
     cumulative_excess: Floats
+    peaks: Floats
     episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
     snapshots: tuple[Snapshot, ...]

@@ -10,6 +10,9 @@ keeps the excess of every limit within a band of the order of sqrt(t), is that o
 Rules. act and observe take turns; asked again in the same state, act gives the same action, asked in another one, it
 forgets the step that was not observed. Costs are m + 1 finite numbers. What breaks a rule is refused, and leaves all as
 it was. Calls from several threads take place one after the other.
+
+Where no way leads from the states of one policy to those of another, there is nothing to steer: chance decides at the
+start, as it does in the stationary policy, and limits hold in the mean over runs.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._core.checks import Floats, finite, numbers, shown, whole
+from psconrl._core.checks import Floats, shown, whole
 from psconrl._core.lazy import late
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import FREE, unsteered
+from psconrl.planning.steered import FREE
+from psconrl.simulation.given import cost_numbers
 from psconrl.simulation.numbering import Numbering
 
 if TYPE_CHECKING:
@@ -70,8 +74,7 @@ class Steering:
         ranges = np.ptp(model.pairs.taken(model.costs), axis=1)
         self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
         steer = for_agents.Steer(0, horizon, np.zeros(model.m))
-        made = mixtures.from_solution(solution, steer, self._unit)
-        self._steered = unsteered(model.thresholds) if made is None else made
+        self._steered = mixtures.from_solution(solution, steer, self._unit)  # None without limits
         self._states, self._actions = Numbering(model.S, model.state_names), Numbering(model.A, model.action_names)
         self._thresholds = model.thresholds
         self._excess: Floats = np.zeros(model.m)
@@ -98,14 +101,15 @@ class Steering:
     @property
     def band(self) -> Floats:
         """The band (m,) at this time."""
-        return np.asarray(np.sqrt(self._steered.slope * self._t) * self._unit[1:])
+        slope = 0.0 if self._steered is None else self._steered.slope
+        return np.asarray(np.sqrt(slope * self._t) * self._unit[1:])
 
     def act(self, state: Any) -> Any:
         """The action in a state; if the state is called by its name, so is the action."""
         with self._lock:
             s, named = self._states.find(state, "state")
             if self._asked is None or self._asked[0] != s:
-                a = rule.act(self._steered, self._excess, self._forced, s)
+                a = -1 if self._steered is None else rule.act(self._steered, self._excess, self._forced, s)
                 if a < 0:
                     law = self.solution.policy[s]
                     a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
@@ -117,20 +121,18 @@ class Steering:
         with self._lock:
             if self._asked is None:
                 raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
-            c = numbers(costs, "costs")
-            if c.shape != self._unit.shape:
-                raise InvalidArgumentError(f"costs is {shown(costs)}; a step has m + 1 = {len(self._unit)} of them")
-            finite(c, "costs", "give what the step cost")
+            c = cost_numbers(costs, len(self._thresholds)).astype(np.float64)
             over = c[1:] - self._thresholds
-            if not (np.abs(over) <= _MOST * self._unit[1:]).all():
+            if not (np.isfinite(c).all() and (np.abs(over) <= _MOST * self._unit[1:]).all()):
                 raise InvalidArgumentError(
-                    f"costs is {shown(costs)}; that is far outside of what the model's costs are"
+                    f"costs is {shown(costs)}; costs must be finite, and not far outside of what the model's are: give "
+                    "what the step cost"
                 )
             self._asked = None
             self._t += 1
             self._violation += over
             self._excess += over / self._unit[1:]
-            if len(self._steered.actions):
+            if self._steered is not None:
                 self._forced = rule.after(self._steered, self._excess, self._forced, self._t)
 
     def __repr__(self) -> str:

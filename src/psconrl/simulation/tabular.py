@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent, Plan
@@ -67,7 +68,7 @@ def simulate(
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
-    with one_thread():
+    with one_thread(), compiling.said():
         simulation.run(until)
     return simulation.result()
 
@@ -101,10 +102,11 @@ class _Simulation:
         levels = np.append(self.optimum, cmdp.thresholds)
         self.levels = levels if self.units is None else self.units.inside(levels)
         self.grid = time_grid(horizon, checkpoints)
-        self.totals = np.zeros((2, cmdp.m + 1))
-        self.curves = np.full((2, cmdp.m + 1, len(self.grid)), np.nan)
+        self.totals = np.zeros((3, cmdp.m + 1))
+        self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
         self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
-        self._look_around()
+        if self.open:
+            self._look_around()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
@@ -141,8 +143,10 @@ class _Simulation:
         moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            reason = self.run_plan(plain(learner.orders), moves, supply, seen, record, clock, until)
-            found = self._look_around()
+            *orders, steered = learner.orders
+            mixture = None if steered is None else plain(steered)
+            reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
+            found = self.open and self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
@@ -154,7 +158,7 @@ class _Simulation:
         """Let the learner discover the state that it is in; whether it is a new one."""
         learner, at = self.learner, self.learner.clock.item(2)
         new = len(learner.states)
-        if not self.open or at < new:
+        if at < new:
             return False
         learner._discover(self.cmdp.state_names[self.world.order[at]])
         # The move into it, if there was one, was counted under the number that it had so far.
@@ -191,9 +195,9 @@ class _Simulation:
             rows.append(learner._row(HORIZON, self._averages(learner.current)))
         curves = self.curves.copy()
         if self.units is not None:
-            curves = np.stack([self.units.sums(curves[0], self.grid), self.units.excesses(curves[1])])
+            curves = np.stack([self.units.sums(curves[0], self.grid), *map(self.units.excesses, curves[1:])])
         if np.isnan(self.optimum):
-            curves[1, 0] = np.nan
+            curves[1:, 0] = np.nan
         state = {
             "learner": learner.state(),
             "totals": self.totals.copy(),
@@ -211,6 +215,7 @@ class _Simulation:
             grid=self.grid,
             cumulative=curves[0],
             cumulative_excess=curves[1],
+            peaks=curves[2],
             episodes=np.array(rows, episode_columns(self.cmdp.m, self.evaluate_policies)),
             counts=self._counts(),
             snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),

@@ -1,26 +1,28 @@
-"""From the columns of an optimum to a policy that can be executed; `psconrl.planning.executable` has the rules."""
+"""From a mixture of policies to one that can be executed; `psconrl.planning.executable` has the rules."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.compiled.pricing import Columns, Start
+from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest, round_trip
-from psconrl.planning.tolerances import NO_WEIGHT, THIN
+from psconrl.planning.tolerances import THIN
 
 _NO_TRIP: Floats = np.empty(0)
 
+Plain = tuple[Any, ...]
+
 
 class Executed(NamedTuple):
-    """A policy (K,), the probability of each pair, made of an optimum.
+    """A policy (K,), the probability of each pair, made of a mixture.
 
     value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
     classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
-    there (those that do not act uniformly). way (S,): the pairs of the fastest way, -1 on the support. policies (k, S):
-    the columns used, the safest first; reference (1,): their likeliest state. stops (classes,): a state of each class.
+    there (those that do not act uniformly). way (S,): the pairs of the fastest way, -1 on the support. reference (1,):
+    the likeliest state. stops: the first `classes` of them are states of each class.
     """
 
     policy: Floats
@@ -29,55 +31,60 @@ class Executed(NamedTuple):
     classes: int
     connected: bool
     way: Ints
-    policies: Ints
     reference: Ints
     stops: Ints
 
 
-def execute(
-    rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, join: float
-) -> Executed:
-    """Execute the columns that a basis names with weights `basic`; the way is looked for from the last one.
+def execute(model: Rows | Plain, costs: Floats, mixture: Mixture | Plain, last_way: Ints, join: float) -> Executed:
+    """Execute a mixture; the way is looked for from the last one.
 
-    costs (m + 1, K). join: the share of time for round trips between classes that do not meet.
+    model, mixture: named, or plain tuples as kernels get them. costs (m + 1, K). join: the share of time for round
+    trips between classes that do not meet.
     """
-    made = _execute(rows, costs, columns, basis, basic, last_way, _NO_TRIP, 0.0)
+    model, mixture = tuple(model), tuple(mixture)
+    made = _call(model, costs, mixture, last_way, _NO_TRIP, 0.0)
     if made.classes < 2:
         return made
-    trip, found = round_trip(rows, made.stops)
-    made = _execute(rows, costs, columns, basis, basic, last_way, trip, join if found else 0.0)
+    trip, found = round_trip(Rows(*model), made.stops[: made.classes])
+    made = _call(model, costs, mixture, last_way, trip, join if found else 0.0)
     if not found:
         made.average_costs[:] = np.nan
     return made
 
 
+def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Floats, join: float) -> Executed:
+    """The same with the occupancy (K,) of a round trip; without one, classes that would need it are only counted."""
+    policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
+    reference, stops = np.empty(1, np.int64), np.empty(len(mixture[3]), np.int64)
+    into = policy, averages, way, reference, stops
+    value, classes, connected = _execute(model, costs, mixture, last_way, trip, join, into)
+    return Executed(policy, value, averages, classes, connected, way, reference, stops)
+
+
 @njit
 def _execute(
-    rows: Rows, costs: Floats, columns: Columns, basis: Ints, basic: Floats, last_way: Ints, trip: Floats, join: float
-) -> Executed:
-    """The same with the occupancy (K,) of a round trip; without one, classes that would need it are only counted."""
-    S, K = len(rows.begin) - 1, len(rows.indptr) - 1
-    names, weights = np.empty(len(basis), dtype=np.int64), np.empty(len(basis))
-    count, total = 0, 0.0
-    for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
-            at = count
-            while at > 0 and columns.J[names[at - 1], -1] > columns.J[basis[b], -1]:
-                names[at], weights[at] = names[at - 1], weights[at - 1]
-                at -= 1
-            names[at], weights[at] = basis[b], basic[b]
-            count += 1
-            total += basic[b]
-    policy, mass, averages = np.zeros(K), np.zeros(S), np.zeros(len(costs))
-    group, stops = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
+) -> tuple[float, int, bool]:
+    """Fill in a policy; see `planned` for how."""
+    rows = Rows(model[0], model[1], model[2], model[3])
+    _, laws, policies, weights = mixture
+    policy, averages, way, reference, stops = into
+    S, K, count = len(rows.begin) - 1, len(rows.indptr) - 1, len(weights)
+    mass, group = np.zeros(S), np.empty(count, dtype=np.int64)
     inside, own = np.zeros(S, dtype=np.bool_), np.zeros((count, S), dtype=np.bool_)
-    policies = np.empty((count, S), dtype=np.int64)
+    for pair in range(K):
+        policy[pair] = 0.0
+    for i in range(len(costs)):
+        averages[i] = 0.0
+    led = True
+    for s in range(S):
+        led = led and (last_way[s] == -1 or rows.begin[s] <= last_way[s] < rows.begin[s + 1])
+    for s in range(S):
+        way[s] = last_way[s] if led else -1
     for k in range(count):
-        weights[k] /= total
-        law, actions = columns.laws[names[k]], columns.policies[names[k]]
+        law, actions = laws[k], policies[k]
         likeliest = 0
         for s in range(S):
-            policies[k, s] = actions[s]
             if law[s] > law[likeliest]:
                 likeliest = s
         closed_class(rows, actions, likeliest, own[k])
@@ -86,7 +93,7 @@ def _execute(
             most = 0.0
             for s in range(S):
                 if own[j, s] and own[k, s]:
-                    most = max(most, min(weights[j] * columns.laws[names[j], s], weights[k] * law[s]))
+                    most = max(most, min(weights[j] * laws[j, s], weights[k] * law[s]))
             if most > THIN:
                 before, after = group[k], group[j]
                 for i in range(k + 1):
@@ -107,13 +114,14 @@ def _execute(
         if group[k] == k:
             stops[classes] = stops[k]
             classes += 1
-    reference = np.zeros(1, dtype=np.int64)
+    likeliest = 0
     for s in range(S):
-        if mass[s] > mass[reference[0]]:
-            reference[0] = s
+        if mass[s] > mass[likeliest]:
+            likeliest = s
+    reference[0] = likeliest
     value = averages[0]
     if classes > 1 and len(trip) == 0:
-        return Executed(policy, value, averages, classes, False, last_way, policies, reference, stops[:classes])
+        return value, classes, False
     if join > 0.0:
         for i in range(len(costs)):
             averages[i] *= 1.0 - join
@@ -128,9 +136,10 @@ def _execute(
     missing = 0
     for s in range(S):
         missing += not inside[s]
-    way = np.empty(0, dtype=np.int64)
-    if missing > 0 and count > 0:
-        way = fastest(rows, inside, last_way, way).pairs
+    if missing > 0:
+        found = fastest(rows, inside, way, np.empty(0, dtype=np.int64)).pairs
+        for s in range(S):
+            way[s] = found[s]
     connected = True
     for s in range(S):
         first, after = rows.begin[s], rows.begin[s + 1]
@@ -143,29 +152,10 @@ def _execute(
                 if own[k, s]:
                     for pair in range(first, after):
                         policy[pair] = 1.0 if pair == policies[k, s] else 0.0
-        elif count > 0 and way[s] >= 0:
+        elif way[s] >= 0:
             policy[way[s]] = 1.0
         else:
             connected = False
             for pair in range(first, after):
                 policy[pair] = 1.0 / (after - first)
-    if missing == 0 or count == 0:
-        way = last_way
-    return Executed(policy, value, averages, classes, connected, way, policies, reference, stops[:classes])
-
-
-@njit
-def sound(rows: Rows, start: Start, way: Ints) -> bool:
-    """Whether a start belongs to a model of this size: pairs of their states, finite numbers, multipliers >= 0."""
-    S = len(rows.begin) - 1
-    fine = 0 <= start.reference[0] < S and len(start.policies) > 0
-    for k in range(len(start.policies)):
-        for s in range(S):
-            fine = fine and rows.begin[s] <= start.policies[k, s] < rows.begin[s + 1]
-    for s in range(S):
-        fine = fine and (way[s] == -1 or rows.begin[s] <= way[s] < rows.begin[s + 1])
-    for s in range(len(start.bias)):
-        fine = fine and np.isfinite(start.bias[s])
-    for i in range(len(start.multipliers)):
-        fine = fine and 0.0 <= start.multipliers[i] < np.inf
-    return bool(fine)
+    return value, classes, connected

@@ -1,9 +1,15 @@
 """Deterministic policies in models of many states, evaluated by sparse factors: nothing of size S x S.
 
 The systems are those of `inverses`: M y = c for gain and bias, mu M = e_r for the stationary law. Here M is never
-inverted. A nearby chain, in which all rare moves lead to the reference state r, is eliminated without subtractions,
-states far from r first; where a policy mostly has one likely move in each state, this leaves nearly nothing to do.
-GMRES with that factor brings the rare moves back; its residuals are those of the whole rows.
+inverted. States are eliminated without subtractions, all but the reference state r, in one of two ways:
+
+- whole rows, in an order that fills in little for the graph of the whole model (`ordering`, `patterns`), where there is
+  one, as in grids, corridors and rivers;
+- a nearby chain, in which all rare moves lead to r, states far from r first, where every order would fill in much, as
+  in random graphs: where a policy mostly has one likely move in each state, this leaves nearly nothing to do.
+
+GMRES with that factor brings the rare moves back; its residuals are those of the whole rows. The factor of another
+policy, not too different, will do as well.
 """
 
 import math
@@ -11,29 +17,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._core.checks import Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import longer_floats, longer_ints, pop, push
-from psconrl.planning.compiled.rows import Rows, row_times
+from psconrl.planning.compiled.patterns import Pattern
+from psconrl.planning.compiled.rows import Rows, copy, row_times
 
 RARE = 0.03
 """Moves less likely than this are left out of the factor."""
 _NEAR = np.array([0.3, 0.02])
 """The order of elimination follows moves at least this likely, the first as far as they lead."""
-_STEPS = 40
+STEPS = 40
 """GMRES steps before it starts again."""
-_RESTARTS = 4
+RESTARTS = 4
 
 
 class Factor(NamedTuple):
-    """A policy (S,) whose nearby chain is eliminated but for the reference state, the last of `order` (S,).
+    """A chain that is eliminated but for the reference state, the last of `order` (S,).
 
     By rows in that order: low, the visits to states eliminated before; up, where a state leads to afterwards; out, the
-    ways out. times (S,): expected times to the reference; visits (S,): on the way from it back to it. fine: whether
-    all states lead to it.
+    ways out. times (S,): expected times to the reference; visits (S,): on the way from it back to it. back (1,): the
+    pair taken in the reference state; fine (1,): whether all states lead to it. Arrays may be longer than what is used.
     """
 
-    policy: Ints
     order: Ints
     low_begin: Ints
     low_at: Ints
@@ -44,7 +50,16 @@ class Factor(NamedTuple):
     out: Floats
     times: Floats
     visits: Floats
-    fine: bool
+    back: Ints
+    fine: Bools
+
+
+class Aim(NamedTuple):
+    """How exact an iteration must be, and how many steps it may take, how often anew."""
+
+    enough: float
+    steps: int
+    restarts: int
 
 
 @njit
@@ -114,19 +129,40 @@ def elimination_order(rows: Rows, policy: Ints, r: int) -> Ints:
 
 
 @njit
-def factorise(rows: Rows, policy: Ints, r: int, rare: float) -> Factor:
-    """Eliminate all states but r from the chain of a policy whose moves below `rare` lead to r."""
+def factor_room(S: int, fill: int) -> Factor:
+    """Room for a factor of S states with so many numbers in each triangle; it grows where that is not enough."""
+    size = fill + S
+    return Factor(
+        np.empty(S, dtype=np.int64),
+        np.zeros(S + 1, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size),
+        np.zeros(S + 1, dtype=np.int64),
+        np.empty(size, dtype=np.int64),
+        np.empty(size),
+        np.ones(S),
+        np.ones(S),
+        np.zeros(S),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(1, dtype=np.bool_),
+    )
+
+
+@njit
+def factorise(rows: Rows, policy: Ints, order: Ints, rare: float, room: Factor) -> Factor:
+    """Eliminate the states `order` (S,), all but the last one r, from the chain of a policy.
+
+    Moves less likely than `rare` lead to r instead. The factor is written to `room`, and is that unless it had to grow.
+    """
     S = len(policy)
-    order = elimination_order(rows, policy, r)
     place = np.empty(S, dtype=np.int64)
+    copy(order, room.order)
     for i in range(S):
         place[order[i]] = i
     n = S - 1
-    low_begin = np.zeros(S + 1, dtype=np.int64)
-    up_begin = np.zeros(S + 1, dtype=np.int64)
-    low_at, up_at = np.empty(8 * S, dtype=np.int64), np.empty(8 * S, dtype=np.int64)
-    low, up = np.empty(8 * S), np.empty(8 * S)
-    out = np.ones(S)
+    low_begin, low_at, low = room.low_begin, room.low_at, room.low
+    up_begin, up_at, up = room.up_begin, room.up_at, room.up
+    out, times, visits = room.out, room.times, room.visits
     home = np.zeros(S)
     row = np.zeros(S)
     touched, waiting = np.empty(S, dtype=np.int64), np.empty(S, dtype=np.int64)
@@ -162,14 +198,14 @@ def factorise(rows: Rows, policy: Ints, r: int, rare: float) -> Factor:
             if p < rare:
                 to_r += p
                 continue
-            visits = p / out[k]
+            there = p / out[k]
             low_at[lows] = k
-            low[lows] = visits
+            low[lows] = there
             lows += 1
-            to_r += visits * home[k]
+            to_r += there * home[k]
             for e in range(up_begin[k], up_begin[k + 1]):
                 j = up_at[e]
-                flow = visits * up[e]
+                flow = there * up[e]
                 if j != i and flow > 0.0:
                     if row[j] == 0.0 and j < i:
                         push(waiting, before, j)
@@ -197,18 +233,83 @@ def factorise(rows: Rows, policy: Ints, r: int, rare: float) -> Factor:
         up_begin[i + 1] = ups
     low_begin[S] = lows
     up_begin[S] = ups
-    times, visits = np.ones(S), np.zeros(S)
-    factor = Factor(
-        policy, order, low_begin, low_at[:lows], low[:lows], up_begin, up_at[:ups], up[:ups], out, times, visits, fine
-    )
+    factor = Factor(room.order, low_begin, low_at, low, up_begin, up_at, up, out, times, visits, room.back, room.fine)
+    _complete(rows, policy, factor, fine)
+    return factor
+
+
+@njit
+def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: Factor) -> None:
+    """Eliminate all states but r from the chain of a policy, in the order of a pattern; written to a factor."""
+    S, q = len(policy), pattern.place[r]
+    n = S - 1
+    order, low_begin, low_at, low = factor.order, factor.low_begin, factor.low_at, factor.low
+    up_begin, up_at, up, out = factor.up_begin, factor.up_at, factor.up, factor.out
+    home, row = np.zeros(S), np.zeros(S)
+    lows = ups = i = 0
+    fine = True
+    for at in range(S):
+        s = pattern.order[at]
+        if at == q:
+            continue
+        # Places behind that of r move up by one.
+        order[i] = s
+        pair = policy[s]
+        to_r = 0.0
+        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
+            j = pattern.place[rows.indices[entry]]
+            if j == q:
+                to_r += rows.data[entry]
+            else:
+                row[j - (j > q)] += rows.data[entry]
+        for f in range(pattern.low_begin[at], pattern.low_begin[at + 1]):
+            k = pattern.low_at[f] - (pattern.low_at[f] > q)
+            p = row[k]
+            if p == 0.0 or pattern.low_at[f] == q:
+                continue
+            row[k] = 0.0
+            there = p / out[k]
+            low_at[lows] = k
+            low[lows] = there
+            lows += 1
+            to_r += there * home[k]
+            for e in range(up_begin[k], up_begin[k + 1]):
+                row[up_at[e]] += there * up[e]
+        row[i] = 0.0
+        total = to_r
+        for f in range(pattern.up_begin[at], pattern.up_begin[at + 1]):
+            j = pattern.up_at[f] - (pattern.up_at[f] > q)
+            if pattern.up_at[f] != q and row[j] > 0.0:
+                up_at[ups] = j
+                up[ups] = row[j]
+                ups += 1
+                total += row[j]
+                row[j] = 0.0
+        out[i] = total
+        home[i] = to_r
+        fine = fine and total > 0.0
+        i += 1
+        low_begin[i] = lows
+        up_begin[i] = ups
+    order[n] = r
+    low_begin[S] = lows
+    up_begin[S] = ups
+    _complete(rows, policy, factor, fine)
+
+
+@njit
+def _complete(rows: Rows, policy: Ints, factor: Factor, fine: bool) -> None:
+    """Write what follows from the eliminated rows."""
+    times, visits, pair = factor.times, factor.visits, policy[factor.order[-1]]
+    factor.back[0], factor.fine[0] = pair, fine
+    for s in range(len(policy)):
+        times[s], visits[s] = 1.0, 0.0
     if fine:
         _collect(factor, times)
-        pair = policy[r]
         for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            if rows.indices[entry] != r:
-                visits[rows.indices[entry]] += rows.data[entry]
+            visits[rows.indices[entry]] += rows.data[entry]
+        visits[factor.order[-1]] = 0.0
         _visit(factor, visits)
-    return factor
 
 
 @njit
@@ -252,8 +353,8 @@ def _visit(factor: Factor, b: Floats) -> None:
 @njit
 def _approximate(rows: Rows, factor: Factor, b: Floats, y: Floats, transposed: bool) -> None:
     """Write y with M y = b, or y M = b, for the nearby chain."""
-    policy, times, visits, r = factor.policy, factor.times, factor.visits, factor.order[-1]
-    S = len(policy)
+    times, visits, r, pair = factor.times, factor.visits, factor.order[-1], factor.back[0]
+    S = len(b)
     for s in range(S):
         y[s] = b[s]
     if transposed:
@@ -269,7 +370,6 @@ def _approximate(rows: Rows, factor: Factor, b: Floats, y: Floats, transposed: b
         return
     _collect(factor, y)
     above, below = b[r], 1.0
-    pair = policy[r]
     for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
         x = rows.indices[entry]
         if x != r:
@@ -282,9 +382,8 @@ def _approximate(rows: Rows, factor: Factor, b: Floats, y: Floats, transposed: b
 
 
 @njit
-def _apply(rows: Rows, factor: Factor, y: Floats, b: Floats, transposed: bool) -> None:
+def _apply(rows: Rows, policy: Ints, r: int, y: Floats, b: Floats, transposed: bool) -> None:
     """Write b = M y, or b = y M."""
-    policy, r = factor.policy, factor.order[-1]
     S = len(policy)
     if transposed:
         for s in range(S):
@@ -315,28 +414,28 @@ def _apply(rows: Rows, factor: Factor, y: Floats, b: Floats, transposed: bool) -
 
 
 @njit
-def refine(rows: Rows, factor: Factor, b: Floats, y: Floats, transposed: bool, enough: float) -> float:
-    """Correct y, in place, until M y = b (or y M = b) to `enough` in the Euclidean norm; what is left in the end."""
-    S = len(b)
-    V = np.empty((_STEPS + 1, S))
-    H = np.zeros((_STEPS + 1, _STEPS))
-    cosine, sine, e = np.zeros(_STEPS), np.zeros(_STEPS), np.zeros(_STEPS + 1)
+def refine(rows: Rows, policy: Ints, factor: Factor, b: Floats, y: Floats, transposed: bool, aim: Aim) -> float:
+    """Correct y, in place, until M y = b (or y M = b) for a policy; what is left in the end, in the Euclidean norm."""
+    S, r, enough = len(b), factor.order[-1], aim.enough
+    V = np.empty((aim.steps + 1, S))
+    H = np.zeros((aim.steps + 1, aim.steps))
+    cosine, sine, e = np.zeros(aim.steps), np.zeros(aim.steps), np.zeros(aim.steps + 1)
     v, w = np.empty(S), np.empty(S)
     left = np.inf
-    for _ in range(_RESTARTS):
-        _apply(rows, factor, y, w, transposed)
+    for attempt in range(aim.restarts + 1):
+        _apply(rows, policy, r, y, w, transposed)
         for s in range(S):
             w[s] = b[s] - w[s]
         before, left = left, math.sqrt(_square(w))
-        if not left > enough or not left < before:
+        if not left > enough or not left < before or attempt == aim.restarts:
             break
         for s in range(S):
             V[0, s] = w[s] / left
         e[0] = left
         used = 0
-        for k in range(_STEPS):
+        for k in range(aim.steps):
             _approximate(rows, factor, V[k], v, transposed)
-            _apply(rows, factor, v, w, transposed)
+            _apply(rows, policy, r, v, w, transposed)
             for i in range(k + 1):
                 H[i, k] = _project(V, i, w)
             norm = math.sqrt(_square(w))

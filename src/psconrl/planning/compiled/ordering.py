@@ -18,6 +18,8 @@ from psconrl.planning.compiled.elimination import Chain, longer_ints
 class Order(NamedTuple):
     """The states that are eliminated (n,), in this order, and the work of that: multiplications, at most.
 
+    fill: numbers in each of the two triangles that are left, at most.
+
     place (S,): the place of each state in the order; kept states follow, in the order of their numbers. complete:
     whether the order was made at all; it is not where the work would be above the limit.
     """
@@ -25,6 +27,7 @@ class Order(NamedTuple):
     order: Ints
     place: Ints
     work: float
+    fill: int
     complete: bool
 
 
@@ -75,7 +78,7 @@ def minimum_degree(chain: Chain, kept: Bools, limit: float) -> Order:
                     size += 1
             length[s] = degree[s] = size
             _link(s, size, head, after, before)
-    work = float(lasts) ** 3
+    work, fill = float(lasts) ** 3, lasts * lasts
     done = 0
     stamp = 1
     least = 0
@@ -244,8 +247,9 @@ def minimum_degree(chain: Chain, kept: Bools, limit: float) -> Order:
         for step in range(own):
             wide = float(size + own - 1 - step + lasts)
             work += wide * wide
+            fill += int(wide)
         if work > limit:
-            return Order(order[:0], place, work, False)
+            return Order(order[:0], place, work, fill, False)
         i = p
         while i >= 0:
             order[at] = i
@@ -258,7 +262,7 @@ def minimum_degree(chain: Chain, kept: Bools, limit: float) -> Order:
         if kept[s]:
             place[s] = behind
             behind += 1
-    return Order(order[:n], place, work, True)
+    return Order(order[:n], place, work, fill, True)
 
 
 @njit

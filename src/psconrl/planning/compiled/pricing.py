@@ -1,5 +1,7 @@
 """What the ways of pricing deterministic policies share: prices of pairs, better actions, columns, certificates."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +9,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, TIE
+from psconrl.planning.tolerances import EPS, NO_WEIGHT, TIE
 
 _LEAN = 2
 """How often `lean` goes through the states."""
@@ -22,6 +24,23 @@ class Columns(NamedTuple):
     known: Ints
 
 
+class Mixture(NamedTuple):
+    """Policies that are mixed: averages J (k, m + 1), stationary laws (k, S), pairs (k, S), weights (k,) of sum one.
+
+    The one that keeps the last limit best comes first.
+    """
+
+    J: Floats
+    laws: Floats
+    policies: Ints
+    weights: Floats
+
+    def first(self, count: int) -> Mixture:
+        """Its first columns."""
+        J, laws, policies, weights = self
+        return Mixture(J[:count], laws[:count], policies[:count], weights[:count])
+
+
 class Start(NamedTuple):
     """What planning may start from: policies (k, S) of pairs, multipliers (m,), reference state (1,), bias (S,).
 
@@ -32,6 +51,60 @@ class Start(NamedTuple):
     multipliers: Floats
     reference: Ints
     bias: Floats
+
+
+@njit
+def room_for(count: int, m: int, S: int) -> Columns:
+    """Room for so many columns."""
+    policies = np.empty((count, S), dtype=np.int64)
+    return Columns(np.empty((count, m + 1)), np.empty((count, S)), policies, np.zeros(1, dtype=np.int64))
+
+
+@njit
+def decided(costs: Floats, levels: Floats) -> Floats:
+    """The costs (m + 1, K), with levels (K,), if there are any, added to c_0."""
+    result = costs.copy()
+    for pair in range(len(levels)):
+        result[0, pair] += levels[pair]
+    return result
+
+
+@njit
+def begin(rows: Rows, costs: Floats, start: Start, c: Floats, h: Floats) -> tuple[Ints, Floats, int]:
+    """Policies (k, S), multipliers (m,) and reference state to begin with; c (K,): costs at these multipliers.
+
+    They are those of the start, leaned by its bias, which is written to h; the first pairs, if it is not sound.
+    """
+    S, m = len(h), len(costs) - 1
+    given = sound(rows, start)
+    policies = np.empty((len(start.policies) if given else 1, S), dtype=np.int64)
+    multipliers, r = np.zeros(m), start.reference[0] if given else 0
+    for i in range(m if given else 0):
+        multipliers[i] = start.multipliers[i]
+    for k in range(len(policies)):
+        for s in range(S):
+            policies[k, s] = start.policies[k, s] if given else rows.begin[s]
+    price_tags(c, costs, 1.0, multipliers)
+    for s in range(S):
+        h[s] = start.bias[s] if given and len(start.bias) > 0 else 0.0
+    if len(start.bias) > 0:
+        lean(rows, c, h, r, policies)
+    return policies, multipliers, r
+
+
+@njit
+def sound(rows: Rows, start: Start) -> bool:
+    """Whether a start belongs to a model of this size: pairs of their states, finite numbers, multipliers >= 0."""
+    S = len(rows.begin) - 1
+    fine = 0 <= start.reference[0] < S and len(start.policies) > 0
+    for k in range(len(start.policies)):
+        for s in range(S):
+            fine = fine and rows.begin[s] <= start.policies[k, s] < rows.begin[s + 1]
+    for s in range(len(start.bias)):
+        fine = fine and np.isfinite(start.bias[s])
+    for i in range(len(start.multipliers)):
+        fine = fine and 0.0 <= start.multipliers[i] < np.inf
+    return bool(fine)
 
 
 @njit
@@ -75,12 +148,13 @@ def improve(
     lower, own, most = np.inf, 0.0, 0.0
     for s in range(S):
         wanted[s] = policy[s]
-    improved, before = 0, 0
+    improved, before, ahead = 0, 0, S
     for k in range(len(order)):
-        if k % S == 0:
-            if k > 0 and improved == before:
+        if ahead == 0:
+            if improved == before:
                 break
-            before = improved
+            before, ahead = improved, S
+        ahead -= 1
         s = order[k]
         best = -tie
         for pair in range(rows.begin[s], rows.begin[s + 1]):
@@ -162,6 +236,29 @@ def add_column(columns: Columns, costs: Floats, policy: Ints) -> bool:
             return False
     columns.known[0] += 1
     return True
+
+
+@njit
+def mix(columns: Columns, basis: Ints, basic: Floats, into: Mixture) -> int:
+    """Fill in the columns that a basis names with weights `basic`; how many carry weight."""
+    names, weights = np.empty(len(basis), dtype=np.int64), into.weights
+    count, total = 0, 0.0
+    for b in range(len(basis)):
+        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+            at = count
+            while at > 0 and columns.J[names[at - 1], -1] > columns.J[basis[b], -1]:
+                names[at], weights[at] = names[at - 1], weights[at - 1]
+                at -= 1
+            names[at], weights[at] = basis[b], basic[b]
+            count += 1
+            total += basic[b]
+    for k in range(count):
+        weights[k] /= total
+        for i in range(into.J.shape[1]):
+            into.J[k, i] = columns.J[names[k], i]
+        for s in range(into.laws.shape[1]):
+            into.laws[k, s], into.policies[k, s] = columns.laws[names[k], s], columns.policies[names[k], s]
+    return count
 
 
 @njit

@@ -58,6 +58,15 @@ class Rows(NamedTuple):
         A = matrix.shape[0] // S
         return Rows(np.arange(0, S * A + 1, A), indptr, indices, np.array(matrix.data, dtype=np.float64))
 
+    def with_restarts(self, rate: float, home: int) -> Rows:
+        """The rows of the model that is left for a state at a rate, in every step."""
+        indptr = self.indptr + np.arange(self.K + 1)
+        added = np.zeros(indptr[-1], dtype=np.bool_)
+        added[indptr[1:] - 1] = True
+        indices, data = np.full(len(added), home), np.full(len(added), rate)
+        indices[~added], data[~added] = self.indices, (1.0 - rate) * self.data
+        return Rows(self.begin, indptr, indices, data)
+
     def checked(self) -> Rows:
         """The rows, if kernels may read them; InvalidModelError else."""
         arrays = {"begin": self.begin, "indptr": self.indptr, "indices": self.indices}

@@ -7,28 +7,47 @@ this until the limit is met (`_stride`) gives the multiplier, the actions that g
 policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.compiled.factors import RARE, Factor, factorise, likely_state, refine
-from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
+from psconrl.planning.compiled.elimination import Chain
+from psconrl.planning.compiled.factors import (
+    RARE,
+    RESTARTS,
+    STEPS,
+    Aim,
+    Factor,
+    elimination_order,
+    factor_room,
+    factorise,
+    factorise_whole,
+    likely_state,
+    refine,
+)
+from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
+from psconrl.planning.compiled.ordering import minimum_degree
+from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
+from psconrl.planning.compiled.planned import Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
+    Mixture,
     Start,
     add_column,
     advantages_of,
+    begin,
     certified,
+    decided,
     improve,
-    lean,
+    mix,
     move_along,
     price_tags,
+    room_for,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.compiled.walk import Planned
 from psconrl.planning.tolerances import EXACT, EXACT_LAW, FLAT, PROVEN
 
 _FIRST, _SHARE = 1e-3, 0.1
@@ -47,17 +66,25 @@ _FEW = 4
 _STRIDES = 40
 """After so many strides, multipliers are those of the master program."""
 
+_WORK_PER_STATE = 3e4
+"""Whole rows are eliminated where that takes no more multiplications than this, for each state."""
+_SELDOM = 100.0
+"""A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
+_OTHER = 8
+"""So many GMRES steps may go by the factor of another policy: about a third of the time that a new one takes."""
+
 _ACCURACY, _LOW, _HIGH, _GAIN = 0, 1, 2, 3
-_ROUND, _DONE, _REFERENCE, _FRESH = 0, 1, 2, 3
+_ROUND, _DONE, _REFERENCE, _FRESH, _HELD = 0, 1, 2, 3, 4
 
 
 class Factors(NamedTuple):
     """A way of pricing; J and known are those of the columns.
 
     costs (m + 1, K); policy (S,), its bias h (S,) and advantages own (K,) for the costs c (K,) asked for last; h1 (S,),
-    slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. numbers: accuracy, the least
-    and the largest multiplier that may be optimal, the gain of c_1; counts: rounds, evaluations, reference state, 1
-    before the start policies were added.
+    slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. pattern: that in which whole
+    rows are eliminated, empty where they are not; room: for the factor. numbers: accuracy, the least and the largest
+    multiplier that may be optimal, the gain of c_1; counts: rounds, evaluations, reference state, 1 before the start
+    policies were added, 1 if the room holds the factor of whole rows of some policy.
     """
 
     rows: Rows
@@ -73,32 +100,40 @@ class Factors(NamedTuple):
     slope: Floats
     law: Floats
     start: Ints
+    pattern: Pattern
+    room: Factor
     numbers: Floats
     counts: Ints
 
 
-@njit
 def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    return planned(by_factors, rows, costs, limits, start, goal)
+
+
+@njit
+def by_factors(
+    model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
+) -> tuple[int, float, float, float, int]:
+    """The same; `planned.Kernel` says what is taken and returned."""
+    rows = Rows(model[0], model[1], model[2], model[3])
+    limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
+    multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
+    costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    room = max(2 * m + 6, min(_COLUMNS, _MEMORY // S))
-    columns = Columns(
-        np.empty((room, m + 1)),
-        np.empty((room, S)),
-        np.empty((room, S), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
-    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
-    c, own, slope, h, h1 = np.empty(K), np.empty(K), np.empty(K), np.zeros(S), np.zeros(S)
-    numbers, counts = np.zeros(4), np.zeros(4, dtype=np.int64)
+    columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
+    policy, c, own = np.empty(S, dtype=np.int64), np.empty(K), np.empty(K)
+    policies, guess, r = begin(rows, costs, start, c, h)
+    numbers, counts = np.zeros(4), np.zeros(5, dtype=np.int64)
     numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
-    counts[_REFERENCE], counts[_FRESH] = start.reference[0], 1
-    price_tags(c, costs, 1.0, start.multipliers)
-    if len(start.bias) > 0:
-        for s in range(S):
-            h[s] = start.bias[s]
-        lean(rows, c, h, start.reference[0], policies)
+    counts[_REFERENCE], counts[_FRESH] = r, 1
     copy(policies[-1], policy)
+    ends = np.empty(S + 1, dtype=np.int64)
+    for s in range(S + 1):
+        ends[s] = rows.indptr[rows.begin[s]]
+    together = Chain(ends, rows.indices, rows.data)
+    whole = minimum_degree(together, np.zeros(S, dtype=np.bool_), _WORK_PER_STATE * S)
+    pattern = pattern_of(together, whole) if whole.complete else no_pattern()
     way = Factors(
         rows,
         costs,
@@ -109,14 +144,22 @@ def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int
         h,
         own,
         c,
-        h1,
-        slope,
+        np.zeros(S),
+        np.empty(K),
         np.zeros(S),
         policies,
+        pattern,
+        factor_room(S, pattern.up_begin[-1] if whole.complete else 8 * S),
         numbers,
         counts,
     )
-    return Planned(generate(_price, way, limits, goal, start.multipliers, PROVEN), columns, h, 0.0)
+    optimum = generate(_price, way, limits, goal, guess, PROVEN)
+    for i in range(m):
+        multipliers[i] = optimum.multipliers[i]
+    count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    if count == 0:
+        copy(policy, found.policies[0])
+    return optimum.status, optimum.objective, optimum.bound, 0.0, count
 
 
 @njit
@@ -143,8 +186,10 @@ def _price(way: Factors, question: Question) -> Reply:
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
     bound = certified(rows, way.c, g, way.h) - limit
-    if not law_by(rows, factor, columns.laws[columns.known[0]], way.law) and not _law_many(way):
-        return failed
+    if not law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law):
+        fine, factor = _law_many(way)
+        if not fine:
+            return failed
     at = columns.known[0]
     new = add_column(columns, costs, policy)
     if not new:
@@ -165,7 +210,7 @@ def _price(way: Factors, question: Question) -> Reply:
         numbers[_LOW] = max(numbers[_LOW], multiplier)
     else:
         numbers[_HIGH] = min(numbers[_HIGH], multiplier)
-    numbers[_GAIN], _ = bias_by(rows, factor, costs[1], way.h1, numbers[_GAIN], numbers[_ACCURACY])
+    numbers[_GAIN], _ = bias_by(rows, policy, factor, costs[1], way.h1, numbers[_GAIN], exactly(numbers[_ACCURACY]))
     advantages_of(rows, costs[1], numbers[_GAIN], way.h1, way.slope)
     found, step, changes = _stride(way, way.law, excess, multiplier)
     if not found:
@@ -178,7 +223,7 @@ def _price(way: Factors, question: Question) -> Reply:
     lower = certified(rows, way.c, g + step * numbers[_GAIN], way.h) - there[0] * question.tau[0]
     if changes <= _FEW:
         counts[_DONE] += 1
-        if not _law_many(way):
+        if not _law_many(way)[0]:
             return failed
         add_column(columns, costs, policy)
     hinted = counts[_ROUND] <= _STRIDES and numbers[_LOW] <= there[0] <= numbers[_HIGH]
@@ -194,7 +239,7 @@ def _add_starts(way: Factors) -> None:
     """Add the start policies as columns; the last one that can be evaluated stays."""
     for k in range(len(way.start)):
         copy(way.start[k], way.policy)
-        if _law_many(way):
+        if _law_many(way)[0]:
             add_column(way.columns, way.costs, way.policy)
 
 
@@ -234,6 +279,26 @@ def _stride(way: Factors, mu: Floats, excess: float, multiplier: float) -> tuple
 
 
 @njit
+def exactly(enough: float) -> Aim:
+    """To iterate as long as it helps."""
+    return Aim(enough, STEPS, RESTARTS)
+
+
+@njit
+def _factor(way: Factors, r: int, rare: float) -> Factor:
+    """The factor of the policy, for the reference state r, or for one that is visited much more often."""
+    whole = len(way.pattern.order) > 0
+    way.counts[_HELD] = int(whole)
+    if whole:
+        factorise_whole(way.rows, way.policy, r, way.pattern, way.room)
+        likeliest = int(np.argmax(way.room.visits))
+        if way.room.visits[likeliest] > _SELDOM:
+            factorise_whole(way.rows, way.policy, likeliest, way.pattern, way.room)
+        return way.room
+    return factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
+
+
+@njit
 def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     """Policy iteration for the costs c from a guess h of the bias, until no action is better by the accuracy.
 
@@ -241,23 +306,29 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     """
     rows, policy, h, c = way.rows, way.policy, way.h, way.c
     accuracy, S = way.numbers[_ACCURACY], len(way.h)
-    wanted, order = policy.copy(), np.empty(_SWEEPS * S, dtype=np.int64)
+    wanted, last, order = policy.copy(), policy.copy(), np.empty(_SWEEPS * S, dtype=np.int64)
     g, left = 0.0, np.inf
     enough = max(_FIRST, 0.5 * accuracy)
     rare, first = RARE, way.counts[_REFERENCE]
-    r = likely_state(rows, policy, first)
-    factor = factorise(rows, policy, r, rare)
-    fine, sound = factor.fine, False
+    own, whole = way.counts[_HELD] == 0, len(way.pattern.order) > 0
+    factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
+    fine, sound, r = factor.fine[0], False, factor.order[-1]
     for evaluations in range(1, _EVALUATIONS):
         most = 0.0
         while fine:
-            g, left = bias_by(rows, factor, c, h, g, enough)
+            g, left = bias_by(rows, policy, factor, c, h, g, exactly(enough) if own else Aim(enough, _OTHER, 1))
+            if left > enough and not own:
+                own = True
+                factor = _factor(way, likely_state(rows, policy, r), rare)
+                fine, r = factor.fine[0], factor.order[-1]
+                continue
             fine = left <= enough
             if not fine:
                 break
             tie = max(accuracy, 2.0 * left)
+            outwards = elimination_order(rows, policy, r) if whole else factor.order
             for k in range(_SWEEPS * S):
-                order[k] = factor.order[S - 1 - k % S]
+                order[k] = outwards[S - 1 - k % S]
             _, _, most = improve(rows, c, g, h, policy, wanted, way.own, order, tie)
             if most > 0.0:
                 break
@@ -268,14 +339,21 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             enough = 0.5 * accuracy
         if fine:
             sound = True
+            copy(policy, last)
             copy(wanted, policy)
             enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
             if evaluations >= _ROUGH:
                 enough = 0.5 * EXACT
+            own = not whole
         else:
             for s in range(S):
                 h[s] = 0.0
-            if rare > RARE / 50.0:
+            own = True
+            if whole and factor.fine[0]:
+                # Biases so large that rounding hides costs: nothing else would help.
+                copy(last, policy)
+                break
+            if rare > RARE / 50.0 and not whole:
                 rare /= 10.0
             else:
                 rare = RARE
@@ -285,9 +363,9 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
                     r, led = first, _lead_to(rows, policy, first)
                 if not led:
                     break
-        r = likely_state(rows, policy, r)
-        factor = factorise(rows, policy, r, rare)
-        fine = factor.fine
+        if own:
+            factor = _factor(way, likely_state(rows, policy, r), rare)
+            fine, r = factor.fine[0], factor.order[-1]
     way.counts[_DONE] += _EVALUATIONS
     return False, g, factor
 
@@ -301,30 +379,30 @@ def _lead_to(rows: Rows, policy: Ints, r: int) -> bool:
 
 
 @njit
-def bias_by(rows: Rows, factor: Factor, c: Floats, h: Floats, g: float, enough: float) -> tuple[float, float]:
-    """Gain and bias (in place, from a guess of both) for the costs c (K,) by a policy's factor; gain and error."""
+def bias_by(rows: Rows, policy: Ints, factor: Factor, c: Floats, h: Floats, g: float, aim: Aim) -> tuple[float, float]:
+    """Gain and bias (in place, from a guess of both) of a policy for the costs c (K,), by a factor; gain and error."""
     S, r = len(h), factor.order[-1]
     costs = np.empty(S)
     shift = h[r]
     for s in range(S):
-        costs[s] = c[factor.policy[s]]
+        costs[s] = c[policy[s]]
         h[s] -= shift
     h[r] = g
-    left = refine(rows, factor, costs, h, False, enough)
+    left = refine(rows, policy, factor, costs, h, False, aim)
     g = h[r]
     h[r] = 0.0
     return g, left
 
 
 @njit
-def law_by(rows: Rows, factor: Factor, mu: Floats, guess: Floats) -> bool:
-    """The stationary law of a policy by its factor, from a guess, which is replaced; whether it is exact."""
+def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) -> bool:
+    """The stationary law of a policy by a factor, from a guess, which is replaced; whether it is exact."""
     S = len(mu)
     one = np.zeros(S)
     one[factor.order[-1]] = 1.0
     for s in range(S):
         mu[s] = guess[s]
-    exact = refine(rows, factor, one, mu, True, EXACT_LAW) <= EXACT_LAW
+    exact = refine(rows, policy, factor, one, mu, True, exactly(EXACT_LAW)) <= EXACT_LAW
     total = 0.0
     for s in range(S):
         mu[s] = max(mu[s], 0.0) if exact else 0.0
@@ -336,21 +414,22 @@ def law_by(rows: Rows, factor: Factor, mu: Floats, guess: Floats) -> bool:
 
 
 @njit
-def _law_many(way: Factors) -> bool:
-    """Write the law of the policy at the end of the columns; it is rerouted if it has several."""
+def _law_many(way: Factors) -> tuple[bool, Factor]:
+    """Write the law of the policy at the end of the columns; it is rerouted if it has several. Whether, factor."""
     rows, columns, policy = way.rows, way.columns, way.policy
     r, rare = way.counts[_REFERENCE], RARE
+    factor = way.room
     for _ in range(6):
-        r = likely_state(rows, policy, r)
-        factor = factorise(rows, policy, r, rare)
-        if factor.fine and law_by(rows, factor, columns.laws[columns.known[0]], way.law):
+        factor = _factor(way, likely_state(rows, policy, r), rare)
+        r = factor.order[-1]
+        if factor.fine[0] and law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law):
             way.counts[_REFERENCE] = r
-            return True
-        if rare > RARE / 50.0:
+            return True, factor
+        if rare > RARE / 50.0 and len(way.pattern.order) == 0:
             rare /= 10.0
         else:
             r, led = reroute(rows, policy, way.costs[0])
             rare = RARE
             if not led:
                 break
-    return False
+    return False, factor

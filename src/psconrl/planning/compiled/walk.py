@@ -5,35 +5,40 @@ limit a few columns are all it takes: from the policy that is best for the multi
 neighbours, one action at a time, until the limit lies between two of them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.generation import FAILED, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
     bias_of,
     copy_inverse,
+    largest_size,
     law_of,
     new_inverse,
     start_anew,
     turn,
 )
-from psconrl.planning.compiled.master import Master
+from psconrl.planning.compiled.planned import Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
+    Mixture,
     Start,
     add_column,
     advantages_of,
     all_finite,
+    begin,
     certified,
+    decided,
     improve,
-    lean,
+    mix,
     move_along,
     price_tags,
+    room_for,
     span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
@@ -69,53 +74,42 @@ class Inverses(NamedTuple):
     order: Ints
 
 
-class Planned(NamedTuple):
-    """What `plan` found: the optimum, its columns, and the bias (S,) of the last policy.
-
-    largest: number in the inverse, from which the laws of the columns come; 0 if they come from elsewhere.
-    """
-
-    optimum: Optimum
-    columns: Columns
-    bias: Floats
-    largest: float
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+    """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
+    return planned(by_inverses, rows, costs, limits, start, goal)
 
 
 @njit
-def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
-    """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
+def by_inverses(
+    model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
+) -> tuple[int, float, float, float, int]:
+    """The same; `planned.Kernel` says what is taken and returned."""
+    rows = Rows(model[0], model[1], model[2], model[3])
+    limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
+    multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
+    costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    columns = Columns(
-        np.empty((_COLUMNS, m + 1)),
-        np.empty((_COLUMNS, S)),
-        np.empty((_COLUMNS, S), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
-    policies, policy = start.policies.copy(), np.empty(S, dtype=np.int64)
+    if not all_finite(costs, limits.tau):
+        return FAILED, np.nan, -np.inf, 0.0, 0
+    columns, policy = room_for(_COLUMNS, m, S), np.empty(S, dtype=np.int64)
     fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
     for k in range(_SWEEPS * S):
         order[k] = k % S
-    chain = new_inverse(policy, start.reference[0])
-    h, own, c = np.zeros(S), np.empty(K), np.empty(K)
-    fine = all_finite(costs, limits.tau)
-    if fine:
-        price_tags(c, costs, 1.0, start.multipliers)
-        if len(start.bias) > 0:
-            for s in range(S):
-                h[s] = start.bias[s]
-            lean(rows, c, h, chain.reference[0], policies)
-        copy(policies[-1], policy)
-        fine = start_anew(rows, chain, costs[0])
-    if not fine:
-        nothing = Master(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
-        return Planned(Optimum(FAILED, np.nan, -np.inf, start.multipliers, nothing), columns, h, 0.0)
+    own, c = np.empty(K), np.empty(K)
+    policies, guess, r = begin(rows, costs, start, c, h)
+    chain = new_inverse(policy, r)
+    copy(policies[-1], policy)
+    if not start_anew(rows, chain, costs[0]):
+        return FAILED, np.nan, -np.inf, 0.0, 0
     way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
-    optimum = generate(_price, way, limits, goal, start.multipliers, CLOSE)
+    optimum = generate(_price, way, limits, goal, guess, CLOSE)
     largest = 0.0
     for s in range(S):
-        for j in range(S):
-            largest = max(largest, abs(chain.inverse[s, j]))
-    return Planned(optimum, columns, h, largest)
+        largest = max(largest, largest_size(chain.inverse[s]))
+    for i in range(m):
+        multipliers[i] = optimum.multipliers[i]
+    count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    return optimum.status, optimum.objective, optimum.bound, largest, count
 
 
 @njit
@@ -130,9 +124,12 @@ def _price(way: Inverses, question: Question) -> Reply:
     limit = 0.0
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
-    bound = certified(rows, way.c, g, way.h) - limit
-    if bound >= question.enough:
-        return Reply(True, bound, question.prices, False, question.prices)
+    # A certificate looks at all moves. The walk brings its own: the bias is kept in case that it fails.
+    bound, h = -np.inf, way.h.copy()
+    if question.enough < np.inf:
+        bound = certified(rows, way.c, g, h) - limit
+        if bound >= question.enough:
+            return Reply(True, bound, question.prices, False, question.prices)
     found = chain.policy.copy()
     if m == 1 and question.main == 1.0:
         walked, multiplier, lower = _walk(way, g, question.tau[0], question.prices[0])
@@ -140,6 +137,8 @@ def _price(way: Inverses, question: Question) -> Reply:
             proof = np.empty(1)
             proof[0] = multiplier
             return Reply(True, lower, proof, False, proof)
+    if not question.enough < np.inf:
+        bound = certified(rows, way.c, g, h) - limit
     # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
     # them cannot be evaluated, what was found again.
     others = len(way.start) if way.fresh[0] == 1 else 0

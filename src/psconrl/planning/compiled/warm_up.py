@@ -3,7 +3,7 @@
 import numpy as np
 
 from psconrl.planning.compiled.execute import execute
-from psconrl.planning.compiled.pricing import Columns
+from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import round_trip
 
@@ -13,6 +13,6 @@ def compile_execution() -> None:
     p = np.full((3, 2, 3), 1.0 / 3.0)
     p[0, 0] = p[1, 0] = np.eye(3)[:1]
     rows, costs = Rows.from_dense(p), np.zeros((1, 6))
-    columns = Columns(np.zeros((1, 1)), np.eye(3)[:1], rows.begin[np.newaxis, :-1].copy(), np.ones(1, dtype=np.int64))
-    execute(rows, costs, columns, np.zeros(1, dtype=np.int64), np.ones(1), np.full(3, -1), 0.5)
+    mixture = Mixture(np.zeros((1, 1)), np.eye(3)[:1], rows.begin[np.newaxis, :-1].copy(), np.ones(1))
+    execute(rows, costs, mixture, np.full(3, -1), 0.5)
     round_trip(rows, np.array([0, 2]))

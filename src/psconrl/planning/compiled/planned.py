@@ -1,0 +1,77 @@
+"""The border between Python and the compiled planners.
+
+Kernels get plain tuples and fill arrays that they are given: a named tuple takes half a microsecond to be recognised,
+and so does every array to come back. All of a plan in 16 states takes 20.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from psconrl._core.checks import Floats, Ints
+from psconrl.planning.compiled.generation import Optimum
+from psconrl.planning.compiled.master import Limits, Master
+from psconrl.planning.compiled.pricing import Columns, Mixture, Start, mix
+from psconrl.planning.compiled.rows import Rows
+
+NO_LEVELS: Floats = np.zeros(0)
+
+Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[int, float, float, float, int]]
+"""Takes a model (`Rows`), costs (m + 1, K), levels (K,) that are added to c_0 to decide between equals, or (0,) for
+none, `Limits`, a `Start`, VALUE or MARGIN, and `room`; all as plain tuples. Gives status, objective, bound (as
+`generation.Optimum`), the largest number in the inverse, and how many columns are in the mixture."""
+
+Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats]
+
+
+class Planned(NamedTuple):
+    """What a planner found: the optimum (see `generation.Optimum`), its mixture, and the bias (S,) of the last policy.
+
+    largest: number in the inverse, from which the laws of the mixture come; 0 if they come from elsewhere. last (S,):
+    the first policy of the mixture; where sparse factors found none, the one that they had come to.
+    """
+
+    status: int
+    objective: float
+    bound: float
+    largest: float
+    multipliers: Floats
+    bias: Floats
+    mixture: Mixture
+    last: Ints
+
+    @property
+    def optimum(self) -> Optimum:
+        """The optimum, of the columns that are in the mixture."""
+        weights = self.mixture.weights
+        master = Master(np.arange(len(weights)), weights, np.zeros(0))
+        return Optimum(self.status, self.objective, self.bound, self.multipliers, master)
+
+    @property
+    def columns(self) -> Columns:
+        """The columns that are in the mixture."""
+        J, laws, policies, weights = self.mixture
+        return Columns(J, laws, policies, np.array([len(weights)]))
+
+
+def room(n: int, S: int) -> Room:
+    """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, and a `Mixture`."""
+    return np.empty(n - 1), np.empty(S), np.empty((n, n)), np.empty((n, S)), np.empty((n, S), np.int64), np.empty(n)
+
+
+def planned(kernel: Kernel, rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+    """Plan by a kernel."""
+    into = room(len(costs), len(rows.begin) - 1)
+    given = tuple(rows), costs, NO_LEVELS, tuple(limits), tuple(start), goal, into
+    status, objective, bound, largest, count = kernel(*given)
+    multipliers, bias, J, laws, policies, weights = into
+    mixture = Mixture(J, laws, policies, weights).first(count)
+    return Planned(status, objective, bound, largest, multipliers, bias, mixture, policies[0])
+
+
+def mixture_of(columns: Columns, weights: Floats) -> Mixture:
+    """The mixture of all of some columns that carry weight."""
+    (count, n), S = columns.J.shape, columns.laws.shape[1]
+    into = Mixture(np.empty((count, n)), np.empty((count, S)), np.empty((count, S), np.int64), np.empty(count))
+    return into.first(mix(columns, np.arange(count), weights, into))
