@@ -49,7 +49,7 @@ else:
 PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
 _WORK = 2e4
-"""Eliminations of more multiplications than this for each state are tried only after iteration, which then is faster."""
+"""Eliminations of more multiplications than this for each state come only after iteration, which then is faster."""
 _SMALL = 2000
 """Chains up to this size may be eliminated in an order that fills in more."""
 _UNLIKELY = 1e-2
