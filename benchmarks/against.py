@@ -53,9 +53,9 @@ def learner(name: str) -> tuple[psconrl.CMDP, agents.PSConRL]:
 
 def record(name: str, folder: Path, plans: int) -> None:
     """Write the models in which a run plans, the last ones, in order."""
-    from psconrl.agents import shared
+    from psconrl.agents import planning
 
-    plan_rows = shared.plan_rows
+    plan_rows = planning.plan_rows
     kept: list[Any] = []
 
     def recording(rows: Any, costs: Any, tau: Any, **options: Any) -> Any:
@@ -63,11 +63,11 @@ def record(name: str, folder: Path, plans: int) -> None:
         return plan_rows(rows, costs, tau, **options)
 
     cmdp, agent = learner(name)
-    shared.plan_rows = recording
+    planning.plan_rows = recording
     try:
         psconrl.simulate(agent, cmdp, MODELS[name], 0)
     finally:
-        shared.plan_rows = plan_rows
+        planning.plan_rows = plan_rows
     chosen = kept[-plans if cmdp.S < 1000 else -max(5, plans // 5) :]
     arrays = {"tau": chosen[0][2], "plans": np.array(len(chosen))}
     for k, (rows, costs, _) in enumerate(chosen):
@@ -116,8 +116,8 @@ def program(indptr: Any, indices: Any, data: Any, costs: Any, S: int) -> Any:
     return starts, rows_of, values
 
 
-def lean_highs(stored: Any) -> list[float]:
-    """Seconds of HiGHS for each of the stored models, the first left out: from compiled arrays to the policy."""
+def lean_highs(models: list[Any], tau: Any) -> list[float]:
+    """Seconds of HiGHS for each of some models (indptr, indices, data, costs), the first left out: to the policy."""
     import highspy
     from highspy import _core as core
 
@@ -131,9 +131,8 @@ def lean_highs(stored: Any) -> list[float]:
         ("solver", "simplex"),
     ):
         solver.setOptionValue(option, value)
-    spent, basis, tau = [], None, stored["tau"]
-    for k in range(int(stored["plans"])):
-        indptr, indices, data, costs = (stored[f"{name}{k}"] for name in ("indptr", "indices", "data", "costs"))
+    spent, basis = [], None
+    for indptr, indices, data, costs in models:
         n, S, A = costs.shape
         began = time.process_time()
         flat = costs.reshape(n, -1)
@@ -159,25 +158,28 @@ def lean_highs(stored: Any) -> list[float]:
 
 def work(folder: Path) -> None:
     """What a process of one tree does: measure what it is asked for, line by line, until there is nothing more."""
-    plan = planner()
-    stored = {path.stem: dict(np.load(path)) for path in folder.glob("*.npz")}
+    plan, models = planner(), {}
+    for path in folder.glob("*.npz"):
+        stored = dict(np.load(path))
+        names = ("indptr", "indices", "data", "costs")
+        models[path.stem] = [[stored[f"{n}{k}"] for n in names] for k in range(int(stored["plans"]))], stored["tau"]
     for line in sys.stdin:
         what = json.loads(line)
         if what[0] == "plan":
-            answers, found = stored[what[1]], []
             start: Any = None
-            for k in range(int(answers["plans"])):
-                given = [answers[f"{name}{k}"] for name in ("indptr", "indices", "data", "costs")]
+            found = []
+            given, tau = models[what[1]]
+            for model in given:
                 best, after = np.inf, start
                 for _ in range(what[2]):
                     began = time.process_time()
-                    after = plan(*given, answers["tau"], start)
+                    after = plan(*model, tau, start)
                     best = min(best, time.process_time() - began)
                 start = after.start
-                found.append([best, None if after.policy is None else round(float(after.value), 9)])
+                found.append(best)
             print(json.dumps(found[1:]), flush=True)
         elif what[0] == "highs":
-            print(json.dumps(lean_highs(stored[what[1]])), flush=True)
+            print(json.dumps(lean_highs(*models[what[1]])), flush=True)
         else:
             _, agent, env, horizon = what
             cmdp = psconrl.make(env)
@@ -235,8 +237,7 @@ def main() -> None:
                 tree.ask("plan", row, 1)  # compiles
             for _ in range(args.rounds):
                 for k, tree in enumerate(trees):
-                    found = tree.ask("plan", row, 2)
-                    least[k] = np.minimum(least[k], [spent for spent, _ in found])
+                    least[k] = np.minimum(least[k], tree.ask("plan", row, 2))
             highs = trees[1].ask("highs", row)
             before, now = (1e3 * float(np.median(spent)) for spent in least)
             theirs = 1e3 * float(np.median(highs))

@@ -31,7 +31,7 @@ import numpy as np
 
 import psconrl
 from psconrl import CMDP, agents
-from psconrl.agents import shared
+from psconrl.agents import planning
 from psconrl.planning import BestPolicy
 from psconrl.planning.compiled.rows import Rows
 
@@ -134,7 +134,7 @@ class Ledger:
         return "| " + " | ".join(map(str, said)) + " |"
 
 
-PLANNER = shared.plan_rows
+PLANNER = planning.plan_rows
 HEADER = (
     "model",
     "S",
@@ -157,7 +157,7 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
     problems = cmdp.problem("estimated"), cmdp.problem("known")
     psconrl.simulate(agents.PSConRL(problems[0]), cmdp, 200, 1)  # what is compiled is compiled before
     ledger = Ledger()
-    shared.plan_rows = ledger.plan
+    planning.plan_rows = ledger.plan
     try:
         for number, prior in enumerate(PRIORS, start=1):
             ledger.quota = quota * number // len(PRIORS)
@@ -171,7 +171,7 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
                     break
                 seed += 1
     finally:
-        shared.plan_rows = PLANNER
+        planning.plan_rows = PLANNER
     return ledger, cmdp.S
 
 

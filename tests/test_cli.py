@@ -427,6 +427,10 @@ def test_narrow_terminals_get_lists_instead_of_tables(
     [
         (["slove", "toy"], "psconrl: no such command 'slove'; did you mean 'solve'?\n"),
         (["frobnicate"], "psconrl: no such command 'frobnicate'; psconrl --help says more\n"),
+        (
+            ["run", "--horizon", "ten"],
+            "psconrl: invalid value for '--horizon': it must be a valid integer; psconrl run --help says more\n",
+        ),
         (["--hlep"], "psconrl: no such option --hlep; did you mean --help?\n"),
         (["solve"], "psconrl: missing argument 'MODEL'; psconrl solve --help says more\n"),
     ],

@@ -125,7 +125,8 @@ def _in_our_words(error: Any) -> str:
     if hasattr(error, "possibilities") and hasattr(error, "option_name"):
         near = [f"; did you mean {name}?" for name in (error.possibilities or ())[:1]]
         message = "".join([f"no such option {error.option_name}", *near])
-    message = message.replace(". Did you mean", "; did you mean")
+    message = message.replace(". Did you mean", "; did you mean").partition(", unable to parse")[0]
+    message = message.replace(": Input should be", ": it must be")
     context = getattr(error, "ctx", None)
     more = "" if message.endswith("?") or context is None else f"; {context.command_path} --help says more"
     return message[0].lower() + message[1:] + more
@@ -259,7 +260,8 @@ def solve(
     start.
     """
     cmdp = _found(model, set_, limit)
-    with compiling.told(lambda: _say(progress.COMPILING)):
+    compiling.leave_unsaid()
+    with compiling.told(lambda: _say(compiling.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
@@ -373,6 +375,7 @@ def run(
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
+    compiling.leave_unsaid()
     try:
         outcome = runner.run_experiment(
             experiment,
@@ -443,6 +446,7 @@ def reproduce(
     Writes figures, tables, claims and a report. At the paper's scale unless --quick. Runs that are already in the
     folder are not done again.
     """
+    compiling.leave_unsaid()
     try:
         result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
     except KeyboardInterrupt:

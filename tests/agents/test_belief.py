@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
+from psconrl.agents import belief as belief_module
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
@@ -117,3 +119,17 @@ def test_known_costs_are_known() -> None:
     belief = CostBelief(np.zeros((2, 4, 3)), np.ones((4, 3)), known)
     assert belief.draw(np.random.default_rng(0)) is known
     assert belief.mean() is known
+
+
+def test_the_prior_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for two pairs to be spread, those that were tried least are; all rows are distributions still."""
+    counts = counted(3)
+    whole = belief_of(counts).mean().toarray()
+    monkeypatch.setattr(belief_module, "MOST_SPREAD", 2 * 4 + 3)
+    few = belief_of(counts).mean().toarray()
+    visits = counts.sum(axis=2).ravel()
+    np.testing.assert_allclose(few.sum(axis=1), visits > 0, atol=1e-12)
+    reached = (few > 0).sum(axis=1)
+    spread = np.flatnonzero((few == whole).all(axis=1) & (visits > 0) & (reached >= 4))
+    assert len(spread) >= 2
+    assert few.astype(bool).sum() < whole.astype(bool).sum()

@@ -33,10 +33,9 @@ def arguments(out: Path, seeds: int = 8, horizon: int = 400, workers: int = 2) -
     return ["run", "--env", "toy", *chosen, *numbers, "--out", str(out)]
 
 
-def start(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts
-    )
+def start(*words: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, *words], cwd=cwd, preexec_fn=_hear_interrupts, **pipes)
 
 
 def _hear_interrupts() -> None:
@@ -47,8 +46,8 @@ def _hear_interrupts() -> None:
 class Forked:
     """A command that begins with everything imported, as a fork of this process: most of its life are runs."""
 
-    def __init__(self, *words: str) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+    def __init__(self, *words: str, cwd: Path | None = None) -> None:
+        self._said, self._cwd = [tempfile.TemporaryFile() for _ in range(2)], cwd  # noqa: SIM115
         sys.stdout.flush()
         self._process = multiprocessing.get_context("fork").Process(target=self._live, args=(words,))
         with warnings.catch_warnings():
@@ -77,14 +76,19 @@ class Forked:
 
     def communicate(self, timeout: float) -> tuple[str, str]:
         self.wait(timeout)
-        self._said.seek(0)
-        with self._said as said:
-            return "", said.read().decode()
+        found = []
+        for said in self._said:
+            said.seek(0)
+            with said:
+                found.append(said.read().decode())
+        return found[0], found[1]
 
     def _live(self, words: tuple[str, ...]) -> None:
-        for stream in (1, 2):
-            os.dup2(self._said.fileno(), stream)
-        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        for number, said in enumerate(self._said, start=1):
+            os.dup2(said.fileno(), number)
+        sys.stdout, sys.stderr = (open(number, "w", 1, closefd=False) for number in (1, 2))  # noqa: SIM115
+        if self._cwd is not None:
+            os.chdir(self._cwd)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.argv = ["psconrl", *words]
         main()

@@ -186,7 +186,7 @@ def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.Monkey
     compiled, cold = for_agents._compiled, [True]
 
     def lost(*args: Any) -> Any:
-        start = args[4].start
+        start = args[4]
         return compiled(*args) if cold[0] and not start.multipliers.any() else None
 
     def failing(*args: Any) -> Any:
@@ -199,3 +199,27 @@ def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.Monkey
     cold[0] = False
     with pytest.raises(SolverError, match="failed numerically"):
         fast_plan(cmdp, join=1e-7, start=wanted.start)
+
+
+@pytest.mark.parametrize(("cost", "method"), [(1.0, "compiled"), (0.0, "components")])
+def test_large_models_that_fall_apart(cost: float, method: Method) -> None:
+    """Two states apart from the others: planned without them where they are too expensive to matter, else with care."""
+    rng = np.random.default_rng(np.random.SeedSequence(5))
+    S, A = 150, 3
+    p = rng.dirichlet(np.full(S, 0.03), (S, A))
+    p[p < 1e-6] = 0.0
+    p[:, :, :2] = 0.0
+    p /= p.sum(axis=2, keepdims=True)
+    p[:2] = 0.0
+    p[:2, :, 0] = p[:2, :, 1] = 0.5
+    costs = rng.random((2, S, A))
+    costs[0, :2], costs[1, :2] = cost, 0.4
+    tau = np.array([0.45])
+    wanted = best_policy(p, costs, tau, join=0.01, method="highs").value
+    first = best_policy(p, costs, tau, join=0.01)
+    hostile = {**first.start, "policies": np.full((1, S), 10**6), "reference": np.array([-7])} if first.start else None
+    for start in (None, first.start, hostile):
+        found = best_policy(p, costs, tau, join=0.01, start=start)
+        assert (found.method, found.connected) == (method, False)
+        assert found.value == pytest.approx(wanted, abs=1e-8)
+        assert found.gap <= 1e-6

@@ -34,6 +34,10 @@ else:
     random_kernels = late("psconrl.agents._random_kernels")
 
 
+MOST_SPREAD = 2 * 10**6
+"""Entries of a mean model that the prior alone may add: among thousands of states it would fill the memory."""
+
+
 class CostBelief:
     """The posterior of mean costs (m + 1, S, A) in [0, 1], from sums and visits N (S, A); known ones are sure."""
 
@@ -128,6 +132,7 @@ class Belief:
         """The posterior mean (S * A, S) of the pairs that were tried, among the states seen; other rows are empty.
 
         What it leaves to states never seen, or seen and never left, without a move there, is shared out to the others.
+        So is what it spreads over all states, except for the pairs with the most of that, if this is too much to hold.
         """
         S, A = self.tried.shape
         pull = THETA[:, np.newaxis] / (self.N + THETA[:, np.newaxis])
@@ -138,8 +143,9 @@ class Belief:
         )
         found = sparse.diags_array(of_counts) @ self.moves + sparse.diags_array(of_support) @ self.support
         spread = np.where(of_all / self.K >= CUT, of_all / self.K, 0.0)
-        rows = np.flatnonzero(spread)
         everywhere = np.flatnonzero(self.left)
+        spread[np.argsort(-spread, kind="stable")[MOST_SPREAD // max(len(everywhere), 1) :]] = 0.0
+        rows = np.flatnonzero(spread)
         uniform = sparse.csr_array(
             (
                 np.repeat(spread[rows], len(everywhere)),

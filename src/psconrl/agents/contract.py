@@ -47,6 +47,7 @@ class Memory:
         episode: number of plans made before.
         last_length: steps of the plan before, T_{k-1}; T_0 = 1 before the first.
         observed: N(s, a, s') as chains of what was seen; `counts` is the same as an array. visits: N(s, a), (S, A).
+            Where the agent `tells_moves_apart`, also what each move cost.
         cost_sums: (m + 1, S, A).
         carry: what the plan before left for this one; empty at the start of a run.
         pairs: the actions that each state has, as in the problem; all if left out.

@@ -27,6 +27,7 @@ class Counts:
 
     def __init__(self, S: int, A: int, n: int = 0) -> None:
         self.S, self.A = S, A
+        self.begin: Ints = A * np.arange(S + 1)  # the first row of each state, and the end
         link, target, number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
         self.chains: tuple[Ints, Ints, Ints, Ints] = np.full(S * A, -1, dtype=np.int64), link, target, number
         self.used: Ints = np.zeros(1, dtype=np.int64)

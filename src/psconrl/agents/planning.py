@@ -135,7 +135,7 @@ def empirical_transitions(memory: Memory) -> Rows:
     """p_hat by rows; pairs never visited lead uniformly to the states seen so far."""
     observed = memory.observed
     indptr, indices, data = kernels.empirical(*observed.chains, int(observed.used[0]), memory.visits, memory.state)
-    rows = Rows(np.arange(0, observed.S * observed.A + 1, observed.A), indptr, indices, data)
+    rows = Rows(observed.begin, indptr, indices, data)
     return with_pairs(rows, memory.pairs)
 
 

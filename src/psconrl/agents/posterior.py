@@ -162,7 +162,7 @@ def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CU
     given = prior.level, prior.support, prior.allowed, prior.own
     head, link, target, number = counts.chains
     if prior.pairs is None:
-        begin = np.arange(0, len(head) + 1, counts.A)
+        begin = counts.begin
     else:
         head, begin = head[prior.pairs.numbers], prior.pairs.begin
     seeded = random_kernels.seeded(rng)

@@ -121,4 +121,4 @@ def draw_floored(memory: Memory, floor: float, rng: np.random.Generator, cut: fl
     """One model from Dirichlet(max(N, floor)) for each pair, without entries below `cut`."""
     counts = memory.observed
     arrays = kernels.draw_floored(floor, *counts.chains, counts.S, random_kernels.seeded(rng), cut)
-    return Rows(np.arange(0, counts.S * counts.A + 1, counts.A), *arrays)
+    return Rows(counts.begin, *arrays)

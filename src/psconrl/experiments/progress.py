@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TextIO
 
+from psconrl._core.compiling import COMPILING
 from psconrl.experiments.spec import Cell
 from psconrl.formats.text import printable
-
-COMPILING = "compiling, once: later starts find it on disk"
-"""Said when kernels are compiled."""
 
 Start = Sequence[tuple[Cell, int, int]]
 """Cells with the number of their runs, and how many of these are there already."""

@@ -16,12 +16,14 @@ from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute
-from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.planned import NO_LEVELS, room
+from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.stride import plan_many
-from psconrl.planning.compiled.walk import plan
+from psconrl.planning.compiled.stride import by_factors
+from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import SMALL, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
@@ -29,8 +31,9 @@ from psconrl.planning.tolerances import PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import second_opinion, steering
+    from psconrl.planning import largest_part, second_opinion, steering
 else:
+    largest_part = late("psconrl.planning.largest_part")
     steering = late("psconrl.planning.steering")
     second_opinion = late("psconrl.planning.second_opinion")
 
@@ -188,7 +191,7 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, *_kept(rows, start, m), steer, shape)
         if best is not None:
             return best
     best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
@@ -196,8 +199,10 @@ def plan_rows(
         try:
             best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
         except SolverError:
+            if method != "compiled":
+                raise
             # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
-            best = _compiled(rows, flat, thresholds, join, _kept(rows, None, m), steer, shape)
+            best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
             if best is None:
                 raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
@@ -208,21 +213,16 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     m, S = len(thresholds), len(rows.begin) - 1
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m).start, MARGIN)
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return second_opinion.margin_by_highs(rows, flat, thresholds)
 
 
-class _Kept(NamedTuple):
-    start: Begin
-    way: Ints
+def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Begin, Ints]:
+    """What the compiled planner starts from, and the last way: those of a start that fits, else the first pairs.
 
-
-def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
-    """What the compiled planner starts from: a start that fits, else the first pairs.
-
-    Kernels look at its numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
+    Kernels look at the numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
     they would be compiled once more.
     """
     S = len(rows.begin) - 1
@@ -243,11 +243,11 @@ def _kept(rows: Rows, start: Start | None, m: int) -> _Kept:
                 and bias.flags.carray
                 and way.flags.carray
             ):
-                return _Kept(Begin(policies, multipliers, reference, bias), way)
+                return Begin(policies, multipliers, reference, bias), way
         except (KeyError, AttributeError, TypeError):
             pass
     first = rows.begin[:-1].reshape(1, S).copy()
-    return _Kept(Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1))
+    return Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1)
 
 
 @cache
@@ -260,27 +260,37 @@ def _compiled(
     costs: Floats,
     thresholds: Floats,
     join: float,
-    kept: _Kept,
+    start: Begin,
+    last_way: Ints,
     steer: Steer | None,
     shape: tuple[int, ...],
 ) -> BestPolicy | None:
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
-    m, limits = len(thresholds), Limits(thresholds, _ones(len(thresholds)))
-    few = len(rows.begin) <= SMALL + 1
-    if few:
-        found = plan(rows, costs, limits, kept.start, VALUE, ties.levels(costs.shape[1]))
-    else:
-        found = plan_many(rows, costs, limits, kept.start, VALUE)
-    status, objective, bound, largest, multipliers, bias, mixture, _ = found
+    model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
+    few, m = S <= SMALL, n - 1
+    kernel, levels = (by_inverses, ties.levels(K)) if few else (by_factors, NO_LEVELS)
+    into = room(n, S)
+    status, objective, bound, largest, count = kernel(
+        model, costs, levels, (thresholds, _ones(m)), tuple(start), VALUE, into
+    )
+    multipliers, bias, J, laws, policies, weights = into
+    if status == FAILED and not few:
+        found = largest_part.plan_largest(rows, costs, Limits(thresholds, _ones(m)), start)
+        if found is not None:
+            status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
+            count = n
     if status == INFEASIBLE:
-        start = {**kept.start._asdict(), "way": kept.way}
-        nothing = np.full(m + 1, np.nan)
-        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
+        following = {**start._asdict(), "way": last_way}
+        nothing = np.full(n, np.nan)
+        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
     if few:
         bound -= ties.SIZE
-    policy, value, averages, classes, connected, way, reference, _ = execute(rows, costs, mixture, kept.way, join)
+    if count < n:
+        J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
+    mixture = J, laws, policies, weights
+    policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
@@ -291,16 +301,16 @@ def _compiled(
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
     following = {
-        "policies": mixture.policies,
+        "policies": policies,
         "multipliers": multipliers,
         "reference": reference,
         "bias": bias,
         "way": way,
     }
-    policy = policy.reshape(shape)
     steered = None
     if steer is not None and m:
-        steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
+        steered = steering.steered_between(rows, costs, Mixture(*mixture), thresholds, steer)
+    policy = policy.reshape(shape)
     return BestPolicy(
         True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from psconrl._core import checks
+from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
 from psconrl._core.lazy import late
@@ -85,8 +85,9 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     join = checks.share(join, "join")
     steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
     known = Known(cmdp)
-    solution = known.solution(join, steps)
-    return solution if steps is None else _for_steps(known, solution, steps)
+    with compiling.said():
+        solution = known.solution(join, steps)
+        return solution if steps is None else _for_steps(known, solution, steps)
 
 
 def _for_steps(known: Known, solution: Solution, T: int) -> Solution:

@@ -4,8 +4,6 @@ Every step takes one uniform number for the action and one for the next state, e
 that a run may be cut anywhere and go on with the same numbers.
 """
 
-import numpy as np
-
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count
@@ -43,17 +41,12 @@ def cumulate(data: Floats, indptr: Ints) -> None:
 
 
 @njit
-def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floats, Ints, Ints]:
-    """Whether the rows of a policy (L, S, A) are distributions, and their sums over the actions so far, (L, S * A).
+def take_up(policy: Floats, cumulative: Floats) -> bool:
+    """Whether the rows of a policy (L, S, A) are distributions; their sums over the actions so far to (L, S * A).
 
-    From the last possible action on, the sums exceed every number drawn. Also copies of the other arrays, (S, A).
+    From the last possible action on, the sums exceed every number drawn.
     """
     L, S, A = policy.shape
-    cumulative = np.empty((L, S * A))
-    limit, before = np.empty((S, A), dtype=np.int64), np.empty((S, A), dtype=np.int64)
-    for s in range(S):
-        for a in range(A):
-            limit[s, a], before[s, a] = count_limit[s, a], visits[s, a]
     sound = True
     for k in range(L):
         for s in range(S):
@@ -68,7 +61,7 @@ def take_up(policy: Floats, count_limit: Ints, visits: Ints) -> tuple[bool, Floa
             for a in range(last, A):
                 cumulative[k, s * A + a] = 2.0
             sound = sound and abs(total - 1.0) < 1e-9
-    return sound, cumulative, limit, before
+    return sound
 
 
 @njit

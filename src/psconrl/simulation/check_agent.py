@@ -85,7 +85,14 @@ class _Checked(Agent):
 
 def _arrays(memory: Memory) -> list[NDArray[Any]]:
     """All arrays of a memory."""
-    return [memory.counts, memory.visits, memory.cost_sums, memory.excess, *memory.carry.values()]
+    return [
+        memory.counts,
+        memory.visits,
+        memory.cost_sums,
+        memory.observed.spent,
+        memory.excess,
+        *memory.carry.values(),
+    ]
 
 
 def _decisions(plan: Plan) -> list[NDArray[Any]]:

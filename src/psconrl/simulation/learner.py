@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
 from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
@@ -251,8 +252,11 @@ class Learner:
         if new:
             self._discover(s)
         try:
-            if self.current is None:
+            if self.current is None and self.rows:
                 self._begin(state)
+            elif self.current is None:
+                with compiling.said():
+                    self._begin(state)
         except BaseException:
             if new:
                 self.states.forget_last()

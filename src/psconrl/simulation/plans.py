@@ -46,8 +46,8 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
         found = getattr(limit, "shape", None) or shown(limit)
         raise InvalidArgumentError(f"Plan.count_limit is {found}; it must be int64 (S, A) = {(S, A)}")
-    sound, cumulative, count_limit, before = kernels.take_up(policy, limit, visits)
-    if not sound:
+    cumulative = np.empty((len(policy), S * A))
+    if not kernels.take_up(policy, cumulative):
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
     _check_prices(plan.multipliers, len(limits))
     if not pairs.every:
@@ -56,7 +56,7 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
             raise InvalidArgumentError(f"Plan.policy is wrong: {told(*wrong[0, 1:].tolist())}")
     steered = None if plan.steered is None else _steered(plan, pairs, len(limits), told)
     counted = limits if steered is None else steered.limits
-    return Orders(cumulative, plan.max_length, count_limit, counted, steered), before
+    return Orders(cumulative, plan.max_length, limit.copy(), counted, steered), visits.copy()
 
 
 def _check_prices(multipliers: Any, m: int) -> None:
@@ -97,7 +97,8 @@ def extended(given: Orders, plan: Plan, pairs: Pairs) -> Orders:
     """The same in more states, those of `pairs`: there uniformly, and to the first visit if it ends by counts."""
     known, (S, A) = len(given.count_limit), pairs.available.shape
     nothing = np.zeros((S - known, A), dtype=np.int64)
-    _, uniform, _, _ = kernels.take_up(pairs.uniform[np.newaxis, known:].copy(), nothing, nothing)
+    uniform = np.empty((1, (S - known) * A))
+    kernels.take_up(pairs.uniform[np.newaxis, known:].copy(), uniform)
     rows = np.broadcast_to(uniform, (len(given.policy), uniform.shape[1]))
     return given._replace(
         policy=np.concatenate([given.policy, rows], axis=1),

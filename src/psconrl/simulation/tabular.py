@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Agent, Plan
@@ -67,7 +68,7 @@ def simulate(
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
-    with one_thread():
+    with one_thread(), compiling.said():
         simulation.run(until)
     return simulation.result()
 
@@ -104,7 +105,8 @@ class _Simulation:
         self.totals = np.zeros((3, cmdp.m + 1))
         self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
         self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
-        self._look_around()
+        if self.open:
+            self._look_around()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
@@ -144,7 +146,7 @@ class _Simulation:
             *orders, steered = learner.orders
             mixture = None if steered is None else plain(steered)
             reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
-            found = self._look_around()
+            found = self.open and self._look_around()
             if reason < HORIZON:
                 learner._end(reason, self._averages(plan))
             elif reason > HORIZON:
@@ -156,7 +158,7 @@ class _Simulation:
         """Let the learner discover the state that it is in; whether it is a new one."""
         learner, at = self.learner, self.learner.clock.item(2)
         new = len(learner.states)
-        if not self.open or at < new:
+        if at < new:
             return False
         learner._discover(self.cmdp.state_names[self.world.order[at]])
         # The move into it, if there was one, was counted under the number that it had so far.

@@ -13,6 +13,8 @@ from psconrl.planning.tolerances import THIN
 
 _NO_TRIP: Floats = np.empty(0)
 
+Plain = tuple[Any, ...]
+
 
 class Executed(NamedTuple):
     """A policy (K,), the probability of each pair, made of a mixture.
@@ -33,28 +35,29 @@ class Executed(NamedTuple):
     stops: Ints
 
 
-def execute(rows: Rows, costs: Floats, mixture: Mixture, last_way: Ints, join: float) -> Executed:
+def execute(model: Rows | Plain, costs: Floats, mixture: Mixture | Plain, last_way: Ints, join: float) -> Executed:
     """Execute a mixture; the way is looked for from the last one.
 
-    costs (m + 1, K). join: the share of time for round trips between classes that do not meet.
+    model, mixture: named, or plain tuples as kernels get them. costs (m + 1, K). join: the share of time for round
+    trips between classes that do not meet.
     """
-    made = _call(rows, costs, mixture, last_way, _NO_TRIP, 0.0)
+    model, mixture = tuple(model), tuple(mixture)
+    made = _call(model, costs, mixture, last_way, _NO_TRIP, 0.0)
     if made.classes < 2:
         return made
-    trip, found = round_trip(rows, made.stops[: made.classes])
-    made = _call(rows, costs, mixture, last_way, trip, join if found else 0.0)
+    trip, found = round_trip(Rows(*model), made.stops[: made.classes])
+    made = _call(model, costs, mixture, last_way, trip, join if found else 0.0)
     if not found:
         made.average_costs[:] = np.nan
     return made
 
 
-def _call(rows: Rows, costs: Floats, mixture: Mixture, last_way: Ints, trip: Floats, join: float) -> Executed:
+def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Floats, join: float) -> Executed:
     """The same with the occupancy (K,) of a round trip; without one, classes that would need it are only counted."""
-    n, K = costs.shape
-    policy, averages, way = np.empty(K), np.empty(n), np.empty(len(last_way), np.int64)
-    reference, stops = np.empty(1, np.int64), np.empty(len(mixture.weights), np.int64)
+    policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
+    reference, stops = np.empty(1, np.int64), np.empty(len(mixture[3]), np.int64)
     into = policy, averages, way, reference, stops
-    value, classes, connected = _execute(tuple(rows), costs, tuple(mixture), last_way, trip, join, into)
+    value, classes, connected = _execute(model, costs, mixture, last_way, trip, join, into)
     return Executed(policy, value, averages, classes, connected, way, reference, stops)
 
 

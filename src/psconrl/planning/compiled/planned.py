@@ -18,6 +18,11 @@ from psconrl.planning.compiled.rows import Rows
 NO_LEVELS: Floats = np.zeros(0)
 
 Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[int, float, float, float, int]]
+"""Takes a model (`Rows`), costs (m + 1, K), levels (K,) that are added to c_0 to decide between equals, or (0,) for
+none, `Limits`, a `Start`, VALUE or MARGIN, and `room`; all as plain tuples. Gives status, objective, bound (as
+`generation.Optimum`), the largest number in the inverse, and how many columns are in the mixture."""
+
+Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats]
 
 
 class Planned(NamedTuple):
@@ -50,28 +55,23 @@ class Planned(NamedTuple):
         return Columns(J, laws, policies, np.array([len(weights)]))
 
 
-def call(kernel: Kernel, rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats) -> Planned:
-    """Plan by a kernel; levels (K,) are added to c_0 to decide between equals, or (0,) for none."""
-    n, S = len(costs), len(rows.begin) - 1
-    multipliers, bias, room = np.empty(n - 1), np.empty(S), _room(n, n, S)
-    into = multipliers, bias, *room
-    status, objective, bound, largest, count = kernel(
-        tuple(rows), costs, levels, tuple(limits), tuple(start), goal, into
-    )
-    return Planned(status, objective, bound, largest, multipliers, bias, _filled(room, count), room.policies[0])
+def room(n: int, S: int) -> Room:
+    """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, and a `Mixture`."""
+    return np.empty(n - 1), np.empty(S), np.empty((n, n)), np.empty((n, S)), np.empty((n, S), np.int64), np.empty(n)
+
+
+def planned(kernel: Kernel, rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+    """Plan by a kernel."""
+    into = room(len(costs), len(rows.begin) - 1)
+    given = tuple(rows), costs, NO_LEVELS, tuple(limits), tuple(start), goal, into
+    status, objective, bound, largest, count = kernel(*given)
+    multipliers, bias, J, laws, policies, weights = into
+    mixture = Mixture(J, laws, policies, weights).first(count)
+    return Planned(status, objective, bound, largest, multipliers, bias, mixture, policies[0])
 
 
 def mixture_of(columns: Columns, weights: Floats) -> Mixture:
     """The mixture of all of some columns that carry weight."""
-    count, n = columns.J.shape
-    room = _room(count, n, columns.laws.shape[1])
-    return _filled(room, mix(columns, np.arange(count), weights, room))
-
-
-def _room(count: int, n: int, S: int) -> Mixture:
-    return Mixture(np.empty((count, n)), np.empty((count, S)), np.empty((count, S), np.int64), np.empty(count))
-
-
-def _filled(room: Mixture, count: int) -> Mixture:
-    J, laws, policies, weights = room
-    return room if count == len(J) else Mixture(J[:count], laws[:count], policies[:count], weights[:count])
+    (count, n), S = columns.J.shape, columns.laws.shape[1]
+    into = Mixture(np.empty((count, n)), np.empty((count, S)), np.empty((count, S), np.int64), np.empty(count))
+    return into.first(mix(columns, np.arange(count), weights, into))

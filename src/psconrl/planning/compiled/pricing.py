@@ -1,5 +1,7 @@
 """What the ways of pricing deterministic policies share: prices of pairs, better actions, columns, certificates."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +34,11 @@ class Mixture(NamedTuple):
     laws: Floats
     policies: Ints
     weights: Floats
+
+    def first(self, count: int) -> Mixture:
+        """Its first columns."""
+        J, laws, policies, weights = self
+        return Mixture(J[:count], laws[:count], policies[:count], weights[:count])
 
 
 class Start(NamedTuple):
@@ -141,12 +148,13 @@ def improve(
     lower, own, most = np.inf, 0.0, 0.0
     for s in range(S):
         wanted[s] = policy[s]
-    improved, before = 0, 0
+    improved, before, ahead = 0, 0, S
     for k in range(len(order)):
-        if k % S == 0:
-            if k > 0 and improved == before:
+        if ahead == 0:
+            if improved == before:
                 break
-            before = improved
+            before, ahead = improved, S
+        ahead -= 1
         s = order[k]
         best = -tie
         for pair in range(rows.begin[s], rows.begin[s + 1]):

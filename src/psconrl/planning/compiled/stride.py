@@ -31,7 +31,7 @@ from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned, call
+from psconrl.planning.compiled.planned import Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -106,18 +106,16 @@ class Factors(NamedTuple):
     counts: Ints
 
 
-def plan_many(
-    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
-) -> Planned:
+def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
-    return call(_plan, rows, costs, limits, start, goal, levels)
+    return planned(by_factors, rows, costs, limits, start, goal)
 
 
 @njit
-def _plan(
+def by_factors(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
 ) -> tuple[int, float, float, float, int]:
-    """The same; see `planned`."""
+    """The same; `planned.Kernel` says what is taken and returned."""
     rows = Rows(model[0], model[1], model[2], model[3])
     limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])

@@ -17,12 +17,13 @@ from psconrl.planning.compiled.inverses import (
     Inverse,
     bias_of,
     copy_inverse,
+    largest_size,
     law_of,
     new_inverse,
     start_anew,
     turn,
 )
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned, call
+from psconrl.planning.compiled.planned import Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -73,16 +74,16 @@ class Inverses(NamedTuple):
     order: Ints
 
 
-def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS) -> Planned:
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
     """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
-    return call(_plan, rows, costs, limits, start, goal, levels)
+    return planned(by_inverses, rows, costs, limits, start, goal)
 
 
 @njit
-def _plan(
+def by_inverses(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
 ) -> tuple[int, float, float, float, int]:
-    """The same; see `planned`."""
+    """The same; `planned.Kernel` says what is taken and returned."""
     rows = Rows(model[0], model[1], model[2], model[3])
     limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
@@ -104,8 +105,7 @@ def _plan(
     optimum = generate(_price, way, limits, goal, guess, CLOSE)
     largest = 0.0
     for s in range(S):
-        for j in range(S):
-            largest = max(largest, abs(chain.inverse[s, j]))
+        largest = max(largest, largest_size(chain.inverse[s]))
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
@@ -124,9 +124,12 @@ def _price(way: Inverses, question: Question) -> Reply:
     limit = 0.0
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
-    bound = certified(rows, way.c, g, way.h) - limit
-    if bound >= question.enough:
-        return Reply(True, bound, question.prices, False, question.prices)
+    # A certificate looks at all moves. The walk brings its own: the bias is kept in case that it fails.
+    bound, h = -np.inf, way.h.copy()
+    if question.enough < np.inf:
+        bound = certified(rows, way.c, g, h) - limit
+        if bound >= question.enough:
+            return Reply(True, bound, question.prices, False, question.prices)
     found = chain.policy.copy()
     if m == 1 and question.main == 1.0:
         walked, multiplier, lower = _walk(way, g, question.tau[0], question.prices[0])
@@ -134,6 +137,8 @@ def _price(way: Inverses, question: Question) -> Reply:
             proof = np.empty(1)
             proof[0] = multiplier
             return Reply(True, lower, proof, False, proof)
+    if not question.enough < np.inf:
+        bound = certified(rows, way.c, g, h) - limit
     # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
     # them cannot be evaluated, what was found again.
     others = len(way.start) if way.fresh[0] == 1 else 0
