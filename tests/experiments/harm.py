@@ -134,22 +134,26 @@ def role(process: psutil.Process) -> str:
     return "worker" if above is not None and "forkserver" in " ".join(above.cmdline()) else "starter of workers"
 
 
-def kill_one(process: Command, rng: random.Random, tally: Tally, of_command: float) -> bool:
-    """Kill the command, with the given probability, or one of its processes; whether it was the command."""
+ROLES = ("worker", "worker", "starter of workers", "resource tracker")
+COMPILERS = ("worker", "second compiler", "second compiler")
+
+
+def kill_one(process: Command, rng: random.Random, tally: Tally, of_command: float, roles: tuple[str, ...]) -> bool:
+    """Kill the command, with the given probability, or one of its processes as soon as there is one of the role."""
     if rng.random() < of_command:
         process.kill()
         tally.harmed["command" + ", forked" * isinstance(process, Forked)] += 1
         return True
-    named: dict[str, list[psutil.Process]] = {}
-    while not named and process.poll() is None:
-        time.sleep(0.05)
+    chosen, found = rng.choice(roles), list[psutil.Process]()
+    while not found and process.poll() is None:
+        time.sleep(0.02)
         for other in family(process):
             with suppress(psutil.NoSuchProcess):
-                named.setdefault(role(other), []).append(other)
-    if named:
-        chosen = rng.choice(sorted(named))
+                if role(other) == chosen:
+                    found.append(other)
+    if found:
         with suppress(psutil.NoSuchProcess):
-            rng.choice(named[chosen]).kill()
+            rng.choice(found).kill()
             tally.harmed[chosen] += 1
     return False
 
@@ -161,6 +165,7 @@ def kills(
     rng: random.Random,
     of_command: float = 0.4,
     of_forks: float = 0.6,
+    roles: tuple[str, ...] = ROLES,
 ) -> Tally:
     """Kill up to three processes of each command; each sweep is gone on with until it is done."""
     tally, number, lives = Tally(), 0, {False: Life(), True: Life()}
@@ -176,7 +181,7 @@ def kills(
                 if killed or sum(tally.harmed.values()) >= count or not life.moment(rng, process):
                     break
                 seen.update(family(process))
-                killed = kill_one(process, rng, tally, 1.0 if forked else of_command)
+                killed = kill_one(process, rng, tally, 1.0 if forked else of_command, roles)
             done = parts(out)
             code, err = finished(process)
             assert killed or code == 0 or "3 times" in err, err
@@ -194,7 +199,7 @@ def compiling(count: int, folder: Path, undisturbed: tuple[bytes, bytes], rng: r
     before = os.environ.get("NUMBA_CACHE_DIR")
     os.environ["NUMBA_CACHE_DIR"] = str(folder / "compiled")
     try:
-        return kills(count, folder, undisturbed, rng, of_command=0.3, of_forks=0.0)
+        return kills(count, folder, undisturbed, rng, of_command=0.3, of_forks=0.0, roles=COMPILERS)
     finally:
         os.environ.pop("NUMBA_CACHE_DIR")
         if before is not None:
