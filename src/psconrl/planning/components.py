@@ -32,7 +32,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, groups, strong_classes
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.exact import bounded_advantages
-from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.planned import Planned
@@ -107,7 +107,7 @@ class Component:
         whole = len(states) == rows.S and len(pairs) == rows.K
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
-        self._hard = False
+        self._failed = self._hard = False
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (n, n) of a policy."""
@@ -122,9 +122,10 @@ class Component:
         """The policy with the least average of c (pairs,), one closed class, and the bound that proves it."""
         if self._hard:
             return self._cheapest(c)
-        bound = self._by_kernels(c)
+        bound = -np.inf if self._failed else self._by_kernels(c)
         if np.isneginf(bound) and self.rows.S > SMALL:
             self._approach(c)
+            bound = self._by_kernels(c)
         policy = self._first(c) if self._last is None else self._last
         best, least = policy, np.inf
         seen: set[bytes] = set()
@@ -219,7 +220,7 @@ class Component:
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         found = planner(rows.S)(rows, costs, limits, start, goal)
         if rows.S > SMALL:
-            self._last = found.last.copy()
+            self._last, self._failed = found.last.copy(), found.status == FAILED
         return found
 
     def _first(self, c: Floats) -> Ints:

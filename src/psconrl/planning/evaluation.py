@@ -48,8 +48,8 @@ else:
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
-_WORK = 2e9
-"""Eliminations of more multiplications than this (a second or two) are tried only after iteration."""
+_WORK = 2e4
+"""Eliminations of more multiplications than this for each state come only after iteration, which then is faster."""
 _SMALL = 2000
 """Chains up to this size may be eliminated in an order that fills in more."""
 _UNLIKELY = 1e-2
@@ -266,7 +266,7 @@ class _Solved(Protocol):
 def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
     """By elimination, unless it takes long and iteration converges."""
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
-    order = _order(chain, kept, _WORK)
+    order = _order(chain, kept, _WORK * (len(chain.indptr) - 1))
     if not order.complete:
         mixing = _Mixing(chain, classes)
         if mixing.converged:

@@ -11,7 +11,7 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_gener
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import certified, price_tags
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import Column, Component, Components, end_components
+from psconrl.planning.components import SMALL, Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer
@@ -73,8 +73,8 @@ def _infeasible(m: int, method: Method) -> BestPolicy:
 
 def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The linear program; the bound is that of its duals, the policy that of its occupancy, evaluated exactly."""
-    m = len(thresholds)
-    program = occupancy_program(rows, ties.magnified(costs), thresholds)
+    m, few = len(thresholds), rows.S <= SMALL
+    program = occupancy_program(rows, ties.magnified(costs) if few else costs, thresholds)
     try:
         vertex = run(program.value)
         doubtful = vertex.status == "infeasible"
@@ -86,7 +86,7 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
         if margin < 0:
             return _infeasible(m, "highs")
         vertex = best_vertex(program, safest)
-    duals = vertex.row_duals / -ties.MAGNIFIED
+    duals = vertex.row_duals / (-ties.MAGNIFIED if few else -1.0)
     h, multipliers = duals[: rows.S], duals[program.constraint_rows].clip(0.0)
     c = np.empty(rows.K)
     price_tags(c, costs, 1.0, multipliers)
