@@ -128,6 +128,18 @@ def compress(P: Floats) -> tuple[Ints, Ints, Floats]:
     return indptr, indices, data
 
 
+@njit_inline
+def moves_of(rows: Rows, pair: int) -> range:
+    """The numbers of the moves of a pair, unsigned as `end_of`: at each signed index compiled code looks for its sign."""
+    return range(np.uint64(rows.indptr[pair]), np.uint64(rows.indptr[pair + 1]))
+
+
+@njit_inline
+def end_of(rows: Rows, move: int) -> np.uint64:
+    """The state in which a move ends."""
+    return np.uint64(rows.indices[move])
+
+
 @njit
 def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
     """Mark the states that a policy leads to from s, s included, in `inside` (S,); how many they are."""
@@ -141,9 +153,9 @@ def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
     while size > 0:
         size -= 1
         pair = policy[stack[size]]
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            x = rows.indices[entry]
-            if not inside[x] and rows.data[entry] > 0.0:
+        for move in moves_of(rows, pair):
+            x = end_of(rows, move)
+            if not inside[x] and rows.data[move] > 0.0:
                 inside[x] = True
                 stack[size] = x
                 size += 1
