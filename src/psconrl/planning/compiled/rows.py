@@ -130,7 +130,7 @@ def compress(P: Floats) -> tuple[Ints, Ints, Floats]:
 
 @njit_inline
 def moves_of(rows: Rows, pair: int) -> range:
-    """The numbers of the moves of a pair, unsigned as `end_of`: at each signed index compiled code looks for its sign."""
+    """The numbers of a pair's moves, unsigned as `end_of`: before each signed index compiled code looks at its sign."""
     return range(np.uint64(rows.indptr[pair]), np.uint64(rows.indptr[pair + 1]))
 
 
@@ -154,10 +154,10 @@ def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
         size -= 1
         pair = policy[stack[size]]
         for move in moves_of(rows, pair):
-            x = end_of(rows, move)
-            if not inside[x] and rows.data[move] > 0.0:
-                inside[x] = True
-                stack[size] = x
+            end = end_of(rows, move)
+            if not inside[end] and rows.data[move] > 0.0:
+                inside[end] = True
+                stack[size] = end
                 size += 1
                 total += 1
     return total
