@@ -50,8 +50,12 @@ _ROUNDS = 1000
 _ROOM = 4000
 _TRIES, _TAME = 3, 1e5
 """How often kernels are tried again after a policy whose bias is this small: it leaves them enough digits."""
-_RATES = (1e-4, 1e-6, 1e-8)
-"""How often models are left on the way to one that is not: biases are at most the inverse."""
+_RATES = (1e-2, 1e-4, 1e-6)
+"""How often models are left in which good places are looked for: biases are at most the inverse."""
+_SIGHT = 400
+"""How many steps ahead the first place is looked for."""
+_CORE = 1e-3
+"""States visited less often than this share of the most visited are on the way to a place."""
 _COUNTED = 500
 """So many deterministic policies can be counted through where nothing else proves which is best."""
 
@@ -124,8 +128,7 @@ class Component:
             return self._cheapest(c)
         bound = -np.inf if self._failed else self._by_kernels(c)
         if np.isneginf(bound) and self.rows.S > SMALL:
-            self._approach(c)
-            bound = self._by_kernels(c)
+            bound = self._by_places(c)
         policy = self._first(c) if self._last is None else self._last
         best, least = policy, np.inf
         seen: set[bytes] = set()
@@ -196,17 +199,38 @@ class Component:
         self._last = found.columns.policies[optimum.master.basis[0]].copy()
         return float(optimum.bound)
 
-    def _approach(self, c: Floats) -> None:
-        """Start from the best policy of models that are left ever more seldom, for one cheap state.
+    def _by_places(self, c: Floats) -> float:
+        """The same, from policies that go to a good place, wherever they are, and stay there.
 
         Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
-        whose biases have no digits left. What is left once in a while has no such parts.
+        that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
+        one returns, has no such parts, and shows which is good.
         """
-        none = np.zeros(0)
-        home = int(np.searchsorted(self.rows.begin, int(c.argmin()), side="right")) - 1
+        none, alone = np.zeros(0), np.ascontiguousarray(c[np.newaxis])
+        home, self._last = self._sighted(c)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
-            self._search(rows, np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
+            found = self._search(rows, alone, Limits(none, none), VALUE, none, none)
+            if found.status != OPTIMAL:
+                break
+            law, policy = found.mixture.laws[0], found.mixture.policies[0]
+            core = np.flatnonzero(law >= _CORE * law.max())
+            self._last = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
+            bound = self._by_kernels(c)
+            if bound > -np.inf:
+                return bound
+            home = int(found.bias.argmin())
+        return -np.inf
+
+    def _sighted(self, c: Floats) -> tuple[int, Ints]:
+        """The state from which some steps cost the least, and the policy for them."""
+        begin, matrix = self.rows.begin[:-1], self.matrix
+        total = np.zeros(self.rows.S)
+        for _ in range(_SIGHT):
+            ahead = c + (1 - _RATES[0]) * (matrix @ total)
+            total = np.minimum.reduceat(ahead, begin)
+        nothing = np.zeros(self.rows.K)
+        return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing)
 
     def plan(self, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
