@@ -35,7 +35,7 @@ from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.planned import Planned
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import plan_many
@@ -59,7 +59,7 @@ _CORE = 1e-3
 _COUNTED = 500
 """So many deterministic policies can be counted through where nothing else proves which is best."""
 
-Planner = Callable[[Rows, Floats, Limits, Start, int], Planned]
+Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
@@ -210,7 +210,7 @@ class Component:
         home, self._last = self._sighted(c)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
-            found = self._search(rows, alone, Limits(none, none), VALUE, none, none)
+            found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows)
             if found.status != OPTIMAL:
                 break
             law, policy = found.mixture.laws[0], found.mixture.policies[0]
@@ -232,18 +232,25 @@ class Component:
         nothing = np.zeros(self.rows.K)
         return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing)
 
-    def plan(self, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
+    def plan(
+        self,
+        costs: Floats,
+        limits: Limits,
+        goal: int,
+        guess: Floats,
+        bias: Floats,
+        levels: Floats = NO_LEVELS,
+        rows: Rows | None = None,
+    ) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
-        costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,).
+        costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
+        decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
-        return self._search(self.rows, costs, limits, goal, guess, bias)
-
-    def _search(self, rows: Rows, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        found = planner(rows.S)(rows, costs, limits, start, goal)
-        if rows.S > SMALL:
+        found = planner(self.rows.S)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
+        if self.rows.S > SMALL:
             self._last, self._failed = found.last.copy(), found.status == FAILED
         return found
 
