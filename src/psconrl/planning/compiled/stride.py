@@ -73,7 +73,7 @@ _WORK_PER_STATE = 3e4
 _SELDOM = 100.0
 """A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
 _OTHER = 8
-"""So many GMRES steps may go by the factor of another policy: about a third of the time that a new one takes."""
+"""So many GMRES steps may go by the factor of another policy: less than half of the time that a new one takes."""
 
 _ACCURACY, _LOW, _HIGH, _GAIN, _FINEST = 0, 1, 2, 3, 4
 _ROUND, _DONE, _REFERENCE, _FRESH, _HELD = 0, 1, 2, 3, 4
@@ -86,7 +86,7 @@ class Factors(NamedTuple):
     slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. pattern: that in which whole
     rows are eliminated, empty where they are not; room: for the factor. numbers: accuracy, the least and the largest
     multiplier that may be optimal, the gain of c_1, the finest accuracy; counts: rounds, evaluations, reference state,
-    1 before the start policies were added, 1 if the room holds the factor of whole rows of some policy.
+    1 before the start policies were added, 1 if the room holds the factor of some policy.
     """
 
     rows: Rows
@@ -301,7 +301,10 @@ def _factor(way: Factors, r: int, rare: float) -> Factor:
             factorise_whole(way.rows, way.policy, likeliest, way.pattern, way.room)
         way.counts[_HELD] = int(way.room.fine[0])
         return way.room
-    return factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
+    factor = factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
+    if factor.fine[0] and len(factor.low) == len(way.room.low) and len(factor.up) == len(way.room.up):
+        way.counts[_HELD] = 1
+    return factor
 
 
 @njit
@@ -352,7 +355,7 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             enough = min(max(_SHARE * most, needed), _FIRST)
             if evaluations >= _ROUGH:
                 enough = min(needed, 0.5 * EXACT)
-            own = not whole
+            own = way.counts[_HELD] == 0
         else:
             for s in range(S):
                 h[s] = 0.0
