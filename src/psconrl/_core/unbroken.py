@@ -1,9 +1,9 @@
 """Compiled code that an interrupt cannot break.
 
-At two moments numba runs code in Python and does not look whether that raised an error: when it makes named tuples of a
-kernel's results, and when a kernel comes from the disk. An interrupt from the keyboard just then would be a segmentation
-fault, and take the user's session with it. So kernels with such results let an interrupt wait until the call is over, as
-it would have to wait for the kernel itself, and all kernels until they are loaded.
+At two moments numba runs code in Python and does not look whether that raised an error: when it makes named tuples of
+a kernel's results, and when a kernel comes from the disk. An interrupt from the keyboard just then would be a
+segmentation fault, and take the user's session with it. So kernels with such results let an interrupt wait until the
+call is over, as it would have to wait for the kernel itself, and all kernels until they are loaded.
 """
 
 import _signal  # type: ignore[import-not-found]

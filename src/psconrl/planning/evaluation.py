@@ -379,6 +379,8 @@ class _Mixing:
         self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
 
     def shares(self, initial: Floats) -> Floats:
+        if len(self.classes) == 1:
+            return np.ones(1)
         shares = self._by_class(spread(self.chain, initial, self.recurrent).values)
         return np.asarray(shares / shares.sum())
 

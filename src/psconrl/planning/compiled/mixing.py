@@ -52,7 +52,7 @@ def _hopeless(step: int, change: float, before: float, least: float) -> bool:
 
 @njit
 def spread(chain: Chain, mass: Floats, counted: Bools) -> Iterate:
-    """Where a mass (S,) is after a long time, in steps of each state's pace; it converges if that of counted states does."""
+    """Where a mass (S,) is after a long time, moving at the pace of each state; only counted states must converge."""
     S = len(mass)
     now, then, paces = mass.copy(), np.empty(S), pace(chain)
     before = np.inf
