@@ -293,7 +293,9 @@ def _compiled(
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights
-    value, classes, connected = made or (np.nan, 0, False)
+    value, classes, connected = np.nan, 0, False
+    if few:
+        value, classes, connected = made
     if classes != 1:
         policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)
