@@ -299,7 +299,7 @@ def test_a_cluster_that_cannot_be_used_is_said_so(
         def run(self, function: Callable[[], str]) -> None:
             raise error
 
-        def get_executor(self, pure: bool) -> "Client":
+        def get_executor(self, pure: bool) -> Client:
             return self
 
         def shutdown(self, wait: bool) -> None:
