@@ -40,6 +40,8 @@ else:
 Method = Literal["compiled", "components", "highs"]
 Start = Mapping[str, NDArray[Any]]
 
+_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
+
 _BROKEN = 1e5
 """Inverses with numbers above this may have cost a law its digits: the policy is then evaluated anew."""
 
@@ -235,8 +237,8 @@ def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Begin, Ints]:
                 and multipliers.shape == (m,)
                 and reference.shape == (1,)
                 and bias.shape == way.shape == (S,)
-                and policies.dtype == reference.dtype == way.dtype == np.int64
-                and bias.dtype == multipliers.dtype == np.float64
+                and policies.dtype == reference.dtype == way.dtype == _WHOLE
+                and bias.dtype == multipliers.dtype == _REAL
                 and policies.flags.carray
                 and multipliers.flags.carray
                 and reference.flags.carray
