@@ -1,12 +1,14 @@
 """Whether a machine decides: every agent, with the authors' settings too, run as if on another processor.
 
     python benchmarks/ties.py [--first 0] [--seeds 3] [--share 1.0] [--plain 500]
+    python benchmarks/ties.py --large [--first 0] [--seeds 3]
     python benchmarks/ties.py --count [--seeds 3] [--share 1.0]
 
 The same runs in two processes: one compiles for this processor, the other for a generic one without wide vector
 instructions (NUMBA_CPU_NAME), with another kernel of OpenBLAS (OPENBLAS_CORETYPE). Sums then have other roundings. Runs
 agree if every step of them does: their counts, their plans and what they cost. `--plain`: steps that the uncompiled
-loop is compared on, too.
+loop is compared on, too. `--large`: worlds of more than 130 states, whose policies are evaluated by sparse factors, and
+the policies that `solve` gives for them.
 
 `--count` counts, in plans of the agents whose models are single samples or estimates, what the rule for ties leaves
 undecided. What does it cost to take a pair that the optimum does not use, in a state that it comes to? The advantage A.
@@ -31,17 +33,24 @@ if TYPE_CHECKING:
     from psconrl._core.checks import Floats
     from psconrl.planning.compiled.rows import Rows
     from psconrl.planning.for_agents import BestPolicy
+    from psconrl.simulation import Run
 
 HORIZONS = {"marsrover-4x4": 5_000, "marsrover-8x8": 20_000, "box": 100_000}
 AGENTS = ("PSConRL", "ConRL", "CUCRL", "UCRLCMDP", "CMDPPSRL", "TSDE", "FHA", "Recommended")
 ONLY_SMALL = ("UCRLCMDP", "FHA")
+LARGE: tuple[tuple[str, dict[str, Any], int], ...] = (
+    ("grid", {"rows": 12, "columns": 12}, 3_000),
+    ("grid", {"rows": 13, "columns": 13, "slip": 0.1}, 3_000),
+    ("grid", {"rows": 20, "columns": 20, "slip": 0.1}, 3_000),
+    ("garnet", {"S": 200, "m": 2}, 3_000),
+    ("taxi", {}, 3_000),
+)
+LARGE_AGENTS = ("PSConRL", "ConRL", "CUCRL", "Recommended")
 OTHER = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETYPE": "Nehalem"}
 
 
 def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]:
     """Each run, and a hash of all its decisions."""
-    import numpy as np
-
     import psconrl
     from psconrl import agents
     from psconrl.experiments.comparisons import options
@@ -59,10 +68,34 @@ def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]
                 for compiled in (True, False) if plain else (True,):
                     steps = max(100, round(share * horizon)) if compiled else plain
                     run = psconrl.simulate(agent, cmdp, steps, seed, compiled=compiled)
-                    parts = (run.counts, run.cumulative, run.episodes["start"], run.episodes["length"])
-                    content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-                    key = f"{env} {label} seed {seed}{'' if compiled else ' plain'}"
-                    yield key, hashlib.blake2b(content, digest_size=8).hexdigest()
+                    yield f"{env} {label} seed {seed}{'' if compiled else ' plain'}", decisions(run)
+
+
+def decisions(run: Run) -> str:
+    """A hash of all that was decided in a run."""
+    import numpy as np
+
+    parts = (run.counts, run.cumulative, run.episodes["start"], run.episodes["length"])
+    content = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def large_digests(seeds: range) -> Iterator[tuple[str, str]]:
+    """The same in worlds of many states; and the policies of solutions, as supports and to ten digits."""
+    import numpy as np
+
+    import psconrl
+    from psconrl import agents
+
+    for env, arguments, horizon in LARGE:
+        cmdp = psconrl.make(env, **arguments)
+        where = " ".join([env, *(f"{name} {value}" for name, value in arguments.items())])
+        policy = np.round(psconrl.solve(cmdp).policy, 10) + 0.0
+        yield f"{where} solved", hashlib.blake2b(policy.tobytes(), digest_size=8).hexdigest()
+        for name in LARGE_AGENTS:
+            agent = agents.find(name)(cmdp.problem("estimated"))
+            for seed in seeds:
+                yield f"{where} {name} seed {seed}", decisions(psconrl.simulate(agent, cmdp, horizon, seed))
 
 
 def near_ties(seeds: int, share: float) -> None:
@@ -128,12 +161,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="share of the paper's horizons")
     parser.add_argument("--plain", type=int, default=500, help="steps of the uncompiled loop; 0: not run")
+    parser.add_argument("--large", action="store_true", help="worlds of more than 130 states")
     parser.add_argument("--count", action="store_true", help="count what the rule leaves undecided")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         seeds = range(options.first, options.first + options.seeds)
-        for key, digest in digests(seeds, options.share, options.plain):
+        found = large_digests(seeds) if options.large else digests(seeds, options.share, options.plain)
+        for key, digest in found:
             print(f"{key}: {digest}", flush=True)
         return
     if options.count:
@@ -141,7 +176,7 @@ def main() -> None:
         return
     names = ("first", "seeds", "share", "plain")
     given = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]
-    command = [sys.executable, __file__, "--child", *given]
+    command = [sys.executable, __file__, "--child", *given, *(["--large"] if options.large else [])]
     with tempfile.TemporaryDirectory() as cache:
         # Side by side, so that what was compared counts even if the whole takes too long.
         other = {**os.environ, **OTHER, "NUMBA_CACHE_DIR": cache}

@@ -442,3 +442,12 @@ def test_a_wrong_command_line_is_told_in_one_voice(call: Call, words: list[str],
 
 def test_a_limit_without_room_says_so(call: Call) -> None:
     assert "There is no room: were the limit lower" in call("solve", "marsrover-4x4", "--set", "tau=0").out
+
+
+def test_other_libraries_do_not_talk_in_our_name() -> None:
+    code = (
+        "import logging; from psconrl.cli import _log_to_terminal; _log_to_terminal();"
+        "logging.getLogger('distributed.utils').exception('lost'); logging.getLogger('psconrl.store').warning('found')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "psconrl: found\n")

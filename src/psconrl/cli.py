@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _main(arguments: Sequence[str] | None) -> NoReturn:
-    logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING)
+    _log_to_terminal()
     try:
         code = app(args=arguments, prog_name="psconrl", standalone_mode=False)
         sys.stdout.flush()
@@ -115,6 +115,13 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
             raise
         _stop(_in_our_words(error), USAGE)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _log_to_terminal() -> None:
+    """What psconrl logs; other libraries' tracebacks, of a Dask client that reconnects for example, help nobody."""
+    handler = logging.StreamHandler()
+    handler.addFilter(logging.Filter("psconrl"))
+    logging.basicConfig(format="psconrl: %(message)s", level=logging.WARNING, handlers=[handler])
 
 
 def _in_our_words(error: Any) -> str:

@@ -1,4 +1,4 @@
-"""Interrupts while results of compiled code are made: in a process of its own, as it may die."""
+"""Interrupts while kernels are loaded and their results are made: in a process of its own, as it may die."""
 
 import subprocess
 import sys
@@ -54,6 +54,53 @@ while done < 20_000 or heard < 200:
 print("all well", flush=True)
 os._exit(0)
 """
+
+
+LOADS = """
+import os, signal, threading, time
+import numpy as np
+from psconrl._core.njit import njit
+
+@njit
+def total(x: np.ndarray) -> float:
+    return x.sum()
+
+x = np.ones(2)
+assert total(x) == 2.0  # compiled, and on disk from now on
+loaded = heard = 0
+loading = False
+
+def handler(number, frame):
+    global heard
+    if loading:
+        heard += 1
+        raise KeyboardInterrupt
+
+def interrupt():
+    while True:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.002)
+
+signal.signal(signal.SIGINT, handler)
+threading.Thread(target=interrupt, daemon=True).start()
+while loaded < 20 or heard < 200:
+    try:
+        kernel = njit(total.py_func)
+        loading = True
+        assert kernel(x) == 2.0
+        loaded += 1
+        loading = False
+    except KeyboardInterrupt:
+        loading = False
+print("all well", flush=True)
+os._exit(0)
+"""
+
+
+def test_interrupts_wait_for_kernels_that_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "loads.py").write_text(LOADS)
+    done = subprocess.run([sys.executable, tmp_path / "loads.py"], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "all well\n"), done.stderr[-2000:]
 
 
 def test_interrupts_wait_for_results_of_compiled_code(tmp_path: Path) -> None:

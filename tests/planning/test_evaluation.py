@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate
@@ -317,6 +318,25 @@ def test_a_random_graph_by_iteration_and_by_elimination(monkeypatch: pytest.Monk
     assert iterated.residual < 1e-13
 
 
+@pytest.mark.parametrize("stays", [0.75, 0.999, 1 - 2.0**-16])
+def test_iteration_does_not_wait_for_states_that_are_seldom_left(stays: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is transient, one that is recurrent."""
+    S = 300
+    P, costs = random_graph(S, 3, 1).toarray(), np.random.default_rng(1).random((2, S))
+    recurrent = closed_classes(sparse.csr_array(P))[0]
+    for s in (recurrent[0], np.setdiff1d(np.arange(S), recurrent)[0]):
+        P[s] *= (1 - stays) / P[s].sum()
+        P[s, s] = stays
+    start = np.full(S, 1.0 / S)
+    eliminated = evaluate_chain(sparse.csr_array(P), costs, start)
+    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
+    monkeypatch.setitem(evaluate_chain.__globals__, "_Eliminated", None)
+    iterated = evaluate_chain(sparse.csr_array(P), costs, start)
+    np.testing.assert_allclose(iterated.stationary, eliminated.stationary, rtol=1e-9)
+    np.testing.assert_allclose(iterated.average_costs, eliminated.average_costs, rtol=1e-10)
+    np.testing.assert_allclose(iterated.bias, eliminated.bias, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("leak", [1e-6, 1e-13])
 def test_iteration_is_not_believed_where_blocks_hardly_meet(leak: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
@@ -412,8 +432,9 @@ def test_kernels_equal_their_plain_twins(seed: int) -> None:
         by_state = np.ascontiguousarray(parts[:, order.place])
         residuals = twin(elimination.residuals)(chain, amounts, 1.0, by_state)
         twin(elimination.correct)(factor, residuals.left[order.order], parts)
-        spread = twin(mixing.spread)(chain, np.full(S, 1.0 / S))
-        results.append([*order, *factor, *masses, parts, *residuals, *spread])
+        spread = twin(mixing.spread)(chain, np.full(S, 1.0 / S), np.ones(S, dtype=np.bool_))
+        settled = twin(mixing.settle)(chain, amounts - amounts.mean(), np.zeros(S))
+        results.append([*order, *factor, *masses, parts, *residuals, *spread, *settled])
     for compiled, slow in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, slow, rtol=1e-9, atol=1e-12)
 

@@ -47,6 +47,14 @@ class Broken(Listed):
         return reply._replace(fine=self.asked < 3)
 
 
+class Hinting(Listed):
+    """Asks for every other question to be asked again."""
+
+    def ask(self, question: Question) -> Reply:
+        reply = super().ask(question)
+        return reply._replace(hinted=self.asked % 2 == 1, hint=question.prices.copy())
+
+
 def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None) -> Optimum:
     m = len(tau)
     return plain_generate(
@@ -119,3 +127,14 @@ def test_a_way_that_fails_is_told() -> None:
     columns = 1.0 - np.stack([np.sin(angle), np.cos(angle)], axis=1)
     assert best(Listed(columns), np.array([0.3]), VALUE).status == OPTIMAL
     assert best(Broken(columns), np.array([0.3]), VALUE).status == FAILED
+
+
+@pytest.mark.parametrize("goal", [VALUE, MARGIN])
+def test_a_hint_does_not_change_what_is_asked_for(goal: int) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(20):
+        columns, tau = rng.random((30, 3)), np.full(2, 0.5)
+        wanted, found = best(Listed(columns), tau, goal), best(Hinting(columns), tau, goal)
+        assert found.status == wanted.status == OPTIMAL
+        assert found.objective == pytest.approx(wanted.objective, abs=1e-9)
+        assert found.bound <= found.objective + 1e-9

@@ -1,14 +1,16 @@
 """Compiled code that an interrupt cannot break.
 
-Numba makes named tuples of a kernel's results by code in Python, and does not look whether that raised an error: an
-interrupt from the keyboard at that moment would be a segmentation fault, and take the user's session with it. So
-kernels with such results let an interrupt wait until the call is over, as it would have to wait for the kernel itself.
+At two moments numba runs code in Python and does not look whether that raised an error: when it makes named tuples of
+a kernel's results, and when a kernel comes from the disk. An interrupt from the keyboard just then would be a
+segmentation fault, and take the user's session with it. So kernels with such results let an interrupt wait until the
+call is over, as it would have to wait for the kernel itself, and all kernels until they are loaded.
 """
 
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, get_args, get_type_hints
 
@@ -27,26 +29,33 @@ class Unbroken(CPUDispatcher):
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it; interrupts are handled afterwards."""
-        handler = _get(_SIGINT)
-        if not callable(handler) or threading.get_ident() != _MAIN:  # only the main thread handles signals
-            return _call(self, *arguments)
-        heard: list[FrameType | None] = []
-        _set(_SIGINT, lambda number, frame: heard.append(frame))
-        try:
-            return _call(self, *arguments)
-        finally:
-            _set(_SIGINT, handler)
-            if heard:
-                handler(_SIGINT, heard[0])
+        return _whole(_call, self, *arguments)
 
 
 _call: Callable[..., Any] = CPUDispatcher.__call__
 
 
+def _whole(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns; interrupts are handled afterwards."""
+    handler = _get(_SIGINT)
+    if not callable(handler) or threading.get_ident() != _MAIN:  # only the main thread handles signals
+        return function(*arguments)
+    heard: list[FrameType | None] = []
+    _set(_SIGINT, lambda number, frame: heard.append(frame))
+    try:
+        return function(*arguments)
+    finally:
+        _set(_SIGINT, handler)
+        if heard:
+            handler(_SIGINT, heard[0])
+
+
 def unbroken(kernel: Any) -> Any:
-    """The same kernel; protected, if it is compiled and its result, as annotated, holds named tuples."""
-    if isinstance(kernel, CPUDispatcher) and _has_named_tuples(_result(kernel.py_func)):
-        kernel.__class__ = Unbroken
+    """The same kernel, protected, if it is compiled."""
+    if isinstance(kernel, CPUDispatcher):
+        kernel._cache.load_overload = partial(_whole, kernel._cache.load_overload)  # type: ignore[attr-defined]
+        if _has_named_tuples(_result(kernel.py_func)):
+            kernel.__class__ = Unbroken
     return kernel
 
 

@@ -6,11 +6,20 @@ left out.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from psconrl._core.checks import Ints
+from psconrl._core.lazy import late
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Carry
+
+if TYPE_CHECKING:
+    from psconrl.planning.compiled import confidence_sets, execute
+else:
+    confidence_sets = late("psconrl.planning.compiled.confidence_sets")
+    execute = late("psconrl.planning.compiled.execute")
 
 
 def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:
@@ -18,19 +27,17 @@ def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:
     found, S = _ints(carry, "columns", 4), len(pairs.available)
     if found is None or found.shape[1:] != (2, steps, S):
         return None
-    actions, orders = found[:, 0], found[:, 1]
-    exist = (actions >= 0) & (actions < np.diff(pairs.begin))
-    sound = exist.all() and (np.sort(orders, axis=2) == np.arange(S)).all()
-    return np.ascontiguousarray(found) if sound else None
+    columns = found if found.flags.carray else found.copy()
+    return columns if confidence_sets.are_columns(columns, pairs.begin) else None
 
 
 def way(carry: Carry, pairs: Pairs) -> Ints | None:
     """A way (S,), the pair to be taken in each state, or -1, if it is one of such a problem."""
-    found, first, after = _ints(carry, "way", 1), pairs.begin[:-1], pairs.begin[1:]
-    if found is None or found.shape != first.shape:
+    found = _ints(carry, "way", 1)
+    if found is None or len(found) != len(pairs.available):
         return None
-    sound = ((found == -1) | ((found >= first) & (found < after))).all()
-    return np.ascontiguousarray(found) if sound else None
+    way = found if found.flags.carray else found.copy()
+    return way if execute.is_way(way, pairs.begin) else None
 
 
 def count(carry: Carry, name: str) -> Ints:

@@ -35,7 +35,7 @@ from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.planned import Planned
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import plan_many
@@ -50,12 +50,16 @@ _ROUNDS = 1000
 _ROOM = 4000
 _TRIES, _TAME = 3, 1e5
 """How often kernels are tried again after a policy whose bias is this small: it leaves them enough digits."""
-_RATES = (1e-4, 1e-6, 1e-8)
-"""How often models are left on the way to one that is not: biases are at most the inverse."""
+_RATES = (1e-2, 1e-4, 1e-6)
+"""How often models are left in which good places are looked for: biases are at most the inverse."""
+_SIGHT = 400
+"""How many steps ahead the first place is looked for."""
+_CORE = 1e-3
+"""States visited less often than this share of the most visited are on the way to a place."""
 _COUNTED = 500
 """So many deterministic policies can be counted through where nothing else proves which is best."""
 
-Planner = Callable[[Rows, Floats, Limits, Start, int], Planned]
+Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
@@ -124,8 +128,7 @@ class Component:
             return self._cheapest(c)
         bound = -np.inf if self._failed else self._by_kernels(c)
         if np.isneginf(bound) and self.rows.S > SMALL:
-            self._approach(c)
-            bound = self._by_kernels(c)
+            bound = self._by_places(c)
         policy = self._first(c) if self._last is None else self._last
         best, least = policy, np.inf
         seen: set[bytes] = set()
@@ -196,30 +199,58 @@ class Component:
         self._last = found.columns.policies[optimum.master.basis[0]].copy()
         return float(optimum.bound)
 
-    def _approach(self, c: Floats) -> None:
-        """Start from the best policy of models that are left ever more seldom, for one cheap state.
+    def _by_places(self, c: Floats) -> float:
+        """The same, from policies that go to a good place, wherever they are, and stay there.
 
         Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
-        whose biases have no digits left. What is left once in a while has no such parts.
+        that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
+        one returns, has no such parts, and shows which is good.
         """
-        none = np.zeros(0)
-        home = int(np.searchsorted(self.rows.begin, int(c.argmin()), side="right")) - 1
+        none, alone = np.zeros(0), np.ascontiguousarray(c[np.newaxis])
+        home, self._last = self._sighted(c)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
-            self._search(rows, np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
+            found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows)
+            if found.status != OPTIMAL:
+                break
+            law, policy = found.mixture.laws[0], found.mixture.policies[0]
+            core = np.flatnonzero(law >= _CORE * law.max())
+            self._last = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
+            bound = self._by_kernels(c)
+            if bound > -np.inf:
+                return bound
+            home = int(found.bias.argmin())
+        return -np.inf
 
-    def plan(self, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
+    def _sighted(self, c: Floats) -> tuple[int, Ints]:
+        """The state from which some steps cost the least, and the policy for them."""
+        begin, matrix = self.rows.begin[:-1], self.matrix
+        total = np.zeros(self.rows.S)
+        for _ in range(_SIGHT):
+            ahead = c + (1 - _RATES[0]) * (matrix @ total)
+            total = np.minimum.reduceat(ahead, begin)
+        nothing = np.zeros(self.rows.K)
+        return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing)
+
+    def plan(
+        self,
+        costs: Floats,
+        limits: Limits,
+        goal: int,
+        guess: Floats,
+        bias: Floats,
+        levels: Floats = NO_LEVELS,
+        rows: Rows | None = None,
+    ) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
-        costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,).
+        costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
+        decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
-        return self._search(self.rows, costs, limits, goal, guess, bias)
-
-    def _search(self, rows: Rows, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats) -> Planned:
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        found = planner(rows.S)(rows, costs, limits, start, goal)
-        if rows.S > SMALL:
+        found = planner(self.rows.S)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
+        if self.rows.S > SMALL:
             self._last, self._failed = found.last.copy(), found.status == FAILED
         return found
 

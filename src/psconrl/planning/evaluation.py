@@ -37,7 +37,7 @@ from psconrl.planning.compiled.elimination import (
     residuals,
     visits,
 )
-from psconrl.planning.compiled.mixing import settle, spread
+from psconrl.planning.compiled.mixing import pace, settle, spread
 from psconrl.planning.compiled.ordering import Order, minimum_degree
 from psconrl.planning.finite_time import GOOD, Setting, first_steps
 
@@ -370,15 +370,18 @@ class _Mixing:
         S = len(chain.indptr) - 1
         self.label = _label(classes, S)
         self.recurrent = self.label >= 0
-        mass, spreads = spread(chain, np.full(S, 1.0 / S))
-        self.law = np.where(self.recurrent, mass / self._by_class(mass)[self.label], 0.0)
+        mass, spreads = spread(chain, np.where(self.recurrent, 1.0 / S, 0.0), self.recurrent)
+        time = mass * pace(chain)
+        self.law = np.where(self.recurrent, time / self._by_class(time)[self.label], 0.0)
         # Blocks of states that hardly meet keep the weights they started with; the bias of some cost betrays them.
         probe = np.random.default_rng(0).random(S)
         averages = np.array([probe[states] @ self.law[states] for states in classes])
         self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
 
     def shares(self, initial: Floats) -> Floats:
-        shares = self._by_class(spread(self.chain, initial).values)
+        if len(self.classes) == 1:
+            return np.ones(1)
+        shares = self._by_class(spread(self.chain, initial, self.recurrent).values)
         return np.asarray(shares / shares.sum())
 
     def values(self, of_classes: Floats) -> Floats:

@@ -20,10 +20,9 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.pairs import Pairs
 from psconrl.errors import SolverError
 from psconrl.planning import ties
-from psconrl.planning.compiled.confidence_sets import between
-from psconrl.planning.compiled.finite_horizon import averages, forward, mixed_policy, optimise_steps
+from psconrl.planning.compiled.finite_horizon import plan_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
-from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.master import MARGIN, VALUE
 from psconrl.planning.intervals import Intervals, in_slots
 from psconrl.planning.tolerances import PROVEN
 
@@ -61,26 +60,20 @@ def solve_finite(
     """
     (n, S, A), m = costs.shape, len(budgets)
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
-    true = pairs.in_slots(np.array(pairs.taken(costs), order="C")).reshape(n, S, -1)
-    costs = pairs.in_slots(ties.decided(pairs.taken(costs))).reshape(true.shape)
+    lower, upper = in_slots(intervals.lower, pairs), in_slots(intervals.upper, pairs)
+    flat = np.array(pairs.taken(costs), order="C")
+    given = pairs.in_slots(flat).reshape(n, S, -1), pairs.in_slots(ties.levels(flat.shape[1])), budgets / H
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
-    limits = Limits(budgets / H, np.ones(m))
-    found = optimise_steps(within, costs, limits, columns, VALUE, H, start)
-    feasible = found.optimum.status != INFEASIBLE
-    if not feasible:
-        found = optimise_steps(within, costs, limits, columns, MARGIN, H, start)
-    optimum = found.optimum
-    gap = float(optimum.objective - optimum.bound) + ties.SIZE
-    if optimum.status != OPTIMAL or not gap <= PROVEN * max(1.0, float(np.ptp(costs))):
+    for goal in (VALUE, MARGIN):
+        status, objective, bound, multipliers, found, policy, value = plan_steps(
+            lower, upper, *given, columns, goal, start
+        )
+        if status != INFEASIBLE:
+            break
+    gap = objective - bound + ties.SIZE
+    if status != OPTIMAL or not gap <= PROVEN * max(1.0, np.ptp(flat)):
         raise SolverError(f"the plan for {H} steps is proven to {gap:.2g} only; rescale the costs")
-    actions, orders = np.ascontiguousarray(found.columns.swapaxes(0, 1))
-    c = np.tensordot(np.append(float(feasible), optimum.multipliers), costs, axes=1)
-    policy = pairs.from_slots(mixed_policy(within, c, actions, orders, found.weights, start))
-    if not feasible:
-        return FinitePlan(False, policy, np.nan, np.full(m, np.nan), gap, found.columns)
-    value, J = 0.0, np.empty(n)
-    for k, weight in enumerate(found.weights):
-        averages(true, actions[k], forward(within, true.shape[2], actions[k], orders[k], start), J)
-        value += H * float(weight * J[0])
-    return FinitePlan(True, policy, value, optimum.multipliers, gap, found.columns)
+    policy = pairs.from_slots(policy)
+    if goal == MARGIN:
+        return FinitePlan(False, policy, np.nan, np.full(m, np.nan), gap, found)
+    return FinitePlan(True, policy, H * value, multipliers, gap, found)

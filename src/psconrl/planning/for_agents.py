@@ -40,6 +40,8 @@ else:
 Method = Literal["compiled", "components", "highs"]
 Start = Mapping[str, NDArray[Any]]
 
+_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
+
 _BROKEN = 1e5
 """Inverses with numbers above this may have cost a law its digits: the policy is then evaluated anew."""
 
@@ -213,7 +215,7 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     m, S = len(thresholds), len(rows.begin) - 1
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN)
+    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN, NO_LEVELS)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return second_opinion.margin_by_highs(rows, flat, thresholds)
@@ -235,8 +237,8 @@ def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Begin, Ints]:
                 and multipliers.shape == (m,)
                 and reference.shape == (1,)
                 and bias.shape == way.shape == (S,)
-                and policies.dtype == reference.dtype == way.dtype == np.int64
-                and bias.dtype == multipliers.dtype == np.float64
+                and policies.dtype == reference.dtype == way.dtype == _WHOLE
+                and bias.dtype == multipliers.dtype == _REAL
                 and policies.flags.carray
                 and multipliers.flags.carray
                 and reference.flags.carray
@@ -268,25 +270,26 @@ def _compiled(
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = S <= SMALL, n - 1
-    kernel, levels = (by_inverses, ties.levels(K)) if few else (by_factors, NO_LEVELS)
-    into = room(n, S)
-    status, objective, bound, largest, count = kernel(
-        model, costs, levels, (thresholds, _ones(m)), tuple(start), VALUE, into
-    )
+    kernel = by_inverses if few else by_factors
+    into, limits, given = room(n, S), (thresholds, _ones(m)), tuple(start)
     multipliers, bias, J, laws, policies, weights = into
-    if status == FAILED and not few:
-        found = largest_part.plan_largest(rows, costs, Limits(thresholds, _ones(m)), start)
-        if found is not None:
-            status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
-            count = n
+    # Where biases are so large that rounding decides between equals anyway, large models are planned in without a rule.
+    for levels in (ties.levels(K),) if few else (ties.levels(K), NO_LEVELS):
+        status, objective, bound, largest, count = kernel(model, costs, levels, limits, given, VALUE, into)
+        if status == FAILED and not few:
+            found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), start)
+            if found is not None:
+                status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
+                count = n
+        if status != FAILED:
+            break
     if status == INFEASIBLE:
         following = {**start._asdict(), "way": last_way}
         nothing = np.full(n, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
-    if few:
-        bound -= ties.SIZE
+    bound -= ties.SIZE
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights

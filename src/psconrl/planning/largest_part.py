@@ -18,10 +18,10 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import end_components, planner
 
 
-def plan_largest(rows: Rows, costs: Floats, limits: Limits, start: Start) -> Planned | None:
+def plan_largest(rows: Rows, costs: Floats, levels: Floats, limits: Limits, start: Start) -> Planned | None:
     """What planners give, in a model with costs (m + 1, K) that falls apart; None where that proves nothing.
 
-    start: one of the whole model, whose numbers were not looked at yet.
+    levels (K,) that decide between equals, or (0,); start: of the whole model, its numbers were not looked at yet.
     """
     parts = end_components(rows)
     if not parts:
@@ -35,7 +35,8 @@ def plan_largest(rows: Rows, costs: Floats, limits: Limits, start: Start) -> Pla
     r = int(np.searchsorted(states, start.reference[0]).clip(0, len(states) - 1))
     policies = np.ascontiguousarray(np.where(chosen >= 0, chosen, own.begin[:-1]))
     given = Start(policies, start.multipliers, np.array([r]), start.bias[states])
-    found = planner(own.S)(own, np.ascontiguousarray(costs[:, pairs]), limits, given, VALUE)
+    deciding = levels[pairs] if len(levels) else levels
+    found = planner(own.S)(own, np.ascontiguousarray(costs[:, pairs]), limits, given, VALUE, deciding)
     if found.status != OPTIMAL:
         return None
     bound, prices = found.bound, found.multipliers

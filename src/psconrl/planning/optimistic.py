@@ -21,9 +21,8 @@ from psconrl.planning.compiled.confidence_sets import Set, around, between, memb
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.optimistic import Believed, believed, model_around, optimise
-from psconrl.planning.compiled.planned import mixture_of
-from psconrl.planning.compiled.pricing import Columns
+from psconrl.planning.compiled.optimistic import Believed, believed, optimise, plan_within
+from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
@@ -318,33 +317,30 @@ def best_optimistic(
     thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs), order="C")
     slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
-    decided = pairs.in_slots(ties.decided(flat)).reshape(slotted.shape)
-    center = in_slots(p_hat, pairs)
-    within = around(center, pairs.in_slots(pairs.taken(radius)))
-    found = optimise(within, decided, Limits(thresholds, np.ones(m)), columns, VALUE)
-    optimum = found.optimum
-    gap = float(optimum.objective - optimum.bound)
-    if optimum.status == INFEASIBLE:
-        return OptimisticPolicy(False, None, np.nan, np.full(m, np.nan), True, 0, np.inf, found.columns, way)
-    proven = optimum.status == OPTIMAL and gap <= PROVEN * max(1.0, float(np.ptp(flat)))
+    center, wide = in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius))
+    levels = pairs.in_slots(ties.levels(flat.shape[1]))
+    status, objective, bound, multipliers, found, proven, mixture, model = plan_within(
+        center, wide, slotted, levels, thresholds, columns
+    )
+    gap = objective - bound
+    if status == INFEASIBLE:
+        return OptimisticPolicy(False, None, np.nan, np.full(m, np.nan), True, 0, np.inf, found, way)
     if proven:
-        columns, p = found.columns, np.zeros(center.shape)
-        used = believed(within, slotted, found, p)
-        rows = model_around(used, found.weights, p, within, center)
+        columns = found
         if not pairs.every:
-            rows = some_rows(rows, pairs.places, pairs.begin)
-            used = used._replace(policies=pairs.slots[used.policies])
-        mixture = mixture_of(used, found.weights)
-        made = execute(rows, flat, mixture, way, join)
+            J, laws, policies, weights = mixture
+            mixture = J, laws, pairs.slots[policies], weights
+            model = some_rows(Rows(*model), pairs.places, pairs.begin)
+        made = execute(model, flat, mixture, way, join)
         if made.classes == 1:
             policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)
             steered = None
             if steer is not None and m:
-                steered = steered_between(rows, flat, mixture, thresholds, steer).named(pairs)
-            gap = max(made.value - optimum.bound + ties.SIZE, 0.0)
+                steered = steered_between(Rows(*model), flat, Mixture(*mixture), thresholds, steer).named(pairs)
+            gap = max(made.value - bound + ties.SIZE, 0.0)
             return OptimisticPolicy(
-                True, policy, made.value, optimum.multipliers, made.connected, 1, gap, columns, way, steered
+                True, policy, made.value, multipliers, made.connected, 1, gap, columns, way, steered
             )
     method: Method = "compiled" if proven else "highs"
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)

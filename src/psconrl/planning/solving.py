@@ -18,6 +18,7 @@ from psconrl.errors import SolverError
 from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.planned import NO_LEVELS
 from psconrl.planning.components import SMALL, Column, Component, Components
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
@@ -57,8 +58,8 @@ _NOISE = 1e-11
 TINY = float(np.finfo(np.float64).tiny)
 """What a margin is below zero if the model is infeasible by less than can be said."""
 
-_AGREE = 1e-9
-"""Averages of columns by kernels and by elimination differ by less than this, or the kernels are not believed."""
+_AGREE = 1e-9 + ties.SIZE
+"""Averages of columns by kernels, levels included, and by elimination differ by less, or kernels are not believed."""
 
 
 def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solution:
@@ -167,33 +168,44 @@ class Known:
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
         """The best mixture under the limits `which`, numbered from zero (-1: on c_0); main: the cost to minimise."""
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
-        if goal != VALUE or main != 0 or self.rows.S > SMALL:
+        if goal != VALUE or main != 0:
             return self._mixture(costs, goal, limits)
-        found = self._mixture(ties.decided(costs), goal, limits)
+        if self.rows.S > SMALL:
+            found = self._by_kernels(costs, goal, limits, ties.levels(self.rows.K))
+            if found is None or not self._sound(found):
+                return self._mixture(costs, goal, limits)
+        else:
+            found = self._mixture(ties.decided(costs), goal, limits)
         found.bound -= ties.SIZE
         found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.law)) for w, column in found.columns]
         return found
 
     def _mixture(self, costs: Floats, goal: int, limits: Limits) -> Mixture:
-        guess = np.zeros(len(limits.tau))
-        fast = None if self.single is None else self._by_kernels(self.single, costs, limits, goal, guess)
+        fast = self._by_kernels(costs, goal, limits)
         if fast is not None and self._sound(fast):
             return fast
         way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
             way.parts = [self.single]
-        optimum = plain_generate(Components.ask, way, limits, goal, guess, CLOSE)
+        optimum = plain_generate(Components.ask, way, limits, goal, np.zeros(len(limits.tau)), CLOSE)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
             raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")
         return Mixture(optimum, [(w, way.columns[k]) for k, w in carrying(optimum)])
 
-    def _by_kernels(self, part: Component, costs: Floats, limits: Limits, goal: int, guess: Floats) -> Mixture | None:
-        """The mixture in the only component by inverses or sparse factors; None where these fail."""
+    def _by_kernels(self, costs: Floats, goal: int, limits: Limits, levels: Floats | None = None) -> Mixture | None:
+        """The mixture in the only component by inverses or sparse factors; None where these fail.
+
+        levels (K,): what is added to c_0 to decide between equals; bound and objective are then those of the sum.
+        """
+        part = self.single
+        if part is None:
+            return None
         rows = part.rows
         own = costs if len(part.pairs) == self.rows.K else np.ascontiguousarray(costs[:, part.pairs])
-        found = part.plan(own, limits, goal, guess, np.zeros(rows.S))
+        deciding = NO_LEVELS if levels is None else levels[part.pairs]
+        found = part.plan(own, limits, goal, np.zeros(len(limits.tau)), np.zeros(rows.S), deciding)
         optimum = found.optimum
         if optimum.status == FAILED:
             return None

@@ -8,8 +8,8 @@ in units of its range, which makes the optimum unique but for pairs of equal lev
 use, is taken. Comparisons with a tolerance alone would not do: they are not transitive. Levels are further apart than
 `tolerances.TIE`, from which on one action counts as better than another, and that is far above rounding.
 
-Averages are those of the true costs, and what the rule may cost is part of every gap. Models of many states are
-evaluated by iteration, no better than to `tolerances.EXACT`, and the rule would be lost in that: there it is not used.
+Averages are those of the true costs, and what the rule may cost is part of every gap. Where biases are so large that
+rounding does more to them than levels do, from about 10^5 on, rounding decides all the same.
 """
 
 from functools import lru_cache

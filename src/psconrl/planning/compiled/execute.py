@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.njit import njit
+from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest, round_trip
@@ -61,6 +61,15 @@ def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Flo
     return Executed(policy, value, averages, classes, connected, way, reference, stops)
 
 
+@njit_inline
+def is_way(way: Ints, begin: Ints) -> bool:
+    """Whether a way (S,) holds pairs of the states, which begin at begin (S + 1,), or -1."""
+    sound = True
+    for s in range(len(way)):
+        sound = sound and (way[s] == -1 or begin[s] <= way[s] < begin[s + 1])
+    return sound
+
+
 @njit
 def _execute(
     model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
@@ -76,9 +85,7 @@ def _execute(
         policy[pair] = 0.0
     for i in range(len(costs)):
         averages[i] = 0.0
-    led = True
-    for s in range(S):
-        led = led and (last_way[s] == -1 or rows.begin[s] <= last_way[s] < rows.begin[s + 1])
+    led = is_way(last_way, rows.begin)
     for s in range(S):
         way[s] = last_way[s] if led else -1
     for k in range(count):

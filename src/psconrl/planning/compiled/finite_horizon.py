@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.njit import njit
-from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, sort
-from psconrl.planning.compiled.generation import Limits, Question, Reply, generate
+from psconrl._core.njit import njit, njit_inline
+from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
+from psconrl.planning.compiled.generation import VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
 from psconrl.planning.tolerances import EPS
 
@@ -32,6 +32,37 @@ class Steps(NamedTuple):
 
 
 @njit
+def plan_steps(
+    lower: Floats, upper: Floats, costs: Floats, levels: Floats, tau: Floats, start: Ints, goal: int, origin: int
+) -> tuple[int, float, float, Floats, Ints, Floats, float]:
+    """Plan for H steps from a state `origin` between `lower` and `upper` (S * A, S), for VALUE or MARGIN.
+
+    costs (m + 1, S, A); levels (S * A,): added to c_0 to decide between equals; tau (m,): limits per step; start
+    (n, 2, H, S): columns to begin with. Gives status, objective, bound and multipliers of the optimum, its columns,
+    the policy (H, S, A) of their mixture, and the average of c_0 per step.
+    """
+    m, S, A, H = len(tau), costs.shape[1], costs.shape[2], start.shape[2]
+    within, decided = between(lower, upper), np.empty(costs.shape)
+    for i in range(m + 1):
+        for s in range(S):
+            for a in range(A):
+                decided[i, s, a] = costs[i, s, a] + levels[s * A + a] if i == 0 else costs[i, s, a]
+    optimum, columns, weights = optimise_steps(within, decided, Limits(tau, np.ones(m)), start, goal, H, origin)
+    c, J, value = np.empty((S, A)), np.empty(m + 1), 0.0
+    for s in range(S):
+        for a in range(A):
+            c[s, a] = decided[0, s, a] if goal == VALUE else 0.0
+            for i in range(m):
+                c[s, a] += optimum.multipliers[i] * decided[i + 1, s, a]
+    for k in range(len(weights)):
+        actions, orders = columns[k, 0], columns[k, 1]
+        averages(costs, actions, forward(within, A, actions, orders, origin), J)
+        value += weights[k] * J[0]
+    policy = mixed_policy(within, c, columns, weights, origin)
+    return optimum.status, optimum.objective, optimum.bound, optimum.multipliers, columns, policy, value
+
+
+@njit_inline
 def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, H: int, origin: int) -> Believed:
     """The best mixture of policies in models of a set for H steps; start (n, 2, H, S): columns to begin with."""
     m, S = len(limits.tau), costs.shape[1]
@@ -138,19 +169,21 @@ def averages(costs: Floats, actions: Ints, law: Floats, J: Floats) -> None:
         J[i] = total / H
 
 
-@njit
-def mixed_policy(within: Set, c: Floats, actions: Ints, orders: Ints, weights: Floats, start: int) -> Floats:
-    """The policy (H, S, A) of a mixture of n columns (n, H, S); where it has no mass, the best action for c (S, A)."""
+@njit_inline
+def mixed_policy(within: Set, c: Floats, columns: Ints, weights: Floats, start: int) -> Floats:
+    """The policy (H, S, A) of a mixture of columns (n, 2, H, S); where it has no mass, the best action for c (S, A)."""
     S, A = c.shape
-    n, H = actions.shape[0], actions.shape[1]
+    n, H = columns.shape[0], columns.shape[2]
     policy = np.zeros((H, S, A))
     for k in range(n):
-        law = forward(within, A, actions[k], orders[k], start)
+        law = forward(within, A, columns[k, 0], columns[k, 1], start)
         for h in range(H):
             for s in range(S):
-                policy[h, s, actions[k, h, s]] += weights[k] * law[h, s]
+                policy[h, s, columns[k, 0, h, s]] += weights[k] * law[h, s]
     best, order = np.empty((H, S), dtype=np.int64), np.empty((H, S), dtype=np.int64)
-    copy(orders[0], order)
+    for h in range(H):
+        for s in range(S):
+            order[h, s] = columns[0, 1, h, s] if n > 0 else s
     backward(within, c, best, order)
     for h in range(H):
         for s in range(S):

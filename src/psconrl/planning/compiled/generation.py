@@ -183,7 +183,7 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             for i in range(m):
                 near[i] = prices[i]
                 guessed = guessed or near[i] > 0.0
-        main, trial, times = 1.0, True, 0.0
+        main, trial, times = 1.0 if goal == VALUE else 0.0, True, 0.0
         if hinted:
             for i in range(m):
                 prices[i] = hint[i]

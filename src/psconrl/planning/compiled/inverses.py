@@ -14,7 +14,7 @@ import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.rows import Rows, row_times
+from psconrl.planning.compiled.rows import Rows, end_of, moves_of, row_times
 from psconrl.planning.compiled.shortest_path import moves_into
 
 HUGE = 1e11
@@ -113,11 +113,11 @@ def _change(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: floa
         size, out = 1.0, -1.0
     for turned in range(old < 0, 2):
         pair = new if turned else old
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            x = rows.indices[entry]
+        for move in moves_of(rows, pair):
+            x = end_of(rows, move)
             if x != s:
-                p = -rows.data[entry] if turned else rows.data[entry]
-                size += rows.data[entry]
+                p = -rows.data[move] if turned else rows.data[move]
+                size += rows.data[move]
                 out -= p
                 if x != r:  # column r holds ones and does not change
                     for j in range(S):
@@ -186,10 +186,10 @@ def law_of(rows: Rows, chain: Inverse, mu: Floats) -> None:
         total += mu[s]
     for s in range(S):
         pair = chain.policy[s]
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            x = rows.indices[entry]
+        for move in moves_of(rows, pair):
+            x = end_of(rows, move)
             if x != s:
-                flow = mu[s] * rows.data[entry]
+                flow = mu[s] * rows.data[move]
                 residual[s] -= flow
                 residual[x] += flow
     residual[r] = 1.0 - total
@@ -219,8 +219,8 @@ def bias_of(rows: Rows, chain: Inverse, c: Floats, h: Floats) -> float:
     for s in range(S):
         pair = chain.policy[s]
         left = c[pair] - g
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            left += rows.data[entry] * (h[rows.indices[entry]] - h[s])
+        for move in moves_of(rows, pair):
+            left += rows.data[move] * (h[end_of(rows, move)] - h[s])
         rhs[s] = left
         largest = max(largest, abs(left))
     if largest > _RESIDUAL:
@@ -384,8 +384,8 @@ def _class_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
         if label[s] == k:
             pair = policy[s]
             collected[place[s]] = c[pair]
-            for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-                P[place[s], place[rows.indices[entry]]] += rows.data[entry]
+            for move in moves_of(rows, pair):
+                P[place[s], place[end_of(rows, move)]] += rows.data[move]
     for last in range(size - 1, 0, -1):
         out = 0.0
         for j in range(last):
@@ -411,8 +411,8 @@ def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
         for s in range(S):
             if label[s] == k:
                 after[s] = mean[s]
-                for entry in range(rows.indptr[policy[s]], rows.indptr[policy[s] + 1]):
-                    after[s] += 0.5 * rows.data[entry] * (mean[rows.indices[entry]] - mean[s])
+                for move in moves_of(rows, policy[s]):
+                    after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
         mean, after = after, mean
     total, size = 0.0, 0
     for s in range(S):

@@ -17,17 +17,17 @@ below
     g + min_{s, a} min_{p in the set} [ c(s, a) - g + sum_s' p(s') (h(s') - h(s)) ] - sum_i lambda_i tau_i
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.njit import njit
-from psconrl.planning.compiled.confidence_sets import Set, add_member, copy, least_mean, nearest, sort
-from psconrl.planning.compiled.generation import Limits, Optimum, Question, Reply, generate
-from psconrl.planning.compiled.pricing import Columns
+from psconrl._core.njit import njit, njit_inline
+from psconrl.planning.compiled.confidence_sets import Set, add_member, around, copy, least_mean, nearest, sort
+from psconrl.planning.compiled.generation import OPTIMAL, VALUE, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.pricing import Columns, Mixture, mix
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, NO_WEIGHT, SUPPORT
+from psconrl.planning.tolerances import EPS, NO_WEIGHT, PROVEN, SUPPORT
 
 _CLOSE = 1e-12  # distance from the proven bound, relative to the range of costs, at which the generation stops
 _ROUNDS = 200
@@ -68,6 +68,38 @@ class Believed(NamedTuple):
 
 
 @njit
+def plan_within(
+    center: Floats, radius: Floats, costs: Floats, levels: Floats, tau: Floats, start: Ints
+) -> tuple[int, float, float, Floats, Ints, bool, Any, Any]:
+    """Plan within `radius` (S * A,) of a centre (S * A, S), costs (m + 1, S, A), limits tau (m,), as agents do.
+
+    levels (S * A,): added to c_0 to decide between equals. start (n, 2, 1, S): first columns. Gives status, objective,
+    bound and multipliers of the optimum, its columns, and whether it is proven; if so, also its `Mixture` and the
+    `Rows` in which that is executed, as plain tuples (see `planned`).
+    """
+    m, S, A = len(tau), costs.shape[1], costs.shape[2]
+    within, decided = around(center, radius), np.empty(costs.shape)
+    for i in range(m + 1):
+        for s in range(S):
+            for a in range(A):
+                decided[i, s, a] = costs[i, s, a] + levels[s * A + a] if i == 0 else costs[i, s, a]
+    found = optimise(within, decided, Limits(tau, np.ones(m)), start, VALUE)
+    optimum, n = found.optimum, len(found.weights)
+    proven = optimum.status == OPTIMAL and optimum.objective - optimum.bound <= PROVEN * max(1.0, _range(costs))
+    J, laws, policies, weights = np.empty((n, m + 1)), np.empty((n, S)), np.empty((n, S), dtype=np.int64), np.empty(n)
+    nothing = np.empty(0, dtype=np.int64)
+    rows, count = Rows(nothing, nothing, nothing, np.empty(0)), 0
+    if proven:
+        p = np.zeros(center.shape)
+        used = believed(within, costs, found, p)
+        rows = model_around(used, found.weights, p, within, center)
+        count = mix(used, np.arange(n), found.weights, Mixture(J, laws, policies, weights))
+    mixture = J[:count], laws[:count], policies[:count], weights[:count]
+    model = rows.begin, rows.indptr, rows.indices, rows.data
+    return optimum.status, optimum.objective, optimum.bound, optimum.multipliers, found.columns, proven, mixture, model
+
+
+@njit_inline
 def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int) -> Believed:
     """The best mixture of policies in models of a set, for VALUE or MARGIN; start (n, 2, 1, S): first columns."""
     m, S = len(limits.tau), costs.shape[1]
@@ -268,7 +300,7 @@ def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work,
     return True
 
 
-@njit
+@njit_inline
 def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
     """The columns of an optimum in the one model that it believes in: the rows of p (S * A, S) in use are overwritten.
 
@@ -317,7 +349,7 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
     return Columns(J, laws, policies, known)
 
 
-@njit
+@njit_inline
 def model_around(columns: Columns, weights: Floats, p: Floats, within: Set, center: Floats) -> Rows:
     """The model in which columns are executed: pairs in use have their rows of p (S * A, S), which is changed.
 

@@ -60,10 +60,12 @@ def room(n: int, S: int) -> Room:
     return np.empty(n - 1), np.empty(S), np.empty((n, n)), np.empty((n, S)), np.empty((n, S), np.int64), np.empty(n)
 
 
-def planned(kernel: Kernel, rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+def planned(
+    kernel: Kernel, rows: Rows, costs: Floats, levels: Floats, limits: Limits, start: Start, goal: int
+) -> Planned:
     """Plan by a kernel."""
     into = room(len(costs), len(rows.begin) - 1)
-    given = tuple(rows), costs, NO_LEVELS, tuple(limits), tuple(start), goal, into
+    given = tuple(rows), costs, levels, tuple(limits), tuple(start), goal, into
     status, objective, bound, largest, count = kernel(*given)
     multipliers, bias, J, laws, policies, weights = into
     mixture = Mixture(J, laws, policies, weights).first(count)

@@ -8,7 +8,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.rows import Rows, end_of, moves_of
 from psconrl.planning.tolerances import EPS, NO_WEIGHT, TIE
 
 _LEAN = 2
@@ -120,8 +120,8 @@ def price_tags(c: Floats, costs: Floats, main: float, prices: Floats) -> None:
 def advantage_of(rows: Rows, c: Floats, g: float, h: Floats, s: int, pair: int) -> float:
     """What a pair of state s costs more than the policy with gain g and bias h, for the costs c (K,)."""
     total = c[pair] - g
-    for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-        total += rows.data[entry] * (h[rows.indices[entry]] - h[s])
+    for move in moves_of(rows, pair):
+        total += rows.data[move] * (h[end_of(rows, move)] - h[s])
     return total
 
 
@@ -271,8 +271,8 @@ def certified(rows: Rows, c: Floats, g: float, h: Floats) -> float:
     for s in range(len(h)):
         for pair in range(rows.begin[s], rows.begin[s + 1]):
             total, size = c[pair] - g, abs(c[pair]) + abs(g)
-            for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-                flow = rows.data[entry] * (h[rows.indices[entry]] - h[s])
+            for move in moves_of(rows, pair):
+                flow = rows.data[move] * (h[end_of(rows, move)] - h[s])
                 total += flow
                 size += abs(flow)
             least = min(least, total - (rows.indptr[pair + 1] - rows.indptr[pair] + 4) * EPS * size)

@@ -128,6 +128,18 @@ def compress(P: Floats) -> tuple[Ints, Ints, Floats]:
     return indptr, indices, data
 
 
+@njit_inline
+def moves_of(rows: Rows, pair: int) -> range:
+    """The numbers of a pair's moves, unsigned as `end_of`: before each signed index compiled code looks at its sign."""
+    return range(np.uint64(rows.indptr[pair]), np.uint64(rows.indptr[pair + 1]))
+
+
+@njit_inline
+def end_of(rows: Rows, move: int) -> np.uint64:
+    """The state in which a move ends."""
+    return np.uint64(rows.indices[move])
+
+
 @njit
 def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
     """Mark the states that a policy leads to from s, s included, in `inside` (S,); how many they are."""
@@ -141,11 +153,11 @@ def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
     while size > 0:
         size -= 1
         pair = policy[stack[size]]
-        for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-            x = rows.indices[entry]
-            if not inside[x] and rows.data[entry] > 0.0:
-                inside[x] = True
-                stack[size] = x
+        for move in moves_of(rows, pair):
+            end = end_of(rows, move)
+            if not inside[end] and rows.data[move] > 0.0:
+                inside[end] = True
+                stack[size] = end
                 size += 1
                 total += 1
     return total

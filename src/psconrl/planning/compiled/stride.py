@@ -7,6 +7,7 @@ this until the limit is met (`_stride`) gives the multiplier, the actions that g
 policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
-from psconrl.planning.compiled.planned import Planned, planned
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -46,9 +47,10 @@ from psconrl.planning.compiled.pricing import (
     move_along,
     price_tags,
     room_for,
+    span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import EXACT, EXACT_LAW, FLAT, PROVEN
+from psconrl.planning.tolerances import CLOSE, EPS, EXACT, EXACT_LAW, FLAT, PROVEN, TIE
 
 _FIRST, _SHARE = 1e-3, 0.1
 """Before the end, evaluations are exact to a share of the improvement found last, and at first to 1e-3."""
@@ -71,9 +73,9 @@ _WORK_PER_STATE = 3e4
 _SELDOM = 100.0
 """A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
 _OTHER = 8
-"""So many GMRES steps may go by the factor of another policy: about a third of the time that a new one takes."""
+"""So many GMRES steps may go by the factor of another policy: less than half of the time that a new one takes."""
 
-_ACCURACY, _LOW, _HIGH, _GAIN = 0, 1, 2, 3
+_ACCURACY, _LOW, _HIGH, _GAIN, _FINEST = 0, 1, 2, 3, 4
 _ROUND, _DONE, _REFERENCE, _FRESH, _HELD = 0, 1, 2, 3, 4
 
 
@@ -83,8 +85,8 @@ class Factors(NamedTuple):
     costs (m + 1, K); policy (S,), its bias h (S,) and advantages own (K,) for the costs c (K,) asked for last; h1 (S,),
     slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. pattern: that in which whole
     rows are eliminated, empty where they are not; room: for the factor. numbers: accuracy, the least and the largest
-    multiplier that may be optimal, the gain of c_1; counts: rounds, evaluations, reference state, 1 before the start
-    policies were added, 1 if the room holds the factor of whole rows of some policy.
+    multiplier that may be optimal, the gain of c_1, the finest accuracy; counts: rounds, evaluations, reference state,
+    1 before the start policies were added, 1 if the room holds the factor of some policy.
     """
 
     rows: Rows
@@ -106,9 +108,11 @@ class Factors(NamedTuple):
     counts: Ints
 
 
-def plan_many(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
+def plan_many(
+    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
+) -> Planned:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
-    return planned(by_factors, rows, costs, limits, start, goal)
+    return planned(by_factors, rows, costs, levels, limits, start, goal)
 
 
 @njit
@@ -124,9 +128,10 @@ def by_factors(
     columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
     policy, c, own = np.empty(S, dtype=np.int64), np.empty(K), np.empty(K)
     policies, guess, r = begin(rows, costs, start, c, h)
-    numbers, counts = np.zeros(4), np.zeros(5, dtype=np.int64)
+    numbers, counts = np.zeros(5), np.zeros(5, dtype=np.int64)
     numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
     counts[_REFERENCE], counts[_FRESH] = r, 1
+    numbers[_FINEST], close = (TIE, CLOSE) if len(levels) > 0 else (EXACT, PROVEN)
     copy(policies[-1], policy)
     ends = np.empty(S + 1, dtype=np.int64)
     for s in range(S + 1):
@@ -153,7 +158,7 @@ def by_factors(
         numbers,
         counts,
     )
-    optimum = generate(_price, way, limits, goal, guess, PROVEN)
+    optimum = generate(_price, way, limits, goal, guess, close)
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
@@ -167,7 +172,7 @@ def _price(way: Factors, question: Question) -> Reply:
     """Policy iteration, the policy found as a column, and with one limit a stride to the next multiplier."""
     rows, costs, columns, policy = way.rows, way.costs, way.columns, way.policy
     numbers, counts = way.numbers, way.counts
-    m, room = len(question.prices), len(columns.J)
+    m, room, finest = len(question.prices), len(columns.J), numbers[_FINEST]
     failed = Reply(False, -np.inf, question.prices, False, question.prices)
     if counts[_DONE] > _WORK or columns.known[0] >= room - 2:
         return failed
@@ -177,7 +182,7 @@ def _price(way: Factors, question: Question) -> Reply:
     counts[_ROUND] += 1
     # Never rougher than a share of what is left to be proven.
     if question.gap < np.inf:
-        numbers[_ACCURACY] = min(max(_SHARE * question.gap, EXACT), numbers[_ACCURACY])
+        numbers[_ACCURACY] = min(max(_SHARE * question.gap, finest), numbers[_ACCURACY])
     price_tags(way.c, costs, question.main, question.prices)
     fine, g, factor = _iterate(way)
     if not fine:
@@ -200,10 +205,10 @@ def _price(way: Factors, question: Question) -> Reply:
             if same:
                 at = k
                 break
-        numbers[_ACCURACY] = max(0.01 * numbers[_ACCURACY], EXACT)
+        numbers[_ACCURACY] = max(0.01 * numbers[_ACCURACY], finest)
     if bound >= question.enough or m != 1 or question.main != 1.0:
         # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
-        again = not new and numbers[_ACCURACY] > EXACT
+        again = not new and numbers[_ACCURACY] > finest
         return Reply(True, bound, question.prices, again, question.prices)
     multiplier, excess = question.prices[0], columns.J[at, 1] - question.tau[0]
     if excess > 0.0:
@@ -214,7 +219,7 @@ def _price(way: Factors, question: Question) -> Reply:
     advantages_of(rows, costs[1], numbers[_GAIN], way.h1, way.slope)
     found, step, changes = _stride(way, way.law, excess, multiplier)
     if not found:
-        again = not new and numbers[_ACCURACY] > EXACT
+        again = not new and numbers[_ACCURACY] > finest
         return Reply(True, bound, question.prices, again, question.prices)
     move_along(way.h, way.own, step, way.h1, way.slope)
     there = np.empty(1)
@@ -228,7 +233,7 @@ def _price(way: Factors, question: Question) -> Reply:
         add_column(columns, costs, policy)
     hinted = counts[_ROUND] <= _STRIDES and numbers[_LOW] <= there[0] <= numbers[_HIGH]
     if hinted:
-        numbers[_ACCURACY] = min(max(_SHARE * abs(step * excess), EXACT), numbers[_ACCURACY])
+        numbers[_ACCURACY] = min(max(_SHARE * abs(step * excess), finest), numbers[_ACCURACY])
     if bound >= lower:
         return Reply(True, bound, question.prices, hinted, there)
     return Reply(True, lower, there, hinted, there)
@@ -288,14 +293,18 @@ def exactly(enough: float) -> Aim:
 def _factor(way: Factors, r: int, rare: float) -> Factor:
     """The factor of the policy, for the reference state r, or for one that is visited much more often."""
     whole = len(way.pattern.order) > 0
-    way.counts[_HELD] = int(whole)
+    way.counts[_HELD] = 0
     if whole:
         factorise_whole(way.rows, way.policy, r, way.pattern, way.room)
         likeliest = int(np.argmax(way.room.visits))
         if way.room.visits[likeliest] > _SELDOM:
             factorise_whole(way.rows, way.policy, likeliest, way.pattern, way.room)
+        way.counts[_HELD] = int(way.room.fine[0])
         return way.room
-    return factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
+    factor = factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
+    if factor.fine[0] and len(factor.low) == len(way.room.low) and len(factor.up) == len(way.room.up):
+        way.counts[_HELD] = 1
+    return factor
 
 
 @njit
@@ -314,7 +323,7 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
     fine, sound, r = factor.fine[0], False, factor.order[-1]
     for evaluations in range(1, _EVALUATIONS):
-        most = 0.0
+        most, needed = 0.0, 0.5 * accuracy
         while fine:
             g, left = bias_by(rows, policy, factor, c, h, g, exactly(enough) if own else Aim(enough, _OTHER, 1))
             if left > enough and not own:
@@ -322,29 +331,31 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
                 factor = _factor(way, likely_state(rows, policy, r), rare)
                 fine, r = factor.fine[0], factor.order[-1]
                 continue
-            fine = left <= enough
+            fine = left <= max(enough, 0.5 * EXACT)
             if not fine:
                 break
-            tie = max(accuracy, 2.0 * left)
+            needed = _needed(accuracy, h)
+            settled = left <= needed or left > enough
+            tie = max(accuracy, 1e-15 * span_of(h) if left <= needed else 2.0 * left)
             outwards = elimination_order(rows, policy, r) if whole else factor.order
             for k in range(_SWEEPS * S):
                 order[k] = outwards[S - 1 - k % S]
             _, _, most = improve(rows, c, g, h, policy, wanted, way.own, order, tie)
             if most > 0.0:
                 break
-            if tie <= accuracy:
+            if settled:
                 way.counts[_DONE] += evaluations
                 way.counts[_REFERENCE] = r
                 return True, g, factor
-            enough = 0.5 * accuracy
+            enough = needed
         if fine:
             sound = True
             copy(policy, last)
             copy(wanted, policy)
-            enough = min(max(_SHARE * most, 0.5 * accuracy), _FIRST)
+            enough = min(max(_SHARE * most, needed), _FIRST)
             if evaluations >= _ROUGH:
-                enough = 0.5 * EXACT
-            own = not whole
+                enough = min(needed, 0.5 * EXACT)
+            own = way.counts[_HELD] == 0
         else:
             for s in range(S):
                 h[s] = 0.0
@@ -368,6 +379,15 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             fine, r = factor.fine[0], factor.order[-1]
     way.counts[_DONE] += _EVALUATIONS
     return False, g, factor
+
+
+@njit
+def _needed(accuracy: float, h: Floats) -> float:
+    """How little may be left in the equations of a bias h for actions to be compared with this accuracy.
+
+    Where the rule for ties decides, all but rounding: what is left does more to a bias than to the bounds.
+    """
+    return 0.5 * accuracy if accuracy >= EXACT else 16 * EPS * math.sqrt(len(h)) * max(span_of(h), 1.0)
 
 
 @njit

@@ -23,7 +23,7 @@ from psconrl.planning.compiled.inverses import (
     start_anew,
     turn,
 )
-from psconrl.planning.compiled.planned import Planned, planned
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -74,9 +74,9 @@ class Inverses(NamedTuple):
     order: Ints
 
 
-def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int) -> Planned:
-    """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN."""
-    return planned(by_inverses, rows, costs, limits, start, goal)
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS) -> Planned:
+    """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN; levels: see `planned.Kernel`."""
+    return planned(by_inverses, rows, costs, levels, limits, start, goal)
 
 
 @njit
