@@ -24,8 +24,9 @@ import psconrl
 from psconrl import CMDP, agents
 from psconrl._core import graph
 from psconrl._core.checks import Floats
-from psconrl.agents import Memory, Plan, hierarchy, shared
+from psconrl.agents import Memory, Plan, hierarchy
 from psconrl.agents.part import Part
+from psconrl.agents.planning import carried, exploit, plan_in
 from psconrl.agents.schedules import tsde
 from psconrl.planning.compiled.rows import Rows
 
@@ -134,10 +135,10 @@ class CutAndReach(agents.PSConRL):
         assert isinstance(p_k, Part)
         here = int(np.flatnonzero(p_k.states == memory.state)[0])
         p_k = within(p_k, here, 1.0 / stop["max_length"])
-        best = shared.plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
+        best = plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
         if best.feasible:
-            return shared.exploit(best, stop, memory)
-        return self.uniform_plan(**stop, feasible=False, carry=shared.carried(best, memory))
+            return exploit(best, stop, memory)
+        return self.uniform_plan(**stop, feasible=False, carry=carried(best, memory))
 
 
 def shown(values: np.ndarray) -> str:
@@ -208,21 +209,60 @@ def spare_states(seeds: int) -> None:
         print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
 
 
+def weighed(counts: Floats, base: Floats) -> Floats:
+    """How likely theta and eps are by counts (S, A, S), all at once, if the prior's base of each pair is known."""
+    N = counts.sum(axis=2)
+    log = np.empty((len(hierarchy.THETA), len(hierarchy.EPS)))
+    for g, theta in enumerate(hierarchy.THETA):
+        for e, eps in enumerate(hierarchy.EPS):
+            alpha = theta * ((1 - eps) * base + eps / counts.shape[2])
+            rows = special.gammaln(theta) - special.gammaln(N + theta)
+            log[g, e] = rows.sum() + (special.gammaln(counts + alpha) - special.gammaln(alpha)).sum()
+    return special.softmax(log)
+
+
+def bases(counts: Floats, p: Floats) -> dict[str, Floats]:
+    """What the other actions of a state tell (S, A, S), by what is known of them; uniform where that is nothing."""
+    S = len(counts)
+    laws = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1)
+    found = {}
+    for name, told in (("their supports", counts > 0), ("their empirical laws", laws), ("their true laws", p)):
+        each = np.asarray(told, dtype=np.float64)
+        others = {
+            f"{name}, in the end": each.sum(axis=1, keepdims=True) - each,
+            f"{name}, of earlier actions": np.cumsum(each, axis=1) - each,
+        }
+        for which, sums in others.items():
+            total = sums.sum(axis=2, keepdims=True)
+            found[which] = np.where(total > 1e-9, sums / np.maximum(total, 1e-9), 1.0 / S)
+    return found
+
+
 def coverage(seeds: int) -> None:
-    """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn."""
-    held = np.zeros((seeds, 2))
+    """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn.
+
+    By the posterior as the agent has it, and by others that know more of what the other actions of a state tell.
+    """
+    held: dict[str, list[list[float]]] = {}
     for seed in range(seeds):
         rng = np.random.default_rng(np.random.SeedSequence([78, seed]))
         p, g, e = psconrl.environments.random.hierarchical(rng, 10, 3)
         cmdp = CMDP(p, rng.random((1, 10, 3)))
         run = psconrl.simulate(agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED), cmdp, 2_000, seed)
-        weights = special.softmax(run.state["learner"]["carry"]["evidence"])
-        for i, (truth, law) in enumerate(((g, weights.sum(axis=1)), (e, weights.sum(axis=0)))):
-            rank = law[:truth].sum() + rng.random() * law[truth]
-            held[seed, i] = 0.1 <= rank <= 0.9
-    for name, share in zip(("theta", "eps"), held.mean(axis=0), strict=True):
-        error = np.sqrt(share * (1 - share) / seeds)
-        print(f"{name}: in {share:.0%} ± {error:.0%} of {seeds} runs within the central 80% of its posterior")
+        found = {"as the agent has it": special.softmax(run.state["learner"]["carry"]["evidence"])}
+        counts = run.counts.astype(np.float64)
+        found |= {name: weighed(counts, base) for name, base in bases(counts, p).items()}
+        u = rng.random(2)
+        for name, weights in found.items():
+            laws = (g, weights.sum(axis=1)), (e, weights.sum(axis=0))
+            ranks = [law[:truth].sum() + x * law[truth] for x, (truth, law) in zip(u, laws, strict=True)]
+            held.setdefault(name, []).append([*(0.1 <= rank <= 0.9 for rank in ranks), ranks[1]])
+    print(f"inside the central 80% of the posterior, {seeds} runs, and the mean rank of eps\n")
+    print("| what the other actions tell | theta | eps | mean rank of eps |\n|---|---|---|---|")
+    for name, each in held.items():
+        theta, eps, rank = np.mean(each, axis=0)
+        errors = [np.sqrt(share * (1 - share) / seeds) for share in (theta, eps)]
+        print(f"| {name} | {theta:.0%} ± {errors[0]:.0%} | {eps:.0%} ± {errors[1]:.0%} | {rank:.2f} |")
 
 
 def speed() -> None:
