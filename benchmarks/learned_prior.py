@@ -3,6 +3,7 @@
 python benchmarks/learned_prior.py learning    regret, violation, L [--seeds 10] [--only NAME ...] [--variants NAME ...]
 python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
 python benchmarks/learned_prior.py spare       ten declared states that never occur, the recommended agent [--seeds 30]
+python benchmarks/learned_prior.py owed        the recommended agent with and without paying back [--seeds 24]
 python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from their prior [--seeds 200]
 python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
@@ -209,6 +210,20 @@ def spare_states(seeds: int) -> None:
         print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
 
 
+def owed(seeds: int) -> None:
+    """What it changes that the recommended agent pays back; [V]+ is in per cent of T, for each limit."""
+    print("| world | T | steered: L | [V]+ | recommended: L | [V]+ |\n|---|---|---|---|---|---|")
+    for name, T in (("hospital", 5_000), ("queue", 20_000), ("riverswim", 20_000), ("media-streaming", 20_000)):
+        cmdp, told = psconrl.make(name), []
+        solution = psconrl.solve(cmdp)
+        steered = agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED, execution="steered")
+        for agent in (steered, agents.recommended(cmdp.problem())):
+            runs = [psconrl.simulate(agent, cmdp, T, 200 + seed, optimum=solution) for seed in range(seeds)]
+            over = np.array([run.positive_violation[:, -1] for run in runs]).mean(axis=0) / T
+            told += [shown(np.array([run.lagrangian[-1] for run in runs])), ", ".join(f"{share:.2%}" for share in over)]
+        print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
+
+
 def weighed(counts: Floats, base: Floats) -> Floats:
     """How likely theta and eps are by counts (S, A, S), all at once, if the prior's base of each pair is known."""
     N = counts.sum(axis=2)
@@ -316,7 +331,7 @@ class Timed(agents.PSConRL):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learning", "false", "spare", "coverage", "speed"])
+    parser.add_argument("what", choices=["learning", "false", "spare", "owed", "coverage", "speed"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
@@ -327,6 +342,8 @@ def main() -> None:
         false_assumption(args.seeds or 20)
     elif args.what == "spare":
         spare_states(args.seeds or 30)
+    elif args.what == "owed":
+        owed(args.seeds or 24)
     elif args.what == "coverage":
         coverage(args.seeds or 200)
     else:

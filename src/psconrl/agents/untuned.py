@@ -6,8 +6,8 @@
 All others, margin, infeasible, floor, episodes and elsewhere, are PSConRL's, with its defaults.
 
 Steering alone cannot keep a limit if plans promise too much. The columns of an optimum may differ in one action of one
-state, so that none of them lowers an excess by more than a thousandth per step, while a sample, in which what was never
-tried costs nothing, is wrong by a hundredth. So what is owed is paid back: a plan is made with the limits
+state, so that none of them lowers an excess by more than a thousandth per step, while a sample, whose optimum takes the
+pairs that came out best, is wrong by a hundredth. So what is owed is paid back: a plan is made with the limits
 
     tau_i - [V_i]+ / t,    V_i = sum_t (c_i - tau_i),
 
