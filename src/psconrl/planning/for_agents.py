@@ -295,7 +295,7 @@ def _compiled(
     mixture = J, laws, policies, weights
     value, classes, connected = np.nan, 0, False
     if few:
-        value, classes, connected = made
+        value, classes, connected = made[0], int(made[1]), bool(made[2])
     if classes != 1:
         policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)
