@@ -3,6 +3,7 @@
 python benchmarks/learned_prior.py learning    regret, violation, L [--seeds 10] [--only NAME ...] [--variants NAME ...]
 python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
 python benchmarks/learned_prior.py spare       ten declared states that never occur, the recommended agent [--seeds 30]
+python benchmarks/learned_prior.py owed        the recommended agent with and without paying back [--seeds 24]
 python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from their prior [--seeds 200]
 python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
@@ -24,8 +25,9 @@ import psconrl
 from psconrl import CMDP, agents
 from psconrl._core import graph
 from psconrl._core.checks import Floats
-from psconrl.agents import Memory, Plan, hierarchy, shared
+from psconrl.agents import Memory, Plan, hierarchy
 from psconrl.agents.part import Part
+from psconrl.agents.planning import carried, exploit, plan_in
 from psconrl.agents.schedules import tsde
 from psconrl.planning.compiled.rows import Rows
 
@@ -134,10 +136,10 @@ class CutAndReach(agents.PSConRL):
         assert isinstance(p_k, Part)
         here = int(np.flatnonzero(p_k.states == memory.state)[0])
         p_k = within(p_k, here, 1.0 / stop["max_length"])
-        best = shared.plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
+        best = plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
         if best.feasible:
-            return shared.exploit(best, stop, memory)
-        return self.uniform_plan(**stop, feasible=False, carry=shared.carried(best, memory))
+            return exploit(best, stop, memory)
+        return self.uniform_plan(**stop, feasible=False, carry=carried(best, memory))
 
 
 def shown(values: np.ndarray) -> str:
@@ -208,21 +210,74 @@ def spare_states(seeds: int) -> None:
         print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
 
 
+def owed(seeds: int) -> None:
+    """What it changes that the recommended agent pays back; [V]+ is in per cent of T, for each limit."""
+    print("| world | T | steered: L | [V]+ | recommended: L | [V]+ |\n|---|---|---|---|---|---|")
+    for name, T in (("hospital", 5_000), ("queue", 20_000), ("riverswim", 20_000), ("media-streaming", 20_000)):
+        cmdp, told = psconrl.make(name), []
+        solution = psconrl.solve(cmdp)
+        steered = agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED, execution="steered")
+        for agent in (steered, agents.recommended(cmdp.problem())):
+            runs = [psconrl.simulate(agent, cmdp, T, 200 + seed, optimum=solution) for seed in range(seeds)]
+            over = np.array([run.positive_violation[:, -1] for run in runs]).mean(axis=0) / T
+            told += [shown(np.array([run.lagrangian[-1] for run in runs])), ", ".join(f"{share:.2%}" for share in over)]
+        print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
+
+
+def weighed(counts: Floats, base: Floats) -> Floats:
+    """How likely theta and eps are by counts (S, A, S), all at once, if the prior's base of each pair is known."""
+    N = counts.sum(axis=2)
+    log = np.empty((len(hierarchy.THETA), len(hierarchy.EPS)))
+    for g, theta in enumerate(hierarchy.THETA):
+        for e, eps in enumerate(hierarchy.EPS):
+            alpha = theta * ((1 - eps) * base + eps / counts.shape[2])
+            rows = special.gammaln(theta) - special.gammaln(N + theta)
+            log[g, e] = rows.sum() + (special.gammaln(counts + alpha) - special.gammaln(alpha)).sum()
+    return special.softmax(log)
+
+
+def bases(counts: Floats, p: Floats) -> dict[str, Floats]:
+    """What the other actions of a state tell (S, A, S), by what is known of them; uniform where that is nothing."""
+    S = len(counts)
+    laws = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1)
+    found = {}
+    for name, told in (("their supports", counts > 0), ("their empirical laws", laws), ("their true laws", p)):
+        each = np.asarray(told, dtype=np.float64)
+        others = {
+            f"{name}, in the end": each.sum(axis=1, keepdims=True) - each,
+            f"{name}, of earlier actions": np.cumsum(each, axis=1) - each,
+        }
+        for which, sums in others.items():
+            total = sums.sum(axis=2, keepdims=True)
+            found[which] = np.where(total > 1e-9, sums / np.maximum(total, 1e-9), 1.0 / S)
+    return found
+
+
 def coverage(seeds: int) -> None:
-    """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn."""
-    held = np.zeros((seeds, 2))
+    """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn.
+
+    By the posterior as the agent has it, and by others that know more of what the other actions of a state tell.
+    """
+    held: dict[str, list[list[float]]] = {}
     for seed in range(seeds):
         rng = np.random.default_rng(np.random.SeedSequence([78, seed]))
         p, g, e = psconrl.environments.random.hierarchical(rng, 10, 3)
         cmdp = CMDP(p, rng.random((1, 10, 3)))
         run = psconrl.simulate(agents.PSConRL(cmdp.problem(), prior=hierarchy.LEARNED), cmdp, 2_000, seed)
-        weights = special.softmax(run.state["learner"]["carry"]["evidence"])
-        for i, (truth, law) in enumerate(((g, weights.sum(axis=1)), (e, weights.sum(axis=0)))):
-            rank = law[:truth].sum() + rng.random() * law[truth]
-            held[seed, i] = 0.1 <= rank <= 0.9
-    for name, share in zip(("theta", "eps"), held.mean(axis=0), strict=True):
-        error = np.sqrt(share * (1 - share) / seeds)
-        print(f"{name}: in {share:.0%} ± {error:.0%} of {seeds} runs within the central 80% of its posterior")
+        found = {"as the agent has it": special.softmax(run.state["learner"]["carry"]["evidence"])}
+        counts = run.counts.astype(np.float64)
+        found |= {name: weighed(counts, base) for name, base in bases(counts, p).items()}
+        u = rng.random(2)
+        for name, weights in found.items():
+            laws = (g, weights.sum(axis=1)), (e, weights.sum(axis=0))
+            ranks = [law[:truth].sum() + x * law[truth] for x, (truth, law) in zip(u, laws, strict=True)]
+            held.setdefault(name, []).append([*(0.1 <= rank <= 0.9 for rank in ranks), ranks[1]])
+    print(f"inside the central 80% of the posterior, {seeds} runs, and the mean rank of eps\n")
+    print("| what the other actions tell | theta | eps | mean rank of eps |\n|---|---|---|---|")
+    for name, each in held.items():
+        theta, eps, rank = np.mean(each, axis=0)
+        errors = [np.sqrt(share * (1 - share) / seeds) for share in (theta, eps)]
+        print(f"| {name} | {theta:.0%} ± {errors[0]:.0%} | {eps:.0%} ± {errors[1]:.0%} | {rank:.2f} |")
 
 
 def speed() -> None:
@@ -276,7 +331,7 @@ class Timed(agents.PSConRL):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learning", "false", "spare", "coverage", "speed"])
+    parser.add_argument("what", choices=["learning", "false", "spare", "owed", "coverage", "speed"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
@@ -287,6 +342,8 @@ def main() -> None:
         false_assumption(args.seeds or 20)
     elif args.what == "spare":
         spare_states(args.seeds or 30)
+    elif args.what == "owed":
+        owed(args.seeds or 24)
     elif args.what == "coverage":
         coverage(args.seeds or 200)
     else:

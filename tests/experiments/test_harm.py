@@ -276,13 +276,34 @@ run_one.execute_apart(sweep(agents=("uniform",)).cells[0], 1, run_one.CODE, 600)
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
-def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("when", "error", "said"),
+    [
+        ("wait", TimeoutError("30: 1"), r"the Dask scheduler at tcp://127.0.0.1:1 has no workers.*dask worker tcp:"),
+        ("wait", ConnectionResetError(), "the connection to the Dask scheduler is lost"),
+        ("run", ConnectionResetError(), "the connection to the Dask scheduler is lost"),
+        ("run", KeyError("numpy"), "the Dask workers cannot run psconrl: KeyError: 'numpy'"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said_so(
+    when: str, error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Client:
         def __init__(self, *words: object, **options: object) -> None:
             pass
 
         def wait_for_workers(self, count: int, timeout: float) -> None:
-            raise TimeoutError("30: 1")
+            if when == "wait":
+                raise error
+
+        def run(self, function: Callable[[], str]) -> None:
+            raise error
+
+        def get_executor(self, pure: bool) -> Client:
+            return self
+
+        def shutdown(self, wait: bool) -> None:
+            pass
 
         def close(self) -> None:
             pass
@@ -290,7 +311,7 @@ def test_a_cluster_without_workers_is_said_so(monkeypatch: pytest.MonkeyPatch) -
     import distributed
 
     monkeypatch.setattr(distributed, "Client", Client)
-    with pytest.raises(PoolError, match=r"the Dask scheduler at tcp://127.0.0.1:1 has no workers.*dask worker tcp:"):
+    with pytest.raises(PoolError, match=said):
         DaskPool("tcp://127.0.0.1:1")
 
 

@@ -11,7 +11,7 @@ from psconrl.cmdp import CMDP
 from psconrl.planning.compiled import steering_rule as rule
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.compiled.steering import mixed
+from psconrl.planning.compiled.steering import mixed, stays
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
@@ -138,10 +138,10 @@ def test_ways_lead_into_the_cores_by_the_fastest_way() -> None:
         np.testing.assert_array_equal(made.ways[k][outside], (way - rows.begin[:-1])[outside])
 
 
-def test_a_core_that_would_fall_apart_keeps_its_unlikely_states() -> None:
+def two_places(time: int, costs: Floats) -> Steered:
     """Action 0 stays at 0 or at 2 for 10^8 steps in the mean, and goes 0, 1, 5, 2, 3, 0; action 1 stays at 4.
 
-    From 1, action 1 leads back to 0 at once, the fastest way into the core {0, 2}, and would keep the column there.
+    costs (2, 12), the limit is 1 / 2, and the plan lasts to step `time`.
     """
     p, rare = np.zeros((6, 2, 6)), 1e-8
     for s, x in ((0, 1), (2, 3)):
@@ -153,12 +153,47 @@ def test_a_core_that_would_fall_apart_keeps_its_unlikely_states() -> None:
     law = np.array([1.0, rare, 1.0, rare, 0.0, rare])
     pairs = np.array([rows.begin[:-1], rows.begin[:-1] + 1])
     laws = np.array([law / law.sum(), np.eye(6)[4]])
-    J = np.array([[0.0, 0.0], [0.0, 1.0]])
+    J = np.array([costs[:, own] @ law for own, law in zip(pairs, laws, strict=True)])
     columns = [(0.5, Column(*parts)) for parts in zip(pairs, J, laws, strict=True)]
-    made = from_columns(rows, np.zeros((2, 12)), columns, np.array([0.5]), Steer(50, 100, np.zeros(1)))
+    made = from_columns(rows, costs, columns, np.array([0.5]), Steer(time // 2, time, np.zeros(1)))
     assert made is not None
+    return made
+
+
+def test_a_core_that_would_fall_apart_keeps_its_unlikely_states() -> None:
+    """From 1, action 1 leads back to 0 at once, the fastest way into the core {0, 2}, and would keep it there."""
+    made = two_places(10**9, np.zeros((2, 12)))
     np.testing.assert_array_equal(made.ways[0], [0, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(made.ways[1, [0, 2, 4, 5]], 1)
+
+
+def test_a_column_that_does_not_leave_a_part_of_its_class_in_time_is_several() -> None:
+    """Of a mean over two places between which nobody goes in 100 steps, neither keeps the limit that it promises."""
+    costs = np.zeros((2, 12))
+    costs[1, [4, 9]] = 1.0  # at 2 by action 0, and at 4 by action 1
+    whole, made = two_places(10**9, costs), two_places(100, costs)
+    assert len(whole.ways) == 2
+    np.testing.assert_allclose(made.directions, [[-1.0], [1.0], [1.0]])
+    np.testing.assert_array_equal(made.ways[0, [0, 1, 2, 4]], [0, 1, 1, 0])  # from 2 by 4, which takes two steps
+    np.testing.assert_array_equal(made.ways[1, [1, 2]], [0, 0])
+    for field in ("weights", "drifts", "actions"):  # what it promises in the long run is the same
+        np.testing.assert_array_equal(getattr(made, field), getattr(whole, field))
+
+
+def test_where_a_policy_stays_against_the_closed_classes() -> None:
+    rng = np.random.default_rng(np.random.SeedSequence(5))
+    sizes = set()
+    for _ in range(100):
+        p = rng.dirichlet(np.full(7, 0.2), size=(7, 1))
+        rows, inside = Rows.from_dense(p), np.empty(7, dtype=np.bool_)
+        least = float(rng.choice([1e-3, 0.02, 1 / 7]))
+        stays(rows, rows.begin[:-1], 0, least, inside)
+        chain = np.where(p[:, 0] >= least, p[:, 0], 0.0)
+        after = np.linalg.matrix_power((chain + np.eye(7) > 0).astype(float), 7) > 0
+        assert after[0, inside].all()
+        assert (after[inside] == inside).all()  # all of them lead to all of them and nowhere else
+        sizes.add(int(inside.sum()))
+    assert len(sizes) > 4
 
 
 def test_the_mixture_is_the_same_uncompiled() -> None:
@@ -168,7 +203,7 @@ def test_the_mixture_is_the_same_uncompiled() -> None:
     law = 8.0 ** np.arange(6)
     laws = np.array([np.eye(6)[0], law / law.sum()])
     J = np.array([[0.995, 0.0], [0.125, 1.0]])
-    arguments = tuple(rows), (J, laws, pairs, np.array([0.4, 0.6])), np.array([0.6])
+    arguments = tuple(rows), (J, laws, pairs, np.array([0.4, 0.6])), np.array([0.6]), 1e-3
     made, plain = mixed(*arguments), mixed.py_func(*arguments)  # type: ignore[attr-defined]
     for one, other in zip(made, plain, strict=True):
         np.testing.assert_array_equal(one, other)

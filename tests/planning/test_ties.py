@@ -64,6 +64,7 @@ def test_rounding_decides_nothing_in_large_grids(side: int) -> None:
         shaken = costs * (1 + 2e-16 * rng.integers(-2, 3, costs.shape))
         found = plan_rows(rows._replace(data=data), shaken, cmdp.thresholds, join=1e-7)
         assert found.policy is not None
+        assert wanted.policy is not None
         np.testing.assert_allclose(found.policy, wanted.policy, atol=1e-7)
 
 

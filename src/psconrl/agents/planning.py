@@ -62,11 +62,14 @@ class LimitedAgent(Agent):
         thresholds = self.problem.thresholds
         if self.margin == 0 or not len(thresholds):
             return thresholds
-        if isinstance(model, Part):
-            rows, own = model.rows, model.own_costs(costs)
-        else:
-            rows, own = with_pairs(model, memory.pairs), memory.pairs.taken(costs)
-        return self.tightened(memory.t, model_margin(rows, own, thresholds))
+        return self.tightened(memory.t, margin_in(model, costs, thresholds, memory))
+
+
+def margin_in(model: Rows | Part, costs: Floats, limits: Floats, memory: Memory) -> float:
+    """By how much all limits (m,) could be lower in a believed model; negative if they cannot be met."""
+    if isinstance(model, Part):
+        return model_margin(model.rows, model.own_costs(costs), limits)
+    return model_margin(with_pairs(model, memory.pairs), memory.pairs.taken(costs), limits)
 
 
 def plan_in(

@@ -33,15 +33,16 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._core.checks import one_of, real
+from psconrl._core.checks import Floats, one_of, real
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.part import Part
 from psconrl.agents.planning import LimitedAgent, carried, exploit, to_least_visited
 from psconrl.agents.posterior import PosteriorAgent
-from psconrl.agents.schedules import quadrupling, tsde
+from psconrl.agents.schedules import Stop, quadrupling, tsde
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.for_agents import BestPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +70,16 @@ class PSConRL(LimitedAgent, PosteriorAgent):
         """p_k from the posterior, or with the floor in the prior's place."""
         return super().sample(memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
 
+    def best(self, model: Rows | Part, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+        """The best policy in a sampled model."""
+        return plan_elsewhere(model, costs, limits, memory, stop, self.elsewhere, steer=self.steer(memory, stop))
+
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
         stop = tsde(memory) if self.episodes == "tsde" else quadrupling(memory)
         p_k = self.sample(memory, rng)
         costs = self.costs_in(p_k, memory)
-        limits, steer = self.limits(p_k, costs, memory), self.steer(memory, stop)
-        best = plan_elsewhere(p_k, costs, limits, memory, stop, self.elsewhere, steer=steer)
+        best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
         carry = carried(best, memory)

@@ -344,12 +344,13 @@ class DaskPool:
             self._client = functions.Client(address, timeout=10, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise PoolError(f"no Dask scheduler at {address}: {error}".splitlines()[0]) from error
-        try:
-            self._check_code(address)
-        except BaseException:
-            self._client.close()
-            raise
         self._executor = self._client.get_executor(pure=False)
+        try:
+            with _connected():
+                self._check_code(address)
+        except BaseException:
+            self.close()
+            raise
 
     def _check_code(self, address: str) -> None:
         try:
@@ -361,6 +362,8 @@ class DaskPool:
             ) from None
         try:
             codes = self._client.run(_code)
+        except OSError:
+            raise  # the connection is lost
         except Exception as error:
             raise PoolError(f"the Dask workers cannot run psconrl: {type(error).__name__}: {error}") from error
         others = {address: code for address, code in codes.items() if code != CODE}
@@ -405,6 +408,8 @@ def _connected() -> Iterator[None]:
     """Whatever a client says when nobody answers any more is one error."""
     try:
         yield
+    except PoolError:
+        raise
     except (OSError, RuntimeError) as error:
         raise PoolError(_LOST) from error
 

@@ -10,6 +10,10 @@ not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i)
               column is run there until V has come back and half a band further: so trips are rare. Another one takes
               over only if it corrects V by B more. A core is where a column really spends its time: states likelier
               than 1 / (S sqrt(t)).
+    parts     a column may go from part to part of its class by moves less likely than 1 / t. In the time that there
+              is, it stays where it is, and what it promises is a mean over places between which nobody goes. If it
+              spends a tenth of its time or more outside of the part that it would not leave without such moves, ways
+              lead into its parts, with the drift of each, instead of into its core.
     band      B = sqrt(slope t) with slope = 1 + d, d the expected time from one core to another and back, 0 if the
               columns meet in likely states. So trips between cores take of the order of sqrt(d T) steps in all.
     floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.

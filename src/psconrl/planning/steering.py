@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest_way
-from psconrl.planning.compiled.steering import mixed
+from psconrl.planning.compiled.steering import meet, mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
@@ -26,24 +28,62 @@ _NOTHING = 1e-7
 """A column lowers a limit by more than this per step, or rounding does."""
 
 
+class Places(NamedTuple):
+    """Where columns live, or parts of them: laws (k, S), drifts (k, m) and actions (k, S), -1 elsewhere."""
+
+    laws: Floats
+    drifts: Floats
+    actions: Ints
+
+
 def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
     """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
-    actions, drifts, binding, laws, meet = mixed(tuple(rows), tuple(mixture), thresholds)
+    least = 1.0 / max(steer.time, rows.S)  # so that every row has a move that likely
+    actions, drifts, binding, laws, whole = mixed(tuple(rows), tuple(mixture), thresholds, least)
     made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
-    return _with_reserves(made if meet else _with_ways(made, laws, rows, steer.time), rows, costs, steer)
+    places = Places(laws, drifts, actions)
+    if not whole.all():
+        places = _in_parts(places, whole, rows, costs[1:], thresholds, steer.time, least)
+    return _with_reserves(made if meet(places.laws) else _with_ways(made, places, rows, steer.time), rows, costs, steer)
 
 
-def _with_ways(made: Steered, laws: Floats, rows: Rows, time: int) -> Steered:
-    """With the fastest ways into the cores that the columns, laws (k, S), have in `time` steps.
+def _in_parts(
+    places: Places, whole: Bools, rows: Rows, costs: Floats, thresholds: Floats, time: int, least: float
+) -> Places:
+    """With the parts of columns that are not whole in their place; costs (m, K).
+
+    A part is where a column stays by moves that are to be expected in `time` steps. Its law is that of the column, and
+    its drift what this law costs: the column promises a mean over parts between which it does not go in that time.
+    """
+    found = []
+    for k, (law, drift, actions) in enumerate(zip(*places, strict=True)):
+        pairs, core, parts = rows.begin[:-1] + np.maximum(actions, 0), core_of(law, law > 0, time), []
+        if not whole[k]:
+            chain = rows.matrix()[pairs]
+            chain.data[chain.data < least] = 0.0
+            chain.eliminate_zeros()
+            parts = [part for part in closed_classes(chain) if core[part].any()]
+        if not parts:
+            found.append((law, drift, actions))
+        for part in parts:
+            own, acting = np.zeros(rows.S), np.full(rows.S, -1)
+            own[part], acting[part] = law[part] / law[part].sum(), actions[part]
+            found.append((own, costs[:, pairs] @ own - thresholds, acting))
+    return Places(*(np.array(values) for values in zip(*found, strict=True)))
+
+
+def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
+    """With the fastest ways into the cores that the places have in `time` steps.
 
     Also with the band: d is the expected time of the longest round trip; what takes longer than `time` steps is not
     worth knowing more of.
     """
+    laws, drifts, _ = places
     cores = [core_of(law, law > 0, time) for law in laws]
     found = [fastest_way(rows, core) for core in cores]
     ways = [
         _way_and_core(rows, way.pairs - rows.begin[:-1], actions, law, core)
-        for way, actions, law, core in zip(found, made.actions, laws, cores, strict=True)
+        for way, actions, law, core in zip(found, places.actions, laws, cores, strict=True)
     ]
     times = np.array(
         [
@@ -51,10 +91,10 @@ def _with_ways(made: Steered, laws: Floats, rows: Rows, time: int) -> Steered:
             for law, core in zip(laws, cores, strict=True)
         ]
     )
-    size = np.abs(made.drifts).sum(axis=1, keepdims=True)
+    size = np.abs(drifts).sum(axis=1, keepdims=True)
     return made._replace(
         ways=np.array(ways),
-        directions=np.divide(made.drifts, size, out=np.zeros_like(made.drifts), where=size > 0),
+        directions=np.divide(drifts, size, out=np.zeros_like(drifts), where=size > 0),
         levels=np.tile([1.0, -0.5], (len(ways), 1)),
         slope=1.0 + min(float((times + times.T).max()), float(time)),
     )

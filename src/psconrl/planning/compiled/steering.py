@@ -11,14 +11,58 @@ from psconrl.planning.tolerances import FEASIBLE
 
 _LIKELY = 0.25
 """States with this share of 1 / S in the laws of two columns are visited often enough to change between them there."""
+_WHOLE = 0.9
+"""A column is whole if it spends this share of its time where it stays."""
 
 
 @njit
-def mixed(moves: tuple[Any, ...], mixture: tuple[Any, ...], limits: Floats) -> tuple[Ints, Floats, Bools, Floats, bool]:
+def stays(rows: Rows, policy: Ints, start: int, least: float, inside: Bools) -> None:
+    """Mark the states (S,) in which a policy that starts in one stays by moves of probability `least` or more.
+
+    They are a closed class of these moves: as long as something that was reached does not lead back to where the
+    search began, it begins anew from there.
+    """
+    S = len(rows.begin) - 1
+    back, stack = np.empty(S, dtype=np.bool_), np.empty(S, dtype=np.int64)
+    while start >= 0:
+        for s in range(S):
+            inside[s] = back[s] = False
+        inside[start] = back[start] = True
+        stack[0], top = start, 1
+        while top > 0:
+            top -= 1
+            pair = policy[stack[top]]
+            for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
+                x = rows.indices[entry]
+                if rows.data[entry] >= least and not inside[x]:
+                    inside[x] = True
+                    stack[top] = x
+                    top += 1
+        found = True
+        while found:
+            found = False
+            for s in range(S):
+                if inside[s] and not back[s]:
+                    for entry in range(rows.indptr[policy[s]], rows.indptr[policy[s] + 1]):
+                        if rows.data[entry] >= least and back[rows.indices[entry]]:
+                            back[s] = found = True
+                            break
+        start = -1
+        for s in range(S):
+            if inside[s] and not back[s]:
+                start = s
+                break
+
+
+@njit
+def mixed(
+    moves: tuple[Any, ...], mixture: tuple[Any, ...], limits: Floats, least: float
+) -> tuple[Ints, Floats, Bools, Floats, Bools]:
     """What it takes to steer a mixture; limits (m,): the thresholds of the costs 1, ..., m.
 
     moves and mixture: Rows and Mixture as plain tuples. Gives the fields actions, drifts and binding of what is
-    steered, the laws (k, S) of its columns, and whether every two of them meet in a likely state.
+    steered, the laws (k, S) of its columns, and (k,) whether they are whole: a column may go from part to part of its
+    class by moves that are less likely than `least`.
     """
     begin, indptr, indices, data = moves
     rows = Rows(begin, indptr, indices, data)
@@ -44,11 +88,29 @@ def mixed(moves: tuple[Any, ...], mixture: tuple[Any, ...], limits: Floats) -> t
         for k in range(count):
             mean += weights[k] * drifts[k, i]
         binding[i] = mean > -10.0 * FEASIBLE
-    meet = True
+    whole = np.zeros(count, dtype=np.bool_)
+    for k in range(count):
+        likeliest = 0
+        for s in range(S):
+            if laws[k, s] > laws[k, likeliest]:
+                likeliest = s
+        stays(rows, policies[k], likeliest, least, own)
+        share = 0.0
+        for s in range(S):
+            share += laws[k, s] if own[s] else 0.0
+        whole[k] = share >= _WHOLE
+    return actions, drifts, binding, laws, whole
+
+
+@njit
+def meet(laws: Floats) -> bool:
+    """Whether every two columns with these laws (k, S) meet in a likely state."""
+    count, S = laws.shape
+    all_meet = True
     for j in range(count):
         for k in range(j):
             most = 0.0
             for s in range(S):
                 most = max(most, min(laws[j, s], laws[k, s]))
-            meet = meet and most * S >= _LIKELY
-    return actions, drifts, binding, laws, meet
+            all_meet = all_meet and most * S >= _LIKELY
+    return all_meet
