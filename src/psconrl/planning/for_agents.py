@@ -273,6 +273,7 @@ def _compiled(
     kernel = by_inverses if few else by_factors
     into, limits, given = room(n, S, K if few else 0), (thresholds, _ones(m)), (*start, last_way)
     multipliers, bias, J, laws, policies, weights, policy, averages, way, reference, _ = into
+    made: list[Any]
     # Where biases are so large that rounding decides between equals anyway, large models are planned in without a rule.
     for levels in (ties.levels(K),) if few else (ties.levels(K), NO_LEVELS):
         status, objective, bound, largest, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
@@ -293,9 +294,7 @@ def _compiled(
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights
-    value, classes, connected = np.nan, 0, False
-    if few:
-        value, classes, connected = made[0], int(made[1]), bool(made[2])
+    value, classes, connected = made or (np.nan, 0, False)
     if classes != 1:
         policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)
