@@ -166,13 +166,14 @@ def test_agreement_along_a_run() -> None:
 
 
 def test_where_columns_fail_the_program_solves() -> None:
-    """Two states, each kept for ever, no doubt about it: no chain leads everywhere to one state."""
-    p_hat = np.eye(2)[:, np.newaxis]
-    costs = np.array([[[1.0], [0.0]]])
-    best = best_optimistic(p_hat, np.zeros((2, 1)), costs, np.zeros(0), join=0.1)
+    """Two states, each kept for ever, hardly any doubt about it: no chain leads everywhere to one state."""
+    p_hat = np.stack([np.eye(3)[:1], np.eye(3)[1:2], np.array([[0.0, 0.5, 0.5]])])
+    costs = np.array([[[1.0], [0.0], [1.0]]])
+    radius = np.array([[0.0], [0.0], [0.25]])
+    best = best_optimistic(p_hat, radius, costs, np.zeros(0), join=0.1)
     assert best.fallback
     assert best.value == pytest.approx(0.0)
-    assert solve_optimistic(p_hat, np.zeros((2, 1)), costs).value == pytest.approx(0.0)
+    assert solve_optimistic(p_hat, radius, costs).value == pytest.approx(0.0)
 
 
 def test_an_unknown_method() -> None:

@@ -54,6 +54,8 @@ _RATES = (1e-2, 1e-4, 1e-6)
 """How often models are left in which good places are looked for: biases are at most the inverse."""
 _SIGHT = 400
 """How many steps ahead the first place is looked for."""
+_BLURRED = 1e-3
+"""Further steps that change the differences between states by less than this share show nothing new."""
 _CORE = 1e-3
 """States visited less often than this share of the most visited are on the way to a place."""
 _COUNTED = 500
@@ -207,7 +209,7 @@ class Component:
         one returns, has no such parts, and shows which is good.
         """
         none, alone = np.zeros(0), np.ascontiguousarray(c[np.newaxis])
-        home, self._last = self._sighted(c)
+        home, self._last, _ = self._sighted(c)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
             found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows)
@@ -222,15 +224,17 @@ class Component:
             home = int(found.bias.argmin())
         return -np.inf
 
-    def _sighted(self, c: Floats) -> tuple[int, Ints]:
-        """The state from which some steps cost the least, and the policy for them."""
+    def _sighted(self, c: Floats) -> tuple[int, Ints, Floats]:
+        """The state from which some steps cost the least, the policy for them, and what they cost (S,)."""
         begin, matrix = self.rows.begin[:-1], self.matrix
         total = np.zeros(self.rows.S)
         for _ in range(_SIGHT):
             ahead = c + (1 - _RATES[0]) * (matrix @ total)
-            total = np.minimum.reduceat(ahead, begin)
+            before, total = total, np.minimum.reduceat(ahead, begin)
+            if np.ptp(total - before) <= _BLURRED * np.ptp(total):
+                break
         nothing = np.zeros(self.rows.K)
-        return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing)
+        return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing), total
 
     def plan(
         self,
@@ -247,6 +251,8 @@ class Component:
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
         decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
+        if self._last is None and self.rows.S > SMALL:
+            _, self._last, bias = self._sighted(costs[0])
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         found = planner(self.rows.S)(self.rows if rows is None else rows, costs, limits, start, goal, levels)

@@ -271,11 +271,11 @@ def _compiled(
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = S <= SMALL, n - 1
     kernel = by_inverses if few else by_factors
-    into, limits, given = room(n, S), (thresholds, _ones(m)), tuple(start)
-    multipliers, bias, J, laws, policies, weights = into
+    into, limits, given = room(n, S, K if few else 0), (thresholds, _ones(m)), (*start, last_way)
+    multipliers, bias, J, laws, policies, weights, policy, averages, way, reference, _ = into
     # Where biases are so large that rounding decides between equals anyway, large models are planned in without a rule.
     for levels in (ties.levels(K),) if few else (ties.levels(K), NO_LEVELS):
-        status, objective, bound, largest, count = kernel(model, costs, levels, limits, given, VALUE, into)
+        status, objective, bound, largest, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
         if status == FAILED and not few:
             found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), start)
             if found is not None:
@@ -293,7 +293,11 @@ def _compiled(
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights
-    policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
+    value, classes, connected = np.nan, 0, False
+    if few:
+        value, classes, connected = made[0], int(made[1]), bool(made[2])
+    if classes != 1:
+        policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)
     if classes > 1 or largest > _BROKEN:
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.

@@ -1,7 +1,8 @@
 """The best policy over all models in an element-wise confidence set, exactly.
 
 Columns are policies in models of the set (`compiled.optimistic`), mixed by the frame of column generation; each answer
-carries a proven gap. Where that exceeds PROVEN, the linear program (`lp.optimistic`) is asked.
+carries a proven gap. Where that exceeds PROVEN, the linear program (`lp.optimistic`) is asked; agents plan without it
+where all that is not known is whole pairs (`point_sets`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
+from psconrl.planning.point_sets import best_of_points
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.steered import Steered
@@ -343,6 +345,14 @@ def best_optimistic(
                 True, policy, made.value, multipliers, made.connected, 1, gap, columns, way, steered
             )
     method: Method = "compiled" if proven else "highs"
+    if not proven:
+        points, wide = in_rows(p_hat, pairs), pairs.taken(radius)
+        best = best_of_points(points, wide, flat, thresholds, join=join, begin=pairs.begin, steer=steer)
+        if best is not None:
+            proof = best.multipliers, best.connected, best.classes, best.gap if best.feasible else np.inf
+            table = None if best.policy is None else pairs.table(best.policy)
+            named = None if best.steered is None else best.steered.named(pairs)
+            return OptimisticPolicy(best.feasible, table, best.value, *proof, columns, way, named)
     solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)
     return OptimisticPolicy(
         solved.feasible,

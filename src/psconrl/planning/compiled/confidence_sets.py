@@ -109,17 +109,15 @@ def members(within: Set, pairs: Ints, order: Ints) -> Floats:
 def are_columns(columns: Ints, begin: Ints) -> bool:
     """Whether columns (n, 2, H, S) hold actions that states, whose pairs begin at begin (S + 1,), have, and orders."""
     n, _, H, S = columns.shape
-    sound = True
     for k in range(n):
         for h in range(H):
-            found = np.zeros(S, dtype=np.bool_)
+            met = np.zeros(S, dtype=np.bool_)
             for s in range(S):
                 action, other = columns[k, 0, h, s], columns[k, 1, h, s]
-                sound = sound and 0 <= action < begin[s + 1] - begin[s] and 0 <= other < S
-                found[other if sound else 0] = True
-            for s in range(S):
-                sound = sound and found[s]
-    return bool(sound)
+                if not 0 <= action < begin[s + 1] - begin[s] or not 0 <= other < S or met[other]:
+                    return False
+                met[other] = True
+    return True
 
 
 @njit

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.njit import njit, njit_inline
+from psconrl._core.njit import njit_inline
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest, round_trip
 from psconrl.planning.tolerances import THIN
 
-_NO_TRIP: Floats = np.empty(0)
+NO_TRIP: Floats = np.empty(0)
 
 Plain = tuple[Any, ...]
 
@@ -42,7 +42,7 @@ def execute(model: Rows | Plain, costs: Floats, mixture: Mixture | Plain, last_w
     trips between classes that do not meet.
     """
     model, mixture = tuple(model), tuple(mixture)
-    made = _call(model, costs, mixture, last_way, _NO_TRIP, 0.0)
+    made = _call(model, costs, mixture, last_way, NO_TRIP, 0.0)
     if made.classes < 2:
         return made
     trip, found = round_trip(Rows(*model), made.stops[: made.classes])
@@ -57,24 +57,24 @@ def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Flo
     policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
     reference, stops = np.empty(1, np.int64), np.empty(len(mixture[3]), np.int64)
     into = policy, averages, way, reference, stops
-    value, classes, connected = _execute(model, costs, mixture, last_way, trip, join, into)
+    value, classes, connected = execute_mixture(model, costs, mixture, last_way, trip, join, into)
     return Executed(policy, value, averages, classes, connected, way, reference, stops)
 
 
 @njit_inline
 def is_way(way: Ints, begin: Ints) -> bool:
     """Whether a way (S,) holds pairs of the states, which begin at begin (S + 1,), or -1."""
-    sound = True
-    for s in range(len(way)):
-        sound = sound and (way[s] == -1 or begin[s] <= way[s] < begin[s + 1])
-    return sound
+    s = 0
+    while s < len(way) and (way[s] == -1 or begin[s] <= way[s] < begin[s + 1]):
+        s += 1
+    return s == len(way)
 
 
-@njit
-def _execute(
+@njit_inline
+def execute_mixture(
     model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
 ) -> tuple[float, int, bool]:
-    """Fill in a policy; see `planned` for how."""
+    """Fill in what `planned.room` has for it; value, classes, connected as `Executed` has them."""
     rows = Rows(model[0], model[1], model[2], model[3])
     _, laws, policies, weights = mixture
     policy, averages, way, reference, stops = into

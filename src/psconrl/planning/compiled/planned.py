@@ -16,13 +16,16 @@ from psconrl.planning.compiled.pricing import Columns, Mixture, Start, mix
 from psconrl.planning.compiled.rows import Rows
 
 NO_LEVELS: Floats = np.zeros(0)
+_NO_WAY: Ints = np.zeros(0, dtype=np.int64)
 
-Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[int, float, float, float, int]]
+Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[Any, ...]]
 """Takes a model (`Rows`), costs (m + 1, K), levels (K,) that are added to c_0 to decide between equals, or (0,) for
-none, `Limits`, a `Start`, VALUE or MARGIN, and `room`; all as plain tuples. Gives status, objective, bound (as
-`generation.Optimum`), the largest number in the inverse, and how many columns are in the mixture."""
+none, `Limits`, a `Start` and the last way (S,), VALUE or MARGIN, and `room`; all as plain tuples. Gives status,
+objective, bound (as `generation.Optimum`), the largest number in the inverse, and how many columns are in the mixture.
+Inverses leave the mixture executed, where there is room for it, and give its value, classes and whether it is connected
+(see `execute`)."""
 
-Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats]
+Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints, Ints, Ints]
 
 
 class Planned(NamedTuple):
@@ -55,9 +58,24 @@ class Planned(NamedTuple):
         return Columns(J, laws, policies, np.array([len(weights)]))
 
 
-def room(n: int, S: int) -> Room:
-    """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, and a `Mixture`."""
-    return np.empty(n - 1), np.empty(S), np.empty((n, n)), np.empty((n, S)), np.empty((n, S), np.int64), np.empty(n)
+def room(n: int, S: int, K: int = 0) -> Room:
+    """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, a `Mixture`, and its execution.
+
+    That is a policy (K,), its averages (n,), the way (S,), the reference (1,) and stops (n,); without pairs, nothing.
+    """
+    return (
+        np.empty(n - 1),
+        np.empty(S),
+        np.empty((n, n)),
+        np.empty((n, S)),
+        np.empty((n, S), np.int64),
+        np.empty(n),
+        np.empty(K),
+        np.empty(n),
+        np.empty(S, np.int64),
+        np.empty(1, np.int64),
+        np.empty(n, np.int64),
+    )
 
 
 def planned(
@@ -65,9 +83,9 @@ def planned(
 ) -> Planned:
     """Plan by a kernel."""
     into = room(len(costs), len(rows.begin) - 1)
-    given = tuple(rows), costs, levels, tuple(limits), tuple(start), goal, into
-    status, objective, bound, largest, count = kernel(*given)
-    multipliers, bias, J, laws, policies, weights = into
+    given = tuple(rows), costs, levels, tuple(limits), (*start, _NO_WAY), goal, into
+    status, objective, bound, largest, count = kernel(*given)[:5]
+    multipliers, bias, J, laws, policies, weights = into[:6]
     mixture = Mixture(J, laws, policies, weights).first(count)
     return Planned(status, objective, bound, largest, multipliers, bias, mixture, policies[0])
 

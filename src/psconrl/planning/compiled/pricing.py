@@ -96,15 +96,19 @@ def begin(rows: Rows, costs: Floats, start: Start, c: Floats, h: Floats) -> tupl
 def sound(rows: Rows, start: Start) -> bool:
     """Whether a start belongs to a model of this size: pairs of their states, finite numbers, multipliers >= 0."""
     S = len(rows.begin) - 1
-    fine = 0 <= start.reference[0] < S and len(start.policies) > 0
+    if not 0 <= start.reference[0] < S or len(start.policies) == 0:
+        return False
+    for i in range(len(start.multipliers)):
+        if not 0.0 <= start.multipliers[i] < np.inf:
+            return False
+    for s in range(len(start.bias)):
+        if not np.isfinite(start.bias[s]):
+            return False
     for k in range(len(start.policies)):
         for s in range(S):
-            fine = fine and rows.begin[s] <= start.policies[k, s] < rows.begin[s + 1]
-    for s in range(len(start.bias)):
-        fine = fine and np.isfinite(start.bias[s])
-    for i in range(len(start.multipliers)):
-        fine = fine and 0.0 <= start.multipliers[i] < np.inf
-    return bool(fine)
+            if not rows.begin[s] <= start.policies[k, s] < rows.begin[s + 1]:
+                return False
+    return True
 
 
 @njit
@@ -291,9 +295,10 @@ def span_of(h: Floats) -> float:
 @njit
 def all_finite(costs: Floats, thresholds: Floats) -> bool:
     """Whether costs (m + 1, K) and thresholds (m,) are numbers."""
-    finite = True
     for i in range(len(costs)):
-        finite = finite and (i == 0 or np.isfinite(thresholds[i - 1]))
+        if i > 0 and not np.isfinite(thresholds[i - 1]):
+            return False
         for pair in range(costs.shape[1]):
-            finite = finite and np.isfinite(costs[i, pair])
-    return finite
+            if not np.isfinite(costs[i, pair]):
+                return False
+    return True

@@ -233,7 +233,8 @@ def _price(way: Factors, question: Question) -> Reply:
         add_column(columns, costs, policy)
     hinted = counts[_ROUND] <= _STRIDES and numbers[_LOW] <= there[0] <= numbers[_HIGH]
     if hinted:
-        numbers[_ACCURACY] = min(max(_SHARE * abs(step * excess), finest), numbers[_ACCURACY])
+        finer = max(_SHARE * abs(step * excess), 0.01 * numbers[_ACCURACY], finest)
+        numbers[_ACCURACY] = min(finer, numbers[_ACCURACY])
     if bound >= lower:
         return Reply(True, bound, question.prices, hinted, there)
     return Reply(True, lower, there, hinted, there)

@@ -11,7 +11,8 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
+from psconrl.planning.compiled.execute import NO_TRIP, execute_mixture
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
@@ -42,7 +43,7 @@ from psconrl.planning.compiled.pricing import (
     span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import CLOSE, FLAT, TIE
+from psconrl.planning.tolerances import CLOSE, FLAT, PROVEN, TIE
 
 _COLUMNS = 128
 _ROUNDS = 100
@@ -82,15 +83,16 @@ def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, lev
 @njit
 def by_inverses(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
-) -> tuple[int, float, float, float, int]:
+) -> tuple[int, float, float, float, int, float, int, bool]:
     """The same; `planned.Kernel` says what is taken and returned."""
     rows = Rows(model[0], model[1], model[2], model[3])
     limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
     costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
+    value, classes, connected = np.nan, 0, False
     if not all_finite(costs, limits.tau):
-        return FAILED, np.nan, -np.inf, 0.0, 0
+        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected
     columns, policy = room_for(_COLUMNS, m, S), np.empty(S, dtype=np.int64)
     fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
     for k in range(_SWEEPS * S):
@@ -100,7 +102,7 @@ def by_inverses(
     chain = new_inverse(policy, r)
     copy(policies[-1], policy)
     if not start_anew(rows, chain, costs[0]):
-        return FAILED, np.nan, -np.inf, 0.0, 0
+        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected
     way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
     optimum = generate(_price, way, limits, goal, guess, CLOSE)
     largest = 0.0
@@ -109,7 +111,10 @@ def by_inverses(
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
-    return optimum.status, optimum.objective, optimum.bound, largest, count
+    if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
+        mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
+        value, classes, connected = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, into[6:])
+    return optimum.status, optimum.objective, optimum.bound, largest, count, value, classes, connected
 
 
 @njit
