@@ -58,6 +58,24 @@ def maintenance(spare: int) -> CMDP:
     return CMDP(p, c, [0.12, 0.15])
 
 
+def courier() -> CMDP:
+    """A yard that can be left only by waiting, in which charging is cheaper; seven places behind it are worth the wait.
+
+    Driving leads on, for 15 km; waiting leads on with probability 0.3; charging leads to the yard, with 0.8. Costs are
+    money, kilometres and complaints. There is no driving in the yard.
+    """
+    S = 8
+    p, c, available = np.zeros((S, 3, S)), np.zeros((3, S, 3)), np.ones((S, 3), dtype=np.bool_)
+    for s in range(S):
+        p[s, 0, [(s + 1) % S, (s + 2) % S]] = 0.8, 0.2
+        p[s, 1, [s, (s + 1) % S]] = 0.7, 0.3
+        p[s, 2, s], p[s, 2, 0] = 0.2, p[s, 2, 0] + 0.8
+        p[s, 2] /= p[s, 2].sum()
+        c[:, s] = [[0.3, 0.6, 0.44], [0.75, 0.0, 0.1], [0.3, 0.5, 1 / 6]]
+    available[0, 0] = False
+    return CMDP(p, c, [0.4, 0.3], available=available)
+
+
 def with_spare(cmdp: CMDP, spare: int = 10) -> CMDP:
     """The same with states that never occur, in which nothing costs anything and everything leads to state 0."""
     S, A = cmdp.S + spare, cmdp.A
@@ -95,6 +113,7 @@ WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
     "CliffWalking, slippery": (lambda: cliff_walking(True), 20_000),
     "maintenance": (lambda: maintenance(0), 30_000),
     "maintenance, 10 spare states": (lambda: maintenance(10), 30_000),
+    "courier": (courier, 20_000),
     "queue": (lambda: psconrl.make("queue"), 20_000),
     "garnet": (lambda: psconrl.make("garnet"), 20_000),
     "riverswim": (lambda: psconrl.make("riverswim"), 20_000),

@@ -38,7 +38,7 @@ from psconrl.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Recommended(PSConRL):
-    """PSConRL with a learned prior, its limits kept by steering and by paying back."""
+    """PSConRL with a learned prior, its limits kept by steering."""
 
     prior: ArrayLike | sparse.csr_array = LEARNED
     execution: Execution = field(default="steered", kw_only=True)
