@@ -9,7 +9,7 @@ inverted. States are eliminated without subtractions, all but the reference stat
   in random graphs: where a policy mostly has one likely move in each state, this leaves nearly nothing to do.
 
 GMRES with that factor brings the rare moves back; its residuals are those of the whole rows. The factor of another
-policy, not too different, will do as well.
+policy, not too different, will do as well. Places are unsigned where most of the time goes (see `rows.moves_of`).
 """
 
 import math
@@ -273,8 +273,8 @@ def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: 
             low[lows] = there
             lows += 1
             to_r += there * home[k]
-            for e in range(up_begin[k], up_begin[k + 1]):
-                row[up_at[e]] += there * up[e]
+            for e in range(np.uint64(up_begin[k]), np.uint64(up_begin[k + 1])):
+                row[np.uint64(up_at[e])] += there * up[e]
         row[i] = 0.0
         total = to_r
         for f in range(pattern.up_begin[at], pattern.up_begin[at + 1]):
@@ -315,39 +315,59 @@ def _complete(rows: Rows, policy: Ints, factor: Factor, fine: bool) -> None:
 @njit
 def _collect(factor: Factor, b: Floats) -> None:
     """Amounts b (S,) per visit, in place, become what is collected on the way to r; 0 at r."""
-    order, low_begin, low_at, low = factor.order, factor.low_begin, factor.low_at, factor.low
+    low_begin, low_at, low = factor.low_begin, factor.low_at, factor.low
     up_begin, up_at, up, out = factor.up_begin, factor.up_at, factor.up, factor.out
-    n = len(order) - 1
+    n = len(b) - 1
+    x = _by_place(factor, b)
     for i in range(n):
-        total = b[order[i]]
-        for e in range(low_begin[i], low_begin[i + 1]):
-            total += low[e] * b[order[low_at[e]]]
-        b[order[i]] = total
-    b[order[n]] = 0.0
+        total = x[i]
+        for e in range(np.uint64(low_begin[i]), np.uint64(low_begin[i + 1])):
+            total += low[e] * x[np.uint64(low_at[e])]
+        x[i] = total
+    x[n] = 0.0
     for i in range(n - 1, -1, -1):
-        total = b[order[i]]
-        for e in range(up_begin[i], up_begin[i + 1]):
-            total += up[e] * b[order[up_at[e]]]
-        b[order[i]] = total / out[i]
+        total = x[i]
+        for e in range(np.uint64(up_begin[i]), np.uint64(up_begin[i + 1])):
+            total += up[e] * x[np.uint64(up_at[e])]
+        x[i] = total / out[i]
+    _by_state(factor, x, b)
 
 
 @njit
 def _visit(factor: Factor, b: Floats) -> None:
     """Chances b (S,) of starting, in place, become expected visits on the way to r; 0 at r."""
-    order, low_begin, low_at, low = factor.order, factor.low_begin, factor.low_at, factor.low
+    low_begin, low_at, low = factor.low_begin, factor.low_at, factor.low
     up_begin, up_at, up, out = factor.up_begin, factor.up_at, factor.up, factor.out
-    n = len(order) - 1
-    b[order[n]] = 0.0
+    n = len(b) - 1
+    x = _by_place(factor, b)
+    x[n] = 0.0
     for i in range(n):
-        visits = b[order[i]] / out[i]
-        b[order[i]] = visits
-        for e in range(up_begin[i], up_begin[i + 1]):
-            b[order[up_at[e]]] += visits * up[e]
-    b[order[n]] = 0.0
+        visits = x[i] / out[i]
+        x[i] = visits
+        for e in range(np.uint64(up_begin[i]), np.uint64(up_begin[i + 1])):
+            x[np.uint64(up_at[e])] += visits * up[e]
+    x[n] = 0.0
     for i in range(n - 1, -1, -1):
-        visits = b[order[i]]
-        for e in range(low_begin[i], low_begin[i + 1]):
-            b[order[low_at[e]]] += visits * low[e]
+        visits = x[i]
+        for e in range(np.uint64(low_begin[i]), np.uint64(low_begin[i + 1])):
+            x[np.uint64(low_at[e])] += visits * low[e]
+    _by_state(factor, x, b)
+
+
+@njit
+def _by_place(factor: Factor, b: Floats) -> Floats:
+    """Numbers (S,) of states, in the order of elimination."""
+    result = np.empty(len(b))
+    for i in range(len(b)):
+        result[i] = b[factor.order[i]]
+    return result
+
+
+@njit
+def _by_state(factor: Factor, x: Floats, b: Floats) -> None:
+    """Write numbers x (S,) in the order of elimination as those b (S,) of states."""
+    for i in range(len(x)):
+        b[factor.order[i]] = x[i]
 
 
 @njit
