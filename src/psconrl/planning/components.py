@@ -44,7 +44,9 @@ from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_l
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
 SMALL = 130
-"""Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors."""
+"""Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors,"""
+_FULL, _LARGEST = 0.02, 2000
+"""unless such a share of all moves is possible: inverses serve fuller models up to this size."""
 
 _ROUNDS = 1000
 _ROOM = 4000
@@ -114,6 +116,7 @@ class Component:
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
         self._failed = self._hard = False
+        self.inverted = inverted(self.rows)
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (n, n) of a policy."""
@@ -129,7 +132,7 @@ class Component:
         if self._hard:
             return self._cheapest(c)
         bound = -np.inf if self._failed else self._by_kernels(c)
-        if np.isneginf(bound) and self.rows.S > SMALL:
+        if np.isneginf(bound) and not self.inverted:
             bound = self._by_places(c)
         policy = self._first(c) if self._last is None else self._last
         best, least = policy, np.inf
@@ -251,12 +254,13 @@ class Component:
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
         decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
-        if self._last is None and self.rows.S > SMALL:
+        if self._last is None and not self.inverted:
             _, self._last, bias = self._sighted(costs[0])
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        found = planner(self.rows.S)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
-        if self.rows.S > SMALL:
+        search = plan if self.inverted else plan_many
+        found = search(self.rows if rows is None else rows, costs, limits, start, goal, levels)
+        if not self.inverted:
             self._last, self._failed = found.last.copy(), found.status == FAILED
         return found
 
@@ -448,6 +452,12 @@ class Quotient:
         return policy
 
 
-def planner(S: int) -> Planner:
-    """The compiled planner for models of so many states."""
-    return plan if S <= SMALL else plan_many
+def inverted(rows: Rows) -> bool:
+    """Whether policies of a model are evaluated by inverses: few states, or more moves than sparse factors are for."""
+    S = len(rows.begin) - 1
+    return S <= SMALL or (S <= _LARGEST and int(rows.indptr[-1]) >= _FULL * S * int(rows.begin[-1]))
+
+
+def planner(rows: Rows) -> Planner:
+    """The compiled planner for a model."""
+    return plan if inverted(rows) else plan_many

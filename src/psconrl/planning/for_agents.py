@@ -24,7 +24,7 @@ from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import by_factors
 from psconrl.planning.compiled.walk import by_inverses
-from psconrl.planning.components import SMALL, planner
+from psconrl.planning.components import SMALL, inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import PROVEN
@@ -212,10 +212,10 @@ def plan_rows(
 
 def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     """The largest gamma with J_i <= tau_i - gamma for all i; arguments as those of `plan_rows`."""
-    m, S = len(thresholds), len(rows.begin) - 1
+    m = len(thresholds)
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(S)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN, NO_LEVELS)
+    optimum = planner(rows)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN, NO_LEVELS)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return second_opinion.margin_by_highs(rows, flat, thresholds)
@@ -269,18 +269,19 @@ def _compiled(
 ) -> BestPolicy | None:
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
-    few, m = S <= SMALL, n - 1
+    few, m = inverted(rows), n - 1
     kernel = by_inverses if few else by_factors
     into, limits, given = room(n, S, K if few else 0), (thresholds, _ones(m)), (*start, last_way)
     multipliers, bias, J, laws, policies, weights, policy, averages, way, reference, _ = into
+    made: list[Any]
     # Where biases are so large that rounding decides between equals anyway, large models are planned in without a rule.
     for levels in (ties.levels(K),) if few else (ties.levels(K), NO_LEVELS):
         status, objective, bound, largest, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
-        if status == FAILED and not few:
+        if status == FAILED and S > SMALL:
             found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), start)
             if found is not None:
-                status, objective, bound, _, multipliers, bias, (J, laws, policies, weights), _ = found
-                count = n
+                status, objective, bound, largest, multipliers, bias, (J, laws, policies, weights), _ = found
+                count, made = n, [np.nan, 0, False]
         if status != FAILED:
             break
     if status == INFEASIBLE:
@@ -293,9 +294,7 @@ def _compiled(
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = J, laws, policies, weights
-    value, classes, connected = np.nan, 0, False
-    if few:
-        value, classes, connected = made[0], int(made[1]), bool(made[2])
+    value, classes, connected = made or (np.nan, 0, False)
     if classes != 1:
         policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
     gap = max(value - bound, 0.0)

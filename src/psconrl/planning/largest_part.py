@@ -36,7 +36,7 @@ def plan_largest(rows: Rows, costs: Floats, levels: Floats, limits: Limits, star
     policies = np.ascontiguousarray(np.where(chosen >= 0, chosen, own.begin[:-1]))
     given = Start(policies, start.multipliers, np.array([r]), start.bias[states])
     deciding = levels[pairs] if len(levels) else levels
-    found = planner(own.S)(own, np.ascontiguousarray(costs[:, pairs]), limits, given, VALUE, deciding)
+    found = planner(own)(own, np.ascontiguousarray(costs[:, pairs]), limits, given, VALUE, deciding)
     if found.status != OPTIMAL:
         return None
     bound, prices = found.bound, found.multipliers

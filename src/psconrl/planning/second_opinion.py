@@ -32,9 +32,8 @@ def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats
 
 
 def _execution(
-    rows: Rows, costs: Floats, columns: list[tuple[float, Column]], join: float
+    rows: Rows, costs: Floats, columns: list[tuple[float, Column]], join: float, parts: list[Component]
 ) -> tuple[Floats, int, bool, Floats]:
-    parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
     done = executable(rows, parts, columns, None, join)
     averages = averages_of(rows, costs, done.policy, int(columns[0][1].law.argmax()))
     return done.policy, done.classes, done.connected, averages
@@ -57,7 +56,7 @@ def by_components(
     if optimum.status == FAILED or not abs(optimum.objective - optimum.bound) <= PROVEN:
         return None
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
-    policy, classes, connected, averages = _execution(rows, costs, columns, join)
+    policy, classes, connected, averages = _execution(rows, costs, columns, join, way.parts)
     value = float(sum(w * (costs[0, column.policy] @ column.law) for w, column in columns))
     bound = float(optimum.bound) - ties.SIZE
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
@@ -96,7 +95,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
     steered = None
     try:
         columns = [(w, Column(policy, costs[:, policy] @ law, law)) for w, policy, law in deterministic(rows, x)]
-        policy, classes, connected, averages = _execution(rows, costs, columns, join)
+        parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
+        policy, classes, connected, averages = _execution(rows, costs, columns, join, parts)
         if steer is not None:
             steered = from_columns(rows, costs, columns, thresholds, steer)
     except SolverError:  # not every vertex falls into policies, where it is rounding here and there

@@ -19,7 +19,7 @@ from psconrl.planning import shadow_prices, ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS
-from psconrl.planning.components import SMALL, Column, Component, Components
+from psconrl.planning.components import Column, Component, Components, inverted
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
@@ -170,7 +170,7 @@ class Known:
         costs = np.ascontiguousarray(self.units.costs[np.append(main, which + 1)])
         if goal != VALUE or main != 0:
             return self._mixture(costs, goal, limits)
-        if self.rows.S > SMALL:
+        if not inverted(self.rows):
             found = self._by_kernels(costs, goal, limits, ties.levels(self.rows.K))
             if found is None or not self._sound(found):
                 return self._mixture(costs, goal, limits)

@@ -9,6 +9,7 @@ from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
 from psconrl.planning.compiled.generation import VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
+from psconrl.planning.compiled.pricing import decided
 from psconrl.planning.tolerances import EPS
 
 _CLOSE = 1e-12  # distance from the proven bound at which the generation stops
@@ -42,18 +43,15 @@ def plan_steps(
     the policy (H, S, A) of their mixture, and the average of c_0 per step.
     """
     m, S, A, H = len(tau), costs.shape[1], costs.shape[2], start.shape[2]
-    within, decided = between(lower, upper), np.empty(costs.shape)
-    for i in range(m + 1):
-        for s in range(S):
-            for a in range(A):
-                decided[i, s, a] = costs[i, s, a] + levels[s * A + a] if i == 0 else costs[i, s, a]
-    optimum, columns, weights = optimise_steps(within, decided, Limits(tau, np.ones(m)), start, goal, H, origin)
+    within = between(lower, upper)
+    by_rule = decided(costs.reshape((m + 1, S * A)), levels).reshape((m + 1, S, A))
+    optimum, columns, weights = optimise_steps(within, by_rule, Limits(tau, np.ones(m)), start, goal, H, origin)
     c, J, value = np.empty((S, A)), np.empty(m + 1), 0.0
     for s in range(S):
         for a in range(A):
-            c[s, a] = decided[0, s, a] if goal == VALUE else 0.0
+            c[s, a] = by_rule[0, s, a] if goal == VALUE else 0.0
             for i in range(m):
-                c[s, a] += optimum.multipliers[i] * decided[i + 1, s, a]
+                c[s, a] += optimum.multipliers[i] * by_rule[i + 1, s, a]
     for k in range(len(weights)):
         actions, orders = columns[k, 0], columns[k, 1]
         averages(costs, actions, forward(within, A, actions, orders, origin), J)

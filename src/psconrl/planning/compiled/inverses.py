@@ -111,7 +111,7 @@ def _change(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: floa
     size, out = 0.0, 0.0
     if old < 0:
         size, out = 1.0, -1.0
-    for turned in range(old < 0, 2):
+    for turned in range(1 if old < 0 else 0, 2):
         pair = new if turned else old
         for move in moves_of(rows, pair):
             x = end_of(rows, move)

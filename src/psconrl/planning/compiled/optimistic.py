@@ -25,7 +25,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, around, copy, least_mean, nearest, sort
 from psconrl.planning.compiled.generation import OPTIMAL, VALUE, Limits, Optimum, Question, Reply, generate
-from psconrl.planning.compiled.pricing import Columns, Mixture, mix
+from psconrl.planning.compiled.pricing import Columns, Mixture, decided, mix
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import EPS, NO_WEIGHT, PROVEN, SUPPORT
 
@@ -78,12 +78,9 @@ def plan_within(
     `Rows` in which that is executed, as plain tuples (see `planned`).
     """
     m, S, A = len(tau), costs.shape[1], costs.shape[2]
-    within, decided = around(center, radius), np.empty(costs.shape)
-    for i in range(m + 1):
-        for s in range(S):
-            for a in range(A):
-                decided[i, s, a] = costs[i, s, a] + levels[s * A + a] if i == 0 else costs[i, s, a]
-    found = optimise(within, decided, Limits(tau, np.ones(m)), start, VALUE)
+    within = around(center, radius)
+    by_rule = decided(costs.reshape((m + 1, S * A)), levels).reshape((m + 1, S, A))
+    found = optimise(within, by_rule, Limits(tau, np.ones(m)), start, VALUE)
     optimum, n = found.optimum, len(found.weights)
     proven = optimum.status == OPTIMAL and optimum.objective - optimum.bound <= PROVEN * max(1.0, _range(costs))
     J, laws, policies, weights = np.empty((n, m + 1)), np.empty((n, S)), np.empty((n, S), dtype=np.int64), np.empty(n)
