@@ -34,6 +34,7 @@ from psconrl import CMDP, agents
 from psconrl.agents import planning
 from psconrl.planning import BestPolicy
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.warm_up import compile_execution
 
 PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 PROVED = 1e-6
@@ -156,6 +157,10 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
     cmdp = MODELS[name]()
     problems = cmdp.problem("estimated"), cmdp.problem("known")
     psconrl.simulate(agents.PSConRL(problems[0]), cmdp, 200, 1)  # what is compiled is compiled before
+    compile_execution()
+    psconrl.planning.best_policy(
+        cmdp.to_dense().transitions, cmdp.costs, cmdp.thresholds, join=0.1, method="components"
+    )
     ledger = Ledger()
     planning.plan_rows = ledger.plan
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,14 +48,14 @@ class Column(NamedTuple):
 
 
 COLUMNS = [
-    Column("start", np.int64, lambda episode: episode.start),
-    Column("length", np.int64, lambda episode: episode.length),
-    Column("phase", "U8", lambda episode: episode.plan.phase),
-    Column("feasible", np.bool_, lambda episode: episode.plan.feasible),
-    Column("connected", np.bool_, lambda episode: episode.plan.connected),
-    Column("reason", "U8", lambda episode: episode.reason),
-    Column("value", np.float64, lambda episode: episode.plan.value),
-    Column("solver", "U8", lambda episode: episode.plan.solver),
+    Column("start", np.int64, attrgetter("start")),
+    Column("length", np.int64, attrgetter("length")),
+    Column("phase", "U8", attrgetter("plan.phase")),
+    Column("feasible", np.bool_, attrgetter("plan.feasible")),
+    Column("connected", np.bool_, attrgetter("plan.connected")),
+    Column("reason", "U8", attrgetter("reason")),
+    Column("value", np.float64, attrgetter("plan.value")),
+    Column("solver", "U8", attrgetter("plan.solver")),
     Column(
         "multipliers",
         np.float64,
