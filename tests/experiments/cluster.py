@@ -19,7 +19,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         folder.mkdir(exist_ok=True)
         self._folder, self._file = folder, folder / "scheduler.json"
         self.scheduler = self._start("scheduler", "--port", "0")
-        wait_until(self._file.exists)
+        wait_until(lambda: self._file.exists() and self._file.read_text().endswith("}"))  # it is written in place
         self.address: str = json.loads(self._file.read_text())["address"]
         self.workers = [self._start_worker() for _ in range(2)]
 
