@@ -35,6 +35,7 @@ FIGURES = {
     "known-costs-signed": "known-costs",
     "counterexample": "counterexample",
     "bayesian": "bayesian",
+    "bayesian-learned": "bayesian-learned",
     "feasibility": "feasibility",
     "bonus": "bonus",
     "tractable": "tractable",

@@ -205,3 +205,21 @@ def test_a_reference_that_is_hardly_ever_visited(S: int) -> None:
     found = psconrl.solve(CMDP(drifting(S), costs))
     assert found.value == pytest.approx(8 / 9, abs=1e-13)
     assert found.gap <= 1e-8
+
+
+@pytest.mark.parametrize("S", [3000, 10_000])
+def test_a_long_corridor_of_pockets_that_are_nearly_equal(S: int) -> None:
+    """Hundreds of places to stay in, each left about never: policies that stay in several have no bias in floats."""
+    here = np.arange(S)
+    left, right = np.maximum(here - 1, 0), np.minimum(here + 1, S - 1)
+    rows = np.concatenate([2 * here, 2 * here, 2 * here + 1, 2 * here + 1])
+    ends = np.concatenate([left, right, right, left])
+    p = np.concatenate([np.full(S, 0.9), np.full(S, 0.1)] * 2)
+    costs = np.stack([np.repeat(np.cos(here / 7.0)[:, np.newaxis] + 1, 2, axis=1), np.tile([0.0, 1.0], (S, 1))])
+    cmdp = CMDP(sparse.csr_array((p, (rows, ends)), shape=(2 * S, S)), costs, [0.5])
+    solution = psconrl.solve(cmdp)
+    assert solution.gap <= 1e-7
+    np.testing.assert_allclose(solution.average_costs, [solution.value, solution.average_costs[1]], atol=1e-9)
+    assert solution.average_costs[1] <= 0.5 + 1e-9
+    # A shorter one has no better places: it is a part of this one.
+    assert 0.0053 < solution.value < 0.0054

@@ -140,7 +140,12 @@ class Component:
         tries = _TRIES if np.isneginf(bound) else 0
         advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
         for _ in range(_ROUNDS):
-            policy, found = self._with_one_class(policy, c)
+            try:
+                policy, found = self._with_one_class(policy, c)
+            except SolverError:
+                if least < np.inf:
+                    break  # numbers beyond the range of floats: what was found before stays
+                raise
             g = float(found.average_costs[0, 0])
             if g < least:
                 best, least = policy, g
@@ -220,11 +225,12 @@ class Component:
                 break
             law, policy = found.mixture.laws[0], found.mixture.policies[0]
             core = np.flatnonzero(law >= _CORE * law.max())
-            self._last = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
+            led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
+            self._last = led
             bound = self._by_kernels(c)
             if bound > -np.inf:
                 return bound
-            home = int(found.bias.argmin())
+            home, self._last = int(found.bias.argmin()), led
         return -np.inf
 
     def _sighted(self, c: Floats) -> tuple[int, Ints, Floats]:
