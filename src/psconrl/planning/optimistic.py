@@ -121,7 +121,8 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     evaluation = evaluate(model, pairs.table(made.policy))
     averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
-    limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
+    wanted = found.value if feasible else target[0]
+    limits = units.averages(np.maximum(np.append(wanted, target[1:]), np.append(wanted, units.tau)))
     support = pairs.table(made.occupancy).sum(axis=1) > 0
     worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
     excess = (worst - limits) / units.unit
@@ -203,9 +204,18 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
     used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
     if not held:
         value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
+    _lead_in(within, found, columns, p)
     p, flow = _held_together(within, found, columns, p, join)
     places = pairs.places
     return _Optimum(margin, value, bound, multipliers, used, p[places], held, None if flow is None else flow[places])
+
+
+def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
+    """Where the mixture never is, believe, in p (S * A, S), what its main column does: that leads to where it is."""
+    k = int(found.weights.argmax())
+    away = found.weights @ columns.laws <= SUPPORT
+    own = members(within, columns.policies[k], found.columns[k, 1, 0])
+    p[columns.policies[k][away]] = own[away]
 
 
 def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> tuple[Floats, Floats | None]:
