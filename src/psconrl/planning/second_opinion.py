@@ -56,7 +56,11 @@ def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer:
         if best is None:
             raise
         return best
-    return other if best is None or other.gap < best.gap else best
+    if best is None or other.policy is None:
+        return other if best is None else best
+    # What the other misses limits by, its solver's tolerance, counts at the prices of this one.
+    missed = float(best.multipliers @ np.maximum(other.average_costs[1:] - thresholds, 0.0))
+    return other if other.gap + missed < best.gap else best
 
 
 def by_components(

@@ -98,6 +98,7 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
     """
     m = len(guess)
     master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
+    last = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
     tau, proof, prices, near = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     for i in range(m):
         near[i] = guess[i]
@@ -147,7 +148,17 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
         if not based:
             stage = REACH if first_basis(way.J, known, relaxed, goal, master.basis) and goal == VALUE else goal
             based = True
+        before_it = objective
+        for i in range(m + 1):
+            last.basis[i], last.weights[i], last.prices[i] = master.basis[i], master.weights[i], master.prices[i]
         objective, sound = solve_master(way.J, known, relaxed, stage, master)
+        if not sound and stage == goal and before_it < np.inf:
+            # Columns that are nearly the same are too much for a simplex method: what was best without the last one
+            # stays, with what is proved.
+            for i in range(m + 1):
+                master.basis[i], master.weights[i], master.prices[i] = last.basis[i], last.weights[i], last.prices[i]
+            objective, status = before_it, OPTIMAL
+            break
         if sound and stage == REACH and objective <= 0.0:
             if not leave_out_violation(way.J, known, relaxed, master.basis):
                 break

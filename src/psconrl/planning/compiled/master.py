@@ -14,6 +14,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
+from psconrl.planning.tolerances import EPS
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -23,7 +24,8 @@ MARGIN = 2
 """Least v of any sign: minus the margin."""
 
 _PIVOT = 1e-11  # smaller pivots are rounding
-_PRICED = 1e-14  # reduced costs above minus this are zero
+_PRICED = 1e-14  # reduced costs above minus this are zero,
+_ROUNDED = 8 * EPS  # and above minus this share of what they are the sum of
 _STEPS = 500
 _DANTZIG = 100  # steps after which the rule that cannot cycle is used
 
@@ -96,16 +98,19 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
         entering, least = known, -_PRICED
         for name in range(-n if goal != VALUE else -m, known):
             reduced = _cost(J, name, m, goal)
+            size = abs(reduced)
             if name >= 0:
                 reduced -= prices[m]
                 for i in range(m):
                     reduced += prices[i] * J[name, i + 1]
+                    size += abs(prices[i] * J[name, i + 1])
             elif name == -n:
                 for i in range(m):
                     reduced -= prices[i] * limits.d[i]
             else:
                 reduced += prices[-name - 1]
-            if reduced < least and not _basic(basis, name):
+            # Where prices are large, rounding is, too.
+            if reduced < min(least, -_ROUNDED * size) and not _basic(basis, name):
                 entering, least = name, reduced
                 if step >= _DANTZIG:
                     break
