@@ -301,8 +301,9 @@ def _compiled(
         # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
         if largest > _BROKEN or np.isnan(averages[0]):
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
-            value = float(averages[0]) if classes == 1 else value
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+        if largest > _BROKEN and classes == 1:
+            value = float(averages[0]) + missed
         gap = max(gap, float(averages[0]) + missed - bound)
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None

@@ -58,8 +58,7 @@ _ALIKE = 2.0**16
 
 _FAR = 8.0
 """Costs, in their units, are less than two; a limit further away says nothing, and only takes digits from others."""
-_NEWTON, _WORSE = 40, 3
-"""Steps of Newton's method, and how many of them in a row may lead away."""
+_NEWTON = 40
 _ROOT, _MET = 2 * EPS, 1e-13
 """Violations this small are zero; limits are met that are missed by this little."""
 
@@ -378,24 +377,27 @@ class Known:
             found = self.mixture(MARGIN, Limits(tau, unit.min() / unit), self.limits)
             gamma = float(((tau - found.J[1:]) * unit).min())
         else:
-            at, tau, least, worse = 0.0, tau + _MET, np.inf, 0
+            at, tau, least = 0.0, tau + _MET, np.inf
+            below, above = (-np.inf, 0.0), (np.inf, 0.0)
             for _ in range(_NEWTON):
                 moved = np.minimum(tau - at / unit, _FAR)
                 tried = self.mixture(MARGIN, Limits(moved, np.ones(len(unit))), self.limits)
                 violations = tried.J[1:] - moved
-                v = abs(float(violations.max()))
-                worse = 0 if v < least else worse + 1
-                if v < least:
-                    gamma, found, least = at, tried, v
+                v = float(violations.max())
+                if abs(v) < least:
+                    gamma, found, least = at, tried, abs(v)
+                below, above = ((at, v), above) if v < 0 else (below, (at, v))
                 # Limits that do not bind have no price; divided by a small unit, rounding would be one.
-                binding = violations >= violations.max() - _NOISE
-                prices = np.where(binding, np.maximum(tried.multipliers, 0.0), 0.0)
-                if v <= _ROOT or worse == _WORSE or not prices.any():
+                prices = np.where(violations >= v - PROVEN, np.maximum(tried.multipliers, 0.0), 0.0)
+                if least <= _ROOT or not prices.any():
                     break
                 # The root of the line, taken from zero: from the last gamma it would drown in its digits.
                 root = float(prices @ (tau - tried.J[1:])) / float(prices @ (1.0 / unit))
-                if root == at:
-                    break
+                if not below[0] < root < above[0]:
+                    # Prices are no better than rounding: between what is known on both sides.
+                    root = below[0] - below[1] * (above[0] - below[0]) / (above[1] - below[1])
+                    if not below[0] < root < above[0]:
+                        break
                 at = root
         gamma = float(np.append(gamma, self.slack[self.constant]).min())
         return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found

@@ -42,6 +42,10 @@ _STRETCH, _FAR = 16.0, 256.0
 """How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
 
 
+_ROOM = 1e-12
+"""Limits that can just be met are relaxed by so much more."""
+
+
 class Question(NamedTuple):
     """What is asked of a way: the column with the least main * J_0 + sum_i prices_i J_i.
 
@@ -171,10 +175,11 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             break
         if known == before and not trial and not hinted:
             if stage == REACH and objective <= FEASIBLE:
-                # The limits can just be met, but for rounding.
+                # The limits can just be met, but for rounding, and with a little more room by an ordinary basis.
                 for i in range(m):
-                    tau[i] += objective * limits.d[i]
-                if not leave_out_violation(way.J, known, relaxed, master.basis):
+                    tau[i] += (objective + _ROOM) * limits.d[i]
+                objective, sound = solve_master(way.J, known, relaxed, REACH, master)
+                if not sound or objective > 0.0 or not leave_out_violation(way.J, known, relaxed, master.basis):
                     break
                 stage, bound = VALUE, -np.inf
                 objective, sound = solve_master(way.J, known, relaxed, goal, master)
