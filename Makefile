@@ -31,8 +31,9 @@ studies: setup  ## the larger studies beside the paper's experiments, others, fa
 	$(BIN)/psconrl reproduce others factors sweeps --out results
 	$(BIN)/python docs/write_results.py results
 
-bench: setup  ## measure the speed of everything and write docs/benchmarks.md
+bench: setup  ## measure the speed of everything: docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py --figure
+	$(BIN)/python docs/write_results.py
 
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup

@@ -1,24 +1,23 @@
-"""The benchmarks: one command, one table, ratios measured in one run; written to docs/benchmarks.md.
+"""The benchmarks: one command, ratios measured in one run; kept for docs/benchmarks.md.
 
-    python benchmarks/bench.py [--samples 10000] [--figure] [--out docs/benchmarks.md]
+    python benchmarks/bench.py [--samples 10000] [--figure] [--only PART ...]
 
 Times are medians of processor time, one thread, in milliseconds unless said otherwise.
 """
 
 import argparse
 import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import authors_way
+import kept
 import numpy as np
 from against import lean_highs
 from scipy.optimize import linprog
@@ -88,7 +87,7 @@ def by_linprog(rows: Rows, costs: Any, thresholds: Any) -> None:
 
 def planning(count: int) -> list[str]:
     """Planning in posterior samples: compiled, HiGHS warm, linprog cold, PuLP and CBC."""
-    lines, rows_out = ["## Planning in posterior samples", ""], []
+    rows_out = []
     for name, (cmdp, horizon) in MODELS.items():
         samples = samples_along(cmdp, horizon, 0, count)
         times, start = [], None
@@ -117,14 +116,12 @@ def planning(count: int) -> list[str]:
             ]
         )
     header = ["samples of", "S", "compiled", "HiGHS, leanest", "linprog, cold", "PuLP + CBC"]
-    lines += table(header, rows_out)
-    lines += [
+    return [
+        *table(header, rows_out),
         "Compiled and HiGHS go from the sampled model to a policy, each from what the plan before left; HiGHS in its",
         "leanest form: one solver, arrays as they are, the last basis, no presolve, scaling or perturbation. PuLP and",
         "CBC is wall-clock time, as CBC is a process of its own.",
-        "",
     ]
-    return lines
 
 
 def certificates(count: int) -> list[str]:
@@ -153,8 +150,6 @@ def certificates(count: int) -> list[str]:
     finally:
         for_agents._compiled = original
     return [
-        "## Certificates",
-        "",
         f"{plans:,} samples along PSConRL's runs in the three models above: largest certified duality gap "
         f"{max(gaps):.1e}, {highs} left to HiGHS.",
         "",
@@ -179,19 +174,17 @@ def draws() -> list[str]:
     ours = median([lambda: posterior.draw(prior, observed, rng)] * 200)
     theirs = median([gammas] * 50)
     return [
-        "## Drawing a posterior sample",
-        "",
         f"S = 121, A = 4, after 100,000 steps: {ours:.3f} ms, vectorised numpy gammas {theirs:.2f} ms: "
         f"{theirs / ours:.1f} times.",
         "",
     ]
 
 
-def printed(title: str, script: str, *arguments: str) -> list[str]:
+def printed(script: str, *arguments: str) -> list[str]:
     """What another benchmark prints."""
     command = [sys.executable, str(Path(__file__).with_name(script)), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [f"## {title}", "", "```text", *done.stdout.strip().splitlines(), "```", ""]
+    return ["```text", *done.stdout.strip("\n").splitlines(), "```"]
 
 
 def whole_runs() -> list[str]:
@@ -220,7 +213,7 @@ def whole_runs() -> list[str]:
             ]
         )
     header = ["PSConRL", "plans", "run", "per plan, all in", "authors' way, per plan", "inside kernels"]
-    return ["## Whole runs", "", *table(header, rows)]
+    return table(header, rows)
 
 
 def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, float, int]:
@@ -280,7 +273,7 @@ def slope(x: list[float], y: list[float]) -> float:
 def growth_in_a_m_t() -> list[str]:
     """Cost per plan against A and m, and of a run against T."""
     rng = np.random.default_rng(np.random.SeedSequence(3))
-    lines = ["## Cost against A, m and T", ""]
+    lines = []
 
     def cost(S: int, A: int, m: int) -> float:
         spent = []
@@ -341,8 +334,6 @@ def starting() -> list[str]:
         cache = {"NUMBA_CACHE_DIR": folder}
         compile_, again = (wall([*first, "--out", f"{folder}/{k}"], **cache) for k in range(2))
     return [
-        "## Starting",
-        "",
         f"`import psconrl` {load:.2f} s, `psconrl --help` {help_:.2f} s; a first run of the four agents of figure-1 "
         f"{compile_:.0f} s, of which {compile_ - again:.0f} s are compilation; afterwards {again:.1f} s.",
         "",
@@ -351,7 +342,7 @@ def starting() -> list[str]:
 
 def figure() -> list[str]:
     """`psconrl reproduce figure-1` at the paper's scale, and UCRL-CMDP beyond it."""
-    lines = ["## The paper's experiments", ""]
+    lines = []
     command = str(Path(sys.executable).with_name("psconrl"))
     with tempfile.TemporaryDirectory() as folder:
         for preset in ("figure-1", "tractable"):
@@ -371,44 +362,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=10_000, help="for the certificates")
     parser.add_argument("--figure", action="store_true", help="also time figure-1 at the paper's scale")
-    parser.add_argument("--only", nargs="+", metavar="PART", help="some of the parts; their sections are replaced")
-    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks.md"))
+    parser.add_argument("--only", nargs="+", metavar="PART", help="some of the parts; the others are kept as they are")
     args = parser.parse_args()
-    lines = [
-        "# Benchmarks",
-        "",
-        f"Written by `make bench` on {date.today().isoformat()}: {platform.processor() or platform.machine()}, "
-        f"{os.cpu_count()} cores, Python {platform.python_version()}. Medians of processor time in milliseconds, one "
-        "thread, unless said otherwise; ratios are of one run on one machine.",
-        "",
-    ]
     parts: dict[str, Callable[[], list[str]]] = {
         "planning": lambda: planning(150),
         "certificates": lambda: certificates(args.samples),
         "draws": draws,
-        "optimistic": lambda: printed("Optimistic planning", "optimistic.py", "--sets", "8"),
+        "optimistic": lambda: printed("optimistic.py", "--sets", "8"),
         "runs": whole_runs,
-        "states": lambda: printed("Cost against S", "growth.py"),
-        "taxi": lambda: printed("Taxi", "taxi.py"),
+        "states": lambda: printed("growth.py"),
+        "taxi": lambda: printed("taxi.py"),
         "sizes": growth_in_a_m_t,
         "starting": starting,
         "figure": figure,
     }
     with one_thread():
         for name in args.only or [name for name in parts if name != "figure" or args.figure]:
-            found = parts[name]()
-            print("\n".join(found), flush=True)
-            lines += found
-    if args.only and args.out.exists():
-        lines = replaced(args.out.read_text(encoding="utf-8"), "\n".join(lines))
-    args.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-
-
-def replaced(page: str, parts: str) -> list[str]:
-    """A page with the sections that were measured again in place of the old ones."""
-    (head, *old), (_, *new) = (text.rstrip().split("\n## ") for text in (page, parts))
-    sections = {section.split("\n", 1)[0]: section.rstrip() for section in [*old, *new]}
-    return [head.rstrip(), *(f"\n## {section}" for section in sections.values())]
+            found = "\n".join(parts[name]()).rstrip()
+            print(found, flush=True)
+            kept.keep(f"bench-{name}", {f"bench-{name}": kept.text(found)})
 
 
 if __name__ == "__main__":

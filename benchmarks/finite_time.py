@@ -1,6 +1,6 @@
 """Averages of the first T steps, relaxation times, and policies made for T steps: what they take, on one core.
 
-    python benchmarks/finite_time.py                # chains of 10,000 states, T = 10^9, and policies for T steps
+    python benchmarks/finite_time.py [--keep]       # chains of 10,000 states, T = 10^9, and policies for T steps
     python benchmarks/finite_time.py --states 40000
 
 Chains are walks whose relaxation times are known; two costs each. The bound is that of the averages, as a share of a
@@ -10,6 +10,7 @@ cost's range. Times are processor time.
 import argparse
 import time
 
+import kept
 import numpy as np
 from scipy import sparse
 
@@ -65,7 +66,7 @@ def seconds(start: float) -> str:
     return f"{time.process_time() - start:.1f} s"
 
 
-def chains(S: int) -> None:
+def chains(S: int) -> kept.Part:
     """Averages of 10^9 steps in large chains."""
     n = int(np.sqrt(S))
     cases = {
@@ -77,7 +78,7 @@ def chains(S: int) -> None:
         "corridor of a hundredth, no drift": corridor(S // 100, 0.45, 0.45),
         "two grids, leak 1e-3 in a corner": two_grids(int(np.sqrt(S / 2)), 1e-3),
     }
-    print(f"\n| chain, T = 10^9 | states | relaxation time | found in | averages | bound |\n{'| --- ' * 6}|")
+    rows = []
     for name, chain in cases.items():
         states = chain.shape[0]
         costs: Floats = np.random.default_rng(1).random((2, states))
@@ -86,12 +87,13 @@ def chains(S: int) -> None:
         averaged = seconds(start)
         start = time.process_time()
         relaxation = f"{found.relaxation_time:,.0f}"
-        print(f"| {name} | {states:,} | {relaxation} | {seconds(start)} | {averaged} | {found.error.max():.0e} |")
+        rows.append([name, f"{states:,}", relaxation, seconds(start), averaged, f"{found.error.max():.0e}"])
+    return kept.table(["chain", "states", "relaxation time", "found in", "averages", "bound"], rows)
 
 
-def policies() -> None:
+def policies() -> kept.Part:
     """Policies made for T steps, beside the one that is best in the long run."""
-    print(f"\n| model | steps | long-run policy | made for these | optimum | time |\n{'| --- ' * 6}|")
+    rows = []
     for name, options, steps in (
         ("riverswim", {}, 20_000),
         ("riverswim", {"S": 25}, 100_000),
@@ -110,14 +112,19 @@ def policies() -> None:
         made = psconrl.solve(cmdp, horizon=steps)
         took = seconds(start)
         told = [
-            f"{J[0]:.4f}, excess {max((J[1:] - cmdp.thresholds).max(), 0):.4f}" for J in (before, made.average_costs)
+            f"{J[0]:.4f}, {max(float((J[1:] - cmdp.thresholds).max()), 0.0):.4f}" for J in (before, made.average_costs)
         ]
-        print(f"| {name}, S = {cmdp.S} | {steps:,} | {told[0]} | {told[1]} | {long.value:.4f} | {took} |")
+        rows.append([f"{name}, S = {cmdp.S}", f"{steps:,}", *told, f"{long.value:.4f}", took])
+    return kept.table(["model", "T", "long-run policy", "made for T", "optimum", "time"], rows)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--states", type=int, default=10_000)
+    parser.add_argument("--keep", action="store_true", help="for docs/howto/horizon.md")
     arguments = parser.parse_args()
-    chains(arguments.states)
-    policies()
+    parts = {"finite-time-policies": policies(), "finite-time-chains": chains(arguments.states)}
+    for part in parts.values():
+        kept.show(part)
+    if arguments.keep:
+        kept.keep("finite-time", parts)

@@ -1,8 +1,8 @@
 """Steered against stationary execution of the optimum: excess, regret, their scatter and their growth.
 
-    python benchmarks/steering.py [--seeds N] [--quick]
+    python benchmarks/steering.py [--seeds N] [--quick] [--keep]
 
-Prints three tables: `Optimal` in fifteen models with both executions, and the bounds
+Prints three tables: `Optimal` in thirteen models with both executions, and the bounds
 
     [V]+ < 3 sqrt((d + span) T)      |regret| < the same times (1 + |lambda*|_1)      in every steered run
 
@@ -16,6 +16,7 @@ import argparse
 import sys
 from typing import Any, Literal
 
+import kept
 import numpy as np
 
 import psconrl
@@ -26,19 +27,18 @@ from psconrl.planning.steering import from_solution
 
 Execution = Literal["stationary", "steered"]
 
-MODELS: list[tuple[str, dict[str, Any], int]] = [
-    ("riverswim", {}, 20_000),
-    ("riverswim", {"S": 25}, 100_000),
-    ("marsrover-4x4", {}, 5_000),
-    ("marsrover-4x4", {"slip": 0.1}, 5_000),
-    ("marsrover-8x8", {}, 20_000),
-    ("marsrover-8x8", {"slip": 0.1}, 20_000),
-    ("box", {}, 20_000),
-    ("box", {"slip": 0.1}, 20_000),
-    ("queue", {}, 20_000),
-    *(("garnet", {"S": 20, "A": 3, "m": m, "seed": m}, 20_000) for m in (1, 2, 3, 4)),
-]
-LEARNING: list[tuple[str, int]] = [("marsrover-4x4", 5_000), ("marsrover-8x8", 20_000)]
+MODELS: dict[str, tuple[str, dict[str, Any], int]] = {
+    "RiverSwim, 6 places": ("riverswim", {}, 20_000),
+    "RiverSwim, 25 places": ("riverswim", {"S": 25}, 100_000),
+    "Marsrover 4x4": ("marsrover-4x4", {}, 5_000),
+    "4x4, slip 0.1": ("marsrover-4x4", {"slip": 0.1}, 5_000),
+    "Marsrover 8x8": ("marsrover-8x8", {}, 20_000),
+    "8x8, slip 0.1": ("marsrover-8x8", {"slip": 0.1}, 20_000),
+    "Box, 60 states": ("box", {}, 20_000),
+    "Box, 60 states, slip 0.1": ("box", {"slip": 0.1}, 20_000),
+    "Queue": ("queue", {}, 20_000),
+} | {f"Garnet, m = {m}": ("garnet", {"S": 20, "A": 3, "m": m, "seed": m}, 20_000) for m in (1, 2, 3, 4)}
+LEARNING = ("Marsrover 4x4", "Marsrover 8x8")
 GROWTH = (10**3, 10**4, 10**5, 10**6)
 
 
@@ -57,12 +57,12 @@ class Ends:
         """The largest [V]+ of each run (R,)."""
         return np.asarray(np.maximum(self.violation, 0.0).max(axis=1))
 
-    def text(self) -> str:
-        """Means and standard deviations."""
+    def texts(self) -> list[str]:
+        """Means and standard deviations of regret and violation."""
         V = ", ".join(
             f"{mean:.1f} ± {sd:.1f}" for mean, sd in zip(self.violation.mean(0), self.violation.std(0), strict=True)
         )
-        return f"{self.regret.mean():.1f} ± {self.regret.std():.1f} | {V}"
+        return [f"{self.regret.mean():.1f} ± {self.regret.std():.1f}", V]
 
 
 def optimal(cmdp: psconrl.CMDP, execution: Execution) -> agents.Agent:
@@ -81,13 +81,10 @@ def reach(cmdp: psconrl.CMDP, solution: psconrl.Solution, T: int) -> tuple[float
     return steered.slope - 1, span
 
 
-def bounds(seeds: int, quick: bool) -> bool:
-    """The table of the models; whether all bounds hold."""
-    fine = True
-    print(
-        "model | T | d + span | stationary: regret | V (sd) | steered: regret | V (sd) | worst [V]+, |regret| / bound"
-    )
-    for name, options, T in MODELS:
+def bounds(seeds: int, quick: bool) -> tuple[kept.Part, bool]:
+    """The table of the models, and whether all bounds hold."""
+    fine, rows = True, []
+    for label, (name, options, T) in MODELS.items():
         cmdp = psconrl.make(name, **options)
         solution = psconrl.solve(cmdp)
         d, span = reach(cmdp, solution, T)
@@ -98,20 +95,20 @@ def bounds(seeds: int, quick: bool) -> bool:
         share = steered.positive.max() / bound
         paid = np.abs(steered.regret).max() / (bound * (1 + solution.multipliers.sum()))
         fine &= share < 1 and paid < 1
-        label = f"{name} {options}" if options else name
-        both = f"{ends['stationary'].text()} | {steered.text()}"
-        print(f"{label} | {T:,} | {d + span:.1f} | {both} | {share:.2f}, {paid:.2f}")
-    return bool(fine)
+        both = [*ends["stationary"].texts(), *steered.texts()]
+        rows.append([label, f"{T:,}", f"{d + span:.1f}", *both, f"{share:.2f}, {paid:.2f}"])
+    head = ["", "T", "d + span", "stationary: regret", "violation", "steered: regret", "violation", "bounds"]
+    return kept.table(head, rows), bool(fine)
 
 
-def growth(seeds: int, quick: bool) -> None:
+def growth(seeds: int, quick: bool) -> kept.Part:
     """Means at T = 10^3, ... and their exponents of T, by least squares in logarithms, where all are above 0.5.
 
     Where columns lie far apart, V swings in its band, and where it is at the end is chance: max_t [V_t]+ and L are not.
     """
-    print("\nmodel | [V]+ | max_t [V_t]+ | regret | L, each at T = 10^3, 10^4, ... (exponent)")
+    rows = []
     horizons = GROWTH[:-1] if quick else GROWTH
-    for name, options, _ in MODELS:
+    for label, (name, options, _) in MODELS.items():
         cmdp = psconrl.make(name, **options)
         solution, agent = psconrl.solve(cmdp), optimal(cmdp, "steered")
         ends = [Ends(agent, cmdp, T, seeds, solution) for T in horizons]
@@ -119,15 +116,15 @@ def growth(seeds: int, quick: bool) -> None:
             np.array([getattr(end, what).mean() for end in ends])
             for what in ("positive", "largest", "regret", "lagrangian")
         )
-        label = f"{name} {options}" if options else name
-        print(label, *(f"{_list(values)} ({_slope(horizons, values)})" for values in means), sep=" | ")
+        rows.append([label, *(_list(values) + _slope(horizons, values) for values in means)])
+    return kept.table(["", "$[V]_+$", r"$\max_t [V_t]_+$", "regret", r"L = regret + $\lambda \cdot V$"], rows)
 
 
-def learning(seeds: int, quick: bool) -> bool:
-    """PSConRL with both executions; whether steering keeps what it promises."""
-    fine = True
-    print("\nPSConRL, prior 0.01 | T | stationary | steered | largest [V]+ | regret's ratio | ratio of V's sd")
-    for name, T in LEARNING:
+def learning(seeds: int, quick: bool) -> tuple[kept.Part, bool]:
+    """PSConRL with both executions, and whether steering keeps what it promises."""
+    fine, rows = True, []
+    for label in LEARNING:
+        name, _, T = MODELS[label]
         cmdp = psconrl.make(name)
         solution, ends = psconrl.solve(cmdp), {}
         for execution in _BOTH:
@@ -136,22 +133,23 @@ def learning(seeds: int, quick: bool) -> bool:
         before, after = ends["stationary"], ends["steered"]
         ratio, scatter = after.regret.mean() / before.regret.mean(), after.violation.std() / before.violation.std()
         fine &= after.positive.max() < 5 and ratio <= 1.2 and scatter <= 0.2
-        promised = f"{after.positive.max():.1f} | {ratio:.2f} | {scatter:.2f}"
-        print(f"{name} | {T:,} | {before.text()} | {after.text()} | {promised}")
-    return bool(fine)
+        promised = [f"{after.positive.max():.1f}", f"{ratio:.2f}", f"{scatter:.2f}"]
+        rows.append([label, f"{T:,}", ", ".join(before.texts()), ", ".join(after.texts()), *promised])
+    head = ["", "T", "stationary", "steered", "largest $[V]_+$", "ratio of regrets", "ratio of the violations' deviations"]
+    return kept.table(head, rows), bool(fine)
 
 
 _BOTH: tuple[Execution, Execution] = ("stationary", "steered")
 
 
 def _list(values: Floats) -> str:
-    return ", ".join(f"{value:.1f}" for value in values)
+    return ", ".join(f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" for value in values + 0.0)
 
 
 def _slope(horizons: tuple[int, ...], values: Floats) -> str:
     if not (values > 0.5).all():
-        return "-"
-    return f"{np.polyfit(np.log(horizons), np.log(values), 1)[0]:.2f}"
+        return ""
+    return f" ({np.polyfit(np.log(horizons), np.log(values), 1)[0]:.2f})"
 
 
 def main() -> int:
@@ -159,11 +157,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--quick", action="store_true", help="shorter runs")
+    parser.add_argument("--keep", action="store_true", help="for docs/steering.md")
     given = parser.parse_args()
-    fine = bounds(given.seeds, given.quick)
-    growth(given.seeds, given.quick)
-    fine &= learning(given.seeds, given.quick)
-    return 0 if fine else 1
+    runs, bounded = bounds(given.seeds, given.quick)
+    learned, promised = learning(given.seeds, given.quick)
+    parts = {
+        "steering-runs": runs,
+        "steering-growth": growth(given.seeds, given.quick),
+        "steering-learning": learned,
+    }
+    for part in parts.values():
+        kept.show(part)
+    if given.keep:
+        kept.keep("steering", parts)
+    return 0 if bounded and promised else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/ties.py [--first 0] [--seeds 3] [--share 1.0] [--plain 500]
     python benchmarks/ties.py --large [--first 0] [--seeds 3]
-    python benchmarks/ties.py --count [--seeds 3] [--share 1.0]
+    python benchmarks/ties.py --count [--seeds 3] [--share 1.0] [--keep]
 
 The same runs in two processes: one compiles for this processor, the other for a generic one without wide vector
 instructions (NUMBA_CPU_NAME), with another kernel of OpenBLAS (OPENBLAS_CORETYPE). Sums then have other roundings. Runs
@@ -28,6 +28,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import kept
 
 if TYPE_CHECKING:
     from psconrl._core.checks import Floats
@@ -98,8 +100,8 @@ def large_digests(seeds: range) -> Iterator[tuple[str, str]]:
                 yield f"{where} {name} seed {seed}", decisions(psconrl.simulate(agent, cmdp, horizon, seed))
 
 
-def near_ties(seeds: int, share: float) -> None:
-    """Print how many plans have ties that the rule leaves, and how many pairs there are in them."""
+def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
+    """How many plans have ties that the rule leaves, and how many pairs there are in them."""
     from collections import Counter
 
     import numpy as np
@@ -139,7 +141,7 @@ def near_ties(seeds: int, share: float) -> None:
         return best
 
     for_agents._compiled = counting
-    print(f"| world | agent | plans | all decided | equal | near | edge |\n{'|---' * 7}|")
+    rows, plans = [], 0
     for env, horizon in HORIZONS.items():
         cmdp = psconrl.make(env)
         for name in AGENTS:
@@ -151,7 +153,12 @@ def near_ties(seeds: int, share: float) -> None:
                 psconrl.simulate(agent, cmdp, max(100, round(share * horizon)), seed)
             told = (f"{found[f'plans {kind}']:,} ({found[kind]:,} pairs)" for kind in ("equal", "near", "edge"))
             decided = f"{1 - found['any'] / found['plans']:.1%}"
-            print(f"| {env} | {name} | {found['plans']:,}", decided, *told, sep=" | ", end=" |\n", flush=True)
+            plans += found["plans"]
+            rows.append([env, agent.name, f"{found['plans']:,}", decided, *told])
+            print(*rows[-1], sep=", ", flush=True)
+    head = ["world", "agent", "plans", "all decided", "with equal pairs", "near", "edge"]
+    counted = f"{plans:,} plans, all that six agents made in {seeds} runs each of the three gridworlds."
+    return {"ties-plans": kept.text(counted), "ties-counted": kept.table(head, rows)}
 
 
 def main() -> None:
@@ -163,6 +170,7 @@ def main() -> None:
     parser.add_argument("--plain", type=int, default=500, help="steps of the uncompiled loop; 0: not run")
     parser.add_argument("--large", action="store_true", help="worlds of more than 130 states")
     parser.add_argument("--count", action="store_true", help="count what the rule leaves undecided")
+    parser.add_argument("--keep", action="store_true", help="what was counted, for docs/design.md")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -172,7 +180,11 @@ def main() -> None:
             print(f"{key}: {digest}", flush=True)
         return
     if options.count:
-        near_ties(options.seeds, options.share)
+        parts = near_ties(options.seeds, options.share)
+        for part in parts.values():
+            kept.show(part)
+        if options.keep:
+            kept.keep("ties", parts)
         return
     names = ("first", "seeds", "share", "plain")
     given = [word for name in names for word in (f"--{name}", str(getattr(options, name)))]

@@ -3,8 +3,8 @@
     python docs/write_results.py results      take the numbers and figures of a folder of `psconrl reproduce`
     python docs/write_results.py              write the pages again from the numbers kept here
 
-The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs. Pages have
-places for them,
+The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs; what benchmarks
+measure is kept there, too (`--keep`), with the command and the machine. Pages have places for them,
 
     <!-- results: NAME -->
     <!-- end of results -->
@@ -53,10 +53,8 @@ def pages() -> list[Path]:
 def texts() -> dict[str, str]:
     """What stands in each place, from the numbers kept here."""
     found: dict[str, str] = {}
-    for name in TABLES:
-        path = KEPT / f"{name}.json"
-        if path.exists():
-            found |= parts(name, json.loads(path.read_text(encoding="utf-8")))
+    for path in sorted(KEPT.glob("*.json")):
+        found |= parts(path.stem, json.loads(path.read_text(encoding="utf-8")))
     return found
 
 

@@ -462,7 +462,7 @@ def reproduce(
         output.print_json(output.written_json(result))
     else:
         output.print_written(result)
-    for outcome in result.outcomes.values():
+    for outcome in result.outcomes:
         if not outcome.ok:
             output.print_failures(outcome)
     if not result.ok:

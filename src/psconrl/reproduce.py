@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from psconrl.analysis.published_bounds import as_markdown as table_of_bounds
 from psconrl.experiments.machine import describe, peak_memory
 from psconrl.experiments.presets import Preset, find, presets
 from psconrl.experiments.runner import Outcome
-from psconrl.experiments.runner import run_experiment as run_locally
-from psconrl.experiments.spec import code_identity
+from psconrl.experiments.runner import run_together as run_locally
+from psconrl.experiments.spec import Experiment, code_identity
 from psconrl.experiments.store import Store
 from psconrl.formats import writing
 from psconrl.formats.text import printable
@@ -42,16 +42,16 @@ Runner = Callable[..., Outcome]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out: files written, claims, and what became of each preset's runs."""
+    """What came out: files written, claims, and what became of the runs, those that were chosen by others apart."""
 
     paths: tuple[Path, ...]
     claims: tuple[Claim, ...]
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: tuple[Outcome, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether no run failed."""
-        return all(outcome.ok for outcome in self.outcomes.values())
+        return all(outcome.ok for outcome in self.outcomes)
 
 
 def reproduce(
@@ -59,7 +59,7 @@ def reproduce(
     out: str | Path,
     quick: bool = False,
     workers: int | None = None,
-    run_experiment: Runner = run_locally,
+    run: Runner = run_locally,
     **options: Any,
 ) -> Reproduction:
     """Run presets and write their figures, the claims and the table.
@@ -67,24 +67,28 @@ def reproduce(
     Args:
         names: presets; those that are run by default if there are none. out: the folder of runs and results.
         quick: a fraction of the paper's scale. workers: processes.
-        run_experiment: what runs an experiment; options: further arguments of it, such as progress.
+        run: what runs experiments; options: further arguments of it, such as progress.
     """
     chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
-    outcomes: dict[str, Outcome] = {}
-    for preset in chosen:
-        experiment = preset.experiment(quick)
-        if experiment is not None:
-            outcomes[preset.name] = run_experiment(experiment, out, workers=workers, **options)
-        if experiment is not None and preset.second is not None:
-            tuned = {cell.identity(seed) for cell, seed in experiment.runs}
-            second = preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
-            if second is not None:
-                outcomes[second.name] = run_experiment(second, out, workers=workers, **options)
+    first = [experiment for preset in chosen if (experiment := preset.experiment(quick)) is not None]
+    outcomes = [run(first, out, workers=workers, **options)] if first else []
+    second = [found for preset in chosen if (found := _second_stage(preset, quick, out)) is not None]
+    if second:
+        outcomes.append(run(second, out, workers=workers, **options))
     store = Store(out, create=True)
     if "theory" in [preset.name for preset in chosen]:
         _measure_proof(store.path, quick)
     written = write_results(out, [preset.name for preset in chosen])
-    return Reproduction(written.paths, written.claims, outcomes)
+    return Reproduction(written.paths, written.claims, tuple(outcomes))
+
+
+def _second_stage(preset: Preset, quick: bool, out: str | Path) -> Experiment | None:
+    """What is run after a preset's own experiment, given what came out of that."""
+    experiment = preset.experiment(quick)
+    if experiment is None or preset.second is None:
+        return None
+    tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+    return preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
 
 
 def write_results(store: str | Path, names: Sequence[str] | None = None, out: str | Path | None = None) -> Reproduction:

@@ -132,8 +132,8 @@ def test_what_others_do_while_the_folder_is_looked_at_is_not_done_again(
 ) -> None:
     experiment, looked = sweep(seeds=2, agents=("uniform",), horizon=30), Store.verified
 
-    def slowly(store: Store) -> set[str]:
-        found = looked(store)
+    def slowly(store: Store, identities: set[str]) -> set[str]:
+        found = looked(store, identities)
         monkeypatch.setattr(Store, "verified", looked)
         assert run_experiment(experiment, tmp_path, workers=1).executed == 2
         return found

@@ -294,15 +294,15 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
 
     asked: list[Experiment] = []
 
-    def fake(experiment: Experiment, out: Path, **options: object) -> Outcome:
-        asked.append(experiment)
+    def fake(experiments: list[Experiment], out: Path, **options: object) -> Outcome:
+        asked.extend(experiments)
         store = Store(out, create=True)
         for run in figure_1({}, runs=2):
             cell = preset_cells("figure-1")[run.env, run.agent]
             store.write(cell, run.seed, to_bytes(to_table(run)))
         return Outcome(1, 0, 1, ())
 
-    result = reproduce(["figure-1"], tmp_path, quick=True, workers=1, run_experiment=fake)
+    result = reproduce(["figure-1"], tmp_path, quick=True, workers=1, run=fake)
     assert [experiment.name for experiment in asked] == ["figure-1"]
     assert result.ok
     assert result.claims

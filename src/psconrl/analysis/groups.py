@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -102,8 +102,9 @@ def group(records: Iterable[RunRecord], timings: Mapping[str, float] | None = No
     """
     cells: dict[str, list[RunRecord]] = {}
     for record in records:
-        cells.setdefault(record.cell, []).append(record)
-    return {cell: _stack(_one_each(found), timings or {}) for cell, found in cells.items()}
+        # Plans on the way are most of a record, and no group has them.
+        cells.setdefault(record.cell, []).append(replace(record, snapshots=(), world=None))
+    return {cell: _stack(_one_each(cells.pop(cell)), timings or {}) for cell in list(cells)}
 
 
 def _one_each(records: list[RunRecord]) -> list[RunRecord]:

@@ -18,7 +18,8 @@ with pi_bar the safest policy and its own span for H.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -48,10 +49,20 @@ TERMS = ("R_0", "R_1", "R_2", "R_3")
 
 @dataclass(frozen=True, eq=False)
 class Watched(PSConRL):
-    """PSConRL, with a note of every sample, plan, and what was known when they were made."""
+    """PSConRL, with a note of every sample, plan, and what was known when they were made.
 
-    notes: list[tuple[Floats, Ints, int, int]] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    Notes are no settings: what describes an agent must not go through them.
+    """
+
+    @cached_property
+    def notes(self) -> list[tuple[Floats, Ints, int, int]]:
+        """p_k, counts, state and time at every plan."""
+        return []
+
+    @cached_property
+    def plans(self) -> list[Plan]:
+        """All plans."""
+        return []
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows:
         """p_k, noted."""

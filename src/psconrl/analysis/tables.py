@@ -1,6 +1,7 @@
 """The tables that README and documentation show: numbers from stored runs, and how they read.
 
-A table's numbers are a JSON document, so that it can be made again, and compared, without the runs.
+A table's numbers are a JSON document, so that it can be made again, and compared, without the runs. Benchmarks keep
+theirs in documents of one form (benchmarks/kept.py), so that nothing is known of them here.
 """
 
 from __future__ import annotations
@@ -75,4 +76,16 @@ def as_json(document: Document) -> str:
 
 def parts(name: str, document: Document) -> dict[str, str]:
     """The texts of a table by the name of their place."""
-    return {place: render(document) for place, render in TABLES[name].parts.items()}
+    if name in TABLES:
+        return {place: render(document) for place, render in TABLES[name].parts.items()}
+    made = document["made"]
+    line = f"*`{made['Command']}`, {made['Date']}, {made['Machine']}, code {made['Code']}*\n"
+    return {place: shown(part) for place, part in document["parts"].items()} | {f"{name}-made": line}
+
+
+def shown(part: Document) -> str:
+    """A part of what a benchmark measured, in Markdown: a text, or a table of a head and rows."""
+    if "text" in part:
+        return str(part["text"]) + "\n"
+    lines = [part["head"], ["---"] * len(part["head"]), *part["rows"]]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)

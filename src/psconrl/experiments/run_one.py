@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -183,12 +184,14 @@ def warm_up(agents: set[str], told: Callable[[], None]) -> None:
 
     As soon as something has to be compiled, this is told, and a second process begins with other kernels.
     """
-    apart = {agent for agent in agents if catalogue.find(agent).own_kernels}
+    apart = sorted(agent for agent in agents if catalogue.find(agent).own_kernels)
+    planner = any(catalogue.find(agent).uses_planner for agent in agents)
+    here, there = apart[::2], apart[1::2]
     second: list[subprocess.Popen[bytes]] = []
     command = [
         sys.executable,
         "-c",
-        f"from psconrl.experiments.run_one import compile_others as go; go({sorted(agents)})",
+        f"from psconrl.experiments.run_one import compile_others as go; go({planner}, {there})",
     ]
     # The second process ends when our end of its input is closed: when we are done, or dead.
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -198,29 +201,33 @@ def warm_up(agents: set[str], told: Callable[[], None]) -> None:
         told()
 
     with compiling.without_garbage(begin):
-        for agent in sorted(agents - apart):
+        for agent in sorted(agents.difference(apart)):
             _tried(agent)
-        if any(catalogue.find(agent).uses_planner for agent in agents - apart):
+        if planner:
             _join_classes()
-        for agent in sorted(apart):
+        for agent in here:
             _tried(agent)
-    for process in second:
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        for process in second:
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        for agent in there:  # on disk by now, unless the second process was not needed, or has died
+            _tried(agent)
 
 
 def _tried(agent: str) -> None:
     with suppress(Exception):  # what fails here fails in runs again, and is noted there
         run_cell(Cell("toy", agent, 30), 0)
+    if not gc.isenabled():
+        gc.collect()  # what compiling leaves behind is hundreds of MiB
 
 
-def compile_others(agents: Sequence[str]) -> None:
+def compile_others(planner: bool, agents: Sequence[str]) -> None:
     """What the second process of `warm_up` compiles: what follows a plan, second opinions, some agents' own kernels."""
     import numpy as np
 
     threading.Thread(target=_end_with_input, daemon=True).start()
-    if any(catalogue.find(agent).uses_planner for agent in agents):
+    if planner:
         planner_kernels.compile_execution()
     toy = environments.make("toy")
     planning.best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
@@ -229,12 +236,11 @@ def compile_others(agents: Sequence[str]) -> None:
     p = np.stack([1.0 - leave, leave], axis=1)
     planning.best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
     for agent in agents:
-        if catalogue.find(agent).own_kernels:
-            _tried(agent)
+        _tried(agent)
 
 
 def _end_with_input() -> None:
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not through sys.stdin, whose lock would be held when this process ends by itself
     os._exit(1)
 
 

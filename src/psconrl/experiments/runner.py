@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,30 +91,43 @@ def run_experiment(
         and counts as failed.
         progress: where to show it.
     """
+    return run_together([experiment], out, workers, dask, limit_seconds, progress)
+
+
+def run_together(
+    experiments: Sequence[Experiment],
+    out: str | Path,
+    workers: int | None = None,
+    dask: str | None = None,
+    limit_seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """The same for several experiments, one after the other: what they share is run, and compiled, once."""
     if limit_seconds is not None and not (isinstance(limit_seconds, (int, float)) and 0 < limit_seconds < 1e9):
         raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
-    check_cells(experiment.cells)
+    check_cells(list(dict.fromkeys(cell for experiment in experiments for cell in experiment.cells)))
     store = Store(out, create=True)
-    store.register(experiment)
+    for experiment in experiments:
+        store.register(experiment)
+    names = {run: run[0].identity(run[1]) for experiment in experiments for run in experiment.runs}
     # Opened before anything is looked at: what others have done since then is not done again.
     with closing(Claims(store.path)) as claims:
-        present, progress = store.verified(), progress or Silent()
-        runs = list(experiment.runs)
-        missing = [(cell, seed) for cell, seed in runs if cell.identity(seed) not in present]
+        present, progress = store.verified(set(names.values())), progress or Silent()
+        missing = [run for run, name in names.items() if name not in present]
         if not missing:
-            return Outcome(len(runs), len(runs), 0, ())
+            return Outcome(len(names), len(names), 0, ())
         pool = _pool(missing, workers, dask, limit_seconds, progress)
         sweep = _Sweep(store, claims, pool, missing, progress)
-        _show(sweep, experiment, missing)
-    return Outcome(len(runs), len(runs) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
+        _show(sweep, list(names), missing)
+    return Outcome(len(names), len(names) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
-def _show(sweep: _Sweep, experiment: Experiment, missing: list[Run]) -> None:
+def _show(sweep: _Sweep, runs: list[Run], missing: list[Run]) -> None:
     """Run the sweep, and show how it gets on."""
     left = Counter(cell for cell, _ in missing)
-    start = [(cell, n, n - left[cell]) for cell, n in zip(experiment.cells, experiment.seeds, strict=True)]
+    start = [(cell, n, n - left[cell]) for cell, n in Counter(cell for cell, _ in runs).items()]
     # Other processes tell of what they compile themselves.
     here = compiling.told(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
     with sweep.progress.showing(start), here:

@@ -226,10 +226,12 @@ class Store:
             return False
         return any(name.startswith(start) and _PART.fullmatch(name) for name in names)
 
-    def verified(self) -> set[str]:
-        """The runs whose file is sound; others are moved aside, and what dead processes left is removed."""
+    def verified(self, identities: Collection[str]) -> set[str]:
+        """Those of these runs whose file is sound; others are moved aside, and what dead processes left is removed."""
         sound = set()
         for part in self.parts():
+            if part.identity not in identities:
+                continue
             try:
                 part.record()
                 sound.add(part.identity)
