@@ -189,8 +189,9 @@ class Component:
             policy = np.array(chosen)
             chain = self.chain(policy)
             for states in closed_classes(chain):
-                law = np.zeros(self.rows.S)
-                law[states] = stationary_law(chain[states][:, states])
+                law, own = np.zeros(self.rows.S), stationary_law(chain[states][:, states])
+                assert own is not None
+                law[states] = own
                 one = policy if len(states) == self.rows.S else self.led(policy, {int(s): chosen[s] for s in states})
                 found.append((one, law))
         return found

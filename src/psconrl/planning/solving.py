@@ -27,7 +27,7 @@ from psconrl.planning.compiled.generation import (
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS
 from psconrl.planning.components import Column, Component, Components, inverted
-from psconrl.planning.evaluation import bias_spans, evaluate_chain
+from psconrl.planning.evaluation import bias_spans, evaluate_chain, stationary_law
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
 from psconrl.planning.model_rows import rows_of
@@ -249,15 +249,14 @@ class Known:
         for name, weight in carrying(optimum):
             policy = self.rows.begin[:-1].copy()
             policy[part.states] = part.pairs[found.columns.policies[name]]
-            at = np.zeros(rows.S)
-            at[0] = 1.0
-            chosen = found.columns.policies[name]
-            exact = evaluate_chain(part.chain(chosen), own[:, chosen], at)
-            if len(exact.classes) > 1 or np.abs(exact.average_costs[:, 0] - found.columns.J[name]).max() > _AGREE:
+            chosen, law = found.columns.policies[name], np.zeros(self.rows.S)
+            own_law = stationary_law(part.chain(chosen))
+            if own_law is None:
                 return None
-            law = np.zeros(self.rows.S)
-            law[part.states] = exact.stationary
-            columns.append((float(weight), Column(policy, exact.average_costs[:, 0], law)))
+            J, law[part.states] = own[:, chosen] @ own_law, own_law
+            if np.abs(J - found.columns.J[name]).max() > _AGREE:
+                return None
+            columns.append((float(weight), Column(policy, J, law)))
         return _weighed(Mixture(optimum, columns), limits, goal)
 
     def _sound(self, mixture: Mixture) -> bool:

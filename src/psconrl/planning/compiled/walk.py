@@ -113,7 +113,7 @@ def by_inverses(
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
-    if goal == VALUE and _misses(found, count, limits.tau):
+    if goal == VALUE and optimum.status == OPTIMAL and _misses(found, count, limits.tau):
         return FAILED, np.nan, -np.inf, largest, 0, value, classes, connected
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
