@@ -79,6 +79,17 @@ def courier(limits: tuple[float, float] = (0.4, 0.3)) -> CMDP:
     return CMDP(p, c, limits, available=available)
 
 
+def corridor(n: int = 3, behind: int = 3) -> CMDP:
+    """Moves to and fro are certain but for one door, after n places, that stays shut with probability 0.7."""
+    S = n + 1 + behind
+    p, c = np.zeros((S, 2, S)), np.zeros((1, S, 2))
+    for s in range(S):
+        p[s, 0, max(s - 1, 0)] = p[s, 1, min(s + 1, S - 1)] = 1.0
+        c[0, s] = 0.6 if s < n else 0.1
+    p[n, 1, [n, n + 1]], c[0, n] = [0.7, 0.3], [0.5, 0.7]
+    return CMDP(p, c)
+
+
 def with_spare(cmdp: CMDP, spare: int = 10) -> CMDP:
     """The same with states that never occur, in which nothing costs anything and everything leads to state 0."""
     S, A = cmdp.S + spare, cmdp.A
@@ -118,6 +129,7 @@ WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
     "maintenance, 10 spare states": (lambda: maintenance(10), 30_000),
     "courier": (courier, 20_000),
     "courier, ample limits": (lambda: courier((0.8, 0.45)), 20_000),
+    "corridor": (corridor, 20_000),
     "queue": (lambda: psconrl.make("queue"), 20_000),
     "garnet": (lambda: psconrl.make("garnet"), 20_000),
     "riverswim": (lambda: psconrl.make("riverswim"), 20_000),
