@@ -7,6 +7,8 @@ python benchmarks/learned_prior.py owed        the recommended agent with and wi
 python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from their prior [--seeds 200]
 python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
+With --keep the table goes into the documentation.
+
 L = regret + lambda* violation, lambda* the shadow prices of the optimum: what counts where the two are traded.
 Numbers are means and standard errors over seeds 0, 1, ...
 """
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import gymnasium
+import kept
 import numpy as np
 from scipy import special
 
@@ -58,11 +61,11 @@ def maintenance(spare: int) -> CMDP:
     return CMDP(p, c, [0.12, 0.15])
 
 
-def courier() -> CMDP:
+def courier(limits: tuple[float, float] = (0.4, 0.3)) -> CMDP:
     """A yard that can be left only by waiting, in which charging is cheaper; seven places behind it are worth the wait.
 
     Driving leads on, for 15 km; waiting leads on with probability 0.3; charging leads to the yard, with 0.8. Costs are
-    money, kilometres and complaints. There is no driving in the yard.
+    money, kilometres and complaints. There is no driving in the yard. With ample limits to stay there is a loss.
     """
     S = 8
     p, c, available = np.zeros((S, 3, S)), np.zeros((3, S, 3)), np.ones((S, 3), dtype=np.bool_)
@@ -73,7 +76,18 @@ def courier() -> CMDP:
         p[s, 2] /= p[s, 2].sum()
         c[:, s] = [[0.3, 0.6, 0.44], [0.75, 0.0, 0.1], [0.3, 0.5, 1 / 6]]
     available[0, 0] = False
-    return CMDP(p, c, [0.4, 0.3], available=available)
+    return CMDP(p, c, limits, available=available)
+
+
+def corridor(n: int = 3, behind: int = 3) -> CMDP:
+    """Moves to and fro are certain but for one door, after n places, that stays shut with probability 0.7."""
+    S = n + 1 + behind
+    p, c = np.zeros((S, 2, S)), np.zeros((1, S, 2))
+    for s in range(S):
+        p[s, 0, max(s - 1, 0)] = p[s, 1, min(s + 1, S - 1)] = 1.0
+        c[0, s] = 0.6 if s < n else 0.1
+    p[n, 1, [n, n + 1]], c[0, n] = [0.7, 0.3], [0.5, 0.7]
+    return CMDP(p, c)
 
 
 def with_spare(cmdp: CMDP, spare: int = 10) -> CMDP:
@@ -114,6 +128,8 @@ WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
     "maintenance": (lambda: maintenance(0), 30_000),
     "maintenance, 10 spare states": (lambda: maintenance(10), 30_000),
     "courier": (courier, 20_000),
+    "courier, ample limits": (lambda: courier((0.8, 0.45)), 20_000),
+    "corridor": (corridor, 20_000),
     "queue": (lambda: psconrl.make("queue"), 20_000),
     "garnet": (lambda: psconrl.make("garnet"), 20_000),
     "riverswim": (lambda: psconrl.make("riverswim"), 20_000),
@@ -167,7 +183,10 @@ def shown(values: np.ndarray) -> str:
     return f"{mean:,.{digits}f} ± {error:,.{digits}f}"
 
 
-def measured(models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: float | str, T: int, n: int) -> str:
+def measured(
+    models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: float | str, T: int, n: int
+) -> tuple[str, str, str]:
+    """L with its worst, regret, and the violation of each limit."""
     regret, violation, L = np.zeros(n), [], np.zeros(n)
     for seed in range(n):
         cmdp = models(seed)
@@ -177,7 +196,7 @@ def measured(models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: 
         violation.append(run.violation[:, -1])
         L[seed] = regret[seed] + run.violation[:, -1] @ solution.multipliers
     limits = ", ".join(shown(column) for column in np.array(violation).T)
-    return f"{shown(L)} (worst {L.max():,.0f}) | {shown(regret)} | {limits}"
+    return f"{shown(L)} (worst {L.max():,.0f})", shown(regret), limits
 
 
 VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
@@ -187,32 +206,34 @@ VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
 }
 
 
-def learning(seeds: int, only: list[str], variants: list[str]) -> None:
-    print("| world | T | prior | L | regret | violation |\n|---|---|---|---|---|---|")
-    for name, (make, T) in WORLDS.items():
-        if name not in only:
-            continue
+def learning(seeds: int, only: list[str], variants: list[str]) -> kept.Part:
+    rows = []
+    for name in only:
+        make, T = WORLDS[name]
         cmdp = make()
+        row = [name, f"{T:,}"]
         for variant in variants:
             agent, prior = VARIANTS[variant]
-            line = measured(lambda _, cmdp=cmdp: cmdp, agent, prior, T, seeds)
-            print(f"| {name} | {T:,} | {variant} | {line} |", flush=True)
+            n = min(seeds, 5) if cmdp.S == 121 else seeds
+            L, regret, limits = measured(lambda _, cmdp=cmdp: cmdp, agent, prior, T, n)
+            row += [L, f"{regret}; {limits}"]
+        print(row, flush=True)
+        rows.append(row)
+    return kept.table(["world", "T", *(f"{v}: {what}" for v in variants for what in ("L", "regret; violation"))], rows)
 
 
-def false_assumption(seeds: int) -> None:
+def false_assumption(seeds: int) -> kept.Part:
     """Worlds in which what the other actions of a state do tells nothing; eps fixed at 1 ignores it from the start."""
-    print("| prior | L | regret | violation |\n|---|---|---|---|")
-    print(f"| 0.01 | {measured(leaps, agents.PSConRL, 0.01, 20_000, seeds)} |", flush=True)
-    print(f"| learned | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True)
+    rows = [("0.01", *measured(leaps, agents.PSConRL, 0.01, 20_000, seeds))]
+    rows.append((hierarchy.LEARNED, *measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)))
     hierarchy.EPS = np.ones(1)
-    print(
-        f"| learned, nothing shared | {measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)} |", flush=True
-    )
+    rows.append(("learned, nothing shared", *measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)))
+    return kept.table(["prior", "L", "regret", "violation"], rows)
 
 
-def spare_states(seeds: int) -> None:
+def spare_states(seeds: int) -> kept.Part:
     """L with and without ten declared states that never occur; 95% intervals are two standard errors wide each way."""
-    print("| world | T | L | [V]+ | with ten spare states: L | [V]+ |\n|---|---|---|---|---|---|")
+    rows = []
     for name in ("marsrover-4x4", "maintenance", "queue", "garnet"):
         make, T = WORLDS[name]
         told = []
@@ -226,12 +247,13 @@ def spare_states(seeds: int) -> None:
                 shown(np.array([run.lagrangian[-1] for run in runs])),
                 shown(np.array([run.positive_violation[:, -1].sum() for run in runs])),
             ]
-        print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
+        rows.append([name, f"{T:,}", *told])
+    return kept.table(["world", "T", "L", "[V]+", "with ten spare states: L", "[V]+"], rows)
 
 
-def owed(seeds: int) -> None:
+def owed(seeds: int) -> kept.Part:
     """What it changes that the recommended agent pays back; [V]+ is in per cent of T, for each limit."""
-    print("| world | T | steered: L | [V]+ | recommended: L | [V]+ |\n|---|---|---|---|---|---|")
+    rows = []
     for name, T in (("hospital", 5_000), ("queue", 20_000), ("riverswim", 20_000), ("media-streaming", 20_000)):
         cmdp, told = psconrl.make(name), []
         solution = psconrl.solve(cmdp)
@@ -240,7 +262,8 @@ def owed(seeds: int) -> None:
             runs = [psconrl.simulate(agent, cmdp, T, 200 + seed, optimum=solution) for seed in range(seeds)]
             over = np.array([run.positive_violation[:, -1] for run in runs]).mean(axis=0) / T
             told += [shown(np.array([run.lagrangian[-1] for run in runs])), ", ".join(f"{share:.2%}" for share in over)]
-        print(f"| {name} | {T:,} | {' | '.join(told)} |", flush=True)
+        rows.append([name, f"{T:,}", *told])
+    return kept.table(["world", "T", "without: L", "[V]+", "with: L", "[V]+"], rows)
 
 
 def weighed(counts: Floats, base: Floats) -> Floats:
@@ -272,7 +295,7 @@ def bases(counts: Floats, p: Floats) -> dict[str, Floats]:
     return found
 
 
-def coverage(seeds: int) -> None:
+def coverage(seeds: int) -> kept.Part:
     """Runs in models drawn from the hierarchical prior: how often 80% intervals hold theta and eps that were drawn.
 
     By the posterior as the agent has it, and by others that know more of what the other actions of a state tell.
@@ -291,15 +314,17 @@ def coverage(seeds: int) -> None:
             laws = (g, weights.sum(axis=1)), (e, weights.sum(axis=0))
             ranks = [law[:truth].sum() + x * law[truth] for x, (truth, law) in zip(u, laws, strict=True)]
             held.setdefault(name, []).append([*(0.1 <= rank <= 0.9 for rank in ranks), ranks[1]])
-    print(f"inside the central 80% of the posterior, {seeds} runs, and the mean rank of eps\n")
-    print("| what the other actions tell | theta | eps | mean rank of eps |\n|---|---|---|---|")
+    rows = []
     for name, each in held.items():
         theta, eps, rank = np.mean(each, axis=0)
         errors = [np.sqrt(share * (1 - share) / seeds) for share in (theta, eps)]
-        print(f"| {name} | {theta:.0%} ± {errors[0]:.0%} | {eps:.0%} ± {errors[1]:.0%} | {rank:.2f} |")
+        rows.append([name, f"{theta:.0%} ± {errors[0]:.0%}", f"{eps:.0%} ± {errors[1]:.0%}", f"{rank:.2f}"])
+    return kept.table(
+        ["what the other actions tell", r"$\theta$", r"$\varepsilon$", r"mean rank of $\varepsilon$"], rows
+    )
 
 
-def speed() -> None:
+def speed() -> kept.Part:
     worlds = {
         "marsrover-4x4": (psconrl.make("marsrover-4x4"), 5_000),
         "marsrover-8x8": (psconrl.make("marsrover-8x8"), 20_000),
@@ -307,8 +332,7 @@ def speed() -> None:
         "box, 121 states": (psconrl.make("box", full=True), 20_000),
         "grid 32 x 32, slip 0.1": (psconrl.make("grid", rows=32, columns=32, slip=0.1, sparse=True), 3_000),
     }
-    print("| world | S | prior | plans | ms per plan: median | mean | of it sample and costs: median |")
-    print("|---|---|---|---|---|---|---|")
+    rows = []
     for name, (cmdp, T) in worlds.items():
         fixed = ("0.01", 0.01) if cmdp.S < 1_000 else ("0.01 for possible moves", cmdp.matrix > 0)
         for prior, given in (fixed, (hierarchy.LEARNED, hierarchy.LEARNED)):
@@ -318,8 +342,10 @@ def speed() -> None:
             Timed.sampled.clear()
             psconrl.simulate(agent, cmdp, T, 0)
             plan, sample = (1e3 * np.array(times) for times in (Timed.spent, Timed.sampled))
-            line = f"{len(plan)} | {np.median(plan):.3f} | {plan.mean():.3f} | {np.median(sample):.3f}"
-            print(f"| {name} | {cmdp.S} | {prior} | {line} |", flush=True)
+            times = f"{np.median(plan):.3f}", f"{plan.mean():.3f}", f"{np.median(sample):.3f}"
+            rows.append([name, str(cmdp.S), prior, str(len(plan)), *times])
+    head = ["world", "S", "prior", "plans", "ms per plan: median", "mean", "of it sample and costs: median"]
+    return kept.table(head, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,19 +380,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--keep", action="store_true", help="take the table over into the documentation")
     args = parser.parse_args()
     if args.what == "learning":
-        learning(args.seeds or 10, args.only, args.variants)
+        found = learning(args.seeds or 10, args.only, args.variants)
     elif args.what == "false":
-        false_assumption(args.seeds or 20)
+        found = false_assumption(args.seeds or 20)
     elif args.what == "spare":
-        spare_states(args.seeds or 30)
+        found = spare_states(args.seeds or 30)
     elif args.what == "owed":
-        owed(args.seeds or 24)
+        found = owed(args.seeds or 24)
     elif args.what == "coverage":
-        coverage(args.seeds or 200)
+        found = coverage(args.seeds or 200)
     else:
-        speed()
+        found = speed()
+    kept.show(found)
+    if args.keep:
+        kept.keep(f"learned-{args.what}", {f"learned-{args.what}": found})
 
 
 if __name__ == "__main__":

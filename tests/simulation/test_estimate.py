@@ -137,3 +137,14 @@ def test_it_goes_through_pickle() -> None:
     assert again == model
     policy = np.zeros(2, dtype=int)
     np.testing.assert_array_equal(again.intervals(policy, draws=5), model.intervals(policy, draws=5))
+
+
+@pytest.mark.parametrize("seed", [1, 6, 7, 8, 11])
+def test_limits_at_the_edge_of_what_can_be_met_have_a_plan(seed: int) -> None:
+    """Where it is rounding that decides whether they can be, there is a plan, and it misses them by no more."""
+    cmdp = make("garnet", S=6, A=2, m=2, seed=seed)
+    found = simulate(agents.recommended(cmdp.problem()), cmdp, 100, seed).estimate()
+    edge = found.thresholds - solve(found).margin
+    for off in (-1.1e-9, -1e-9, -0.9e-9, -1e-12, 0.0, 1e-12, 1e-9):
+        plan = solve(found.replace(thresholds=edge + off))
+        assert (plan.average_costs[1:] <= edge + max(off, 0.0) + 1e-6).all()

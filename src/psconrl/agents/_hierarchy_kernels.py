@@ -29,8 +29,19 @@ class Chains(NamedTuple):
     number: Ints
 
 
+class Apart(NamedTuple):
+    """What was seen, if each pair is of its own kind: tried (R,), the pairs s * A + a that it is known of.
+
+    logs (R, theta): how likely each theta makes what was seen of the pair; evidence: how likely all of it is.
+    """
+
+    tried: Ints
+    logs: Floats
+    evidence: float
+
+
 class Drawn(NamedTuple):
-    """A model by rows of the states seen; theta, eps: where on their grids its hyperparameters lie.
+    """A model by rows of the states seen, and what is known now if each pair is of its own kind.
 
     states: the numbers of its states, -1 for the one that stands for all others; pairs: those of its pairs, s * A + a.
     """
@@ -38,19 +49,31 @@ class Drawn(NamedTuple):
     rows: Rows
     states: Ints
     pairs: Ints
-    theta: int
-    eps: int
+    apart: Apart
 
 
 @njit
-def sound(evidence: Floats, counted: Ints, chains: Chains, used: int) -> bool:
-    """Whether evidence and the numbers that it is of can be from the past of these counts."""
-    fine = len(counted) <= used
+def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: int) -> bool:
+    """Whether evidence of both kinds and the numbers that it is of can be from the past of these counts."""
+    fine = len(counted) <= used and np.isfinite(apart.evidence)
     for entry in range(min(len(counted), used)):
         fine = fine and 1 <= counted[entry] <= chains.number[entry]
-    for g in range(evidence.shape[0]):
-        for e in range(evidence.shape[1]):
-            fine = fine and np.isfinite(evidence[g, e])
+    for log in evidence.flat:
+        fine = fine and np.isfinite(log)
+    for log in apart.logs.flat:
+        fine = fine and np.isfinite(log)
+    known = np.zeros(len(chains.head), dtype=np.bool_)
+    for row in apart.tried:
+        if not 0 <= row < len(known) or known[row]:
+            return False
+        known[row] = True
+    for row in range(len(known)):
+        counts = False
+        entry = chains.head[row]
+        while entry >= 0:
+            counts = counts or entry < len(counted)
+            entry = chains.link[entry]
+        fine = fine and known[row] == counts
     return fine
 
 
@@ -166,29 +189,112 @@ def _settle(evidence: Floats, product: Product) -> None:
 
 
 @njit
-def choose(evidence: Floats, state: State) -> tuple[int, int]:
-    """One of the hyperparameters with the probability that its evidence gives it, all alike before."""
+def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, K: int) -> Apart:
+    """The same if each pair is of its own kind, with a theta of its own and nothing shared; `apart` stays as it is."""
+    slot = np.full(len(chains.head), -1)
+    for r in range(len(apart.tried)):
+        slot[apart.tried[r]] = r
+    R = len(apart.tried)
+    for row in range(len(slot)):
+        if chains.head[row] >= 0 and slot[row] < 0:
+            slot[row] = R
+            R += 1
+    tried, logs, evidence = np.empty(R, dtype=np.int64), np.zeros((R, len(theta))), apart.evidence
+    logs[: len(apart.tried)] = apart.logs
+    product = np.ones(len(theta))
+    for row in range(len(slot)):
+        if slot[row] < 0:
+            continue
+        tried[slot[row]] = row
+        N, news = 0, False
+        entry = chains.head[row]
+        while entry >= 0:
+            n = counted[entry] if entry < len(counted) else 0
+            N += n
+            news = news or n < chains.number[entry]
+            entry = chains.link[entry]
+        if not news:
+            continue
+        log = logs[slot[row]]
+        before, factors = log_mean(log), 0
+        entry = chains.head[row]
+        while entry >= 0:
+            for n in range(counted[entry] if entry < len(counted) else 0, chains.number[entry]):
+                for g in range(len(theta)):
+                    product[g] *= (theta[g] / K + n) / (theta[g] + N)
+                N += 1
+                factors += 1
+                if factors == FACTORS:
+                    _take_logarithms(log, product)
+                    factors = 0
+            entry = chains.link[entry]
+        _take_logarithms(log, product)
+        evidence += log_mean(log) - before
+    return Apart(tried, logs, evidence)
+
+
+@njit_inline
+def _take_logarithms(log: Floats, product: Floats) -> None:
+    for g in range(len(log)):
+        log[g] += math.log(product[g])
+        product[g] = 1.0
+
+
+@njit
+def log_mean(logs: Floats) -> float:
+    """The logarithm of the mean of what these are the logarithms of."""
+    largest = logs.max()
+    total = 0.0
+    for log in logs.flat:
+        total += math.exp(log - largest)
+    return largest + math.log(total / logs.size)
+
+
+@njit
+def choose(evidence: Floats, state: State) -> int:
+    """One of the hyperparameters (n,) with the probability that its evidence gives it, all alike before."""
     largest = evidence.max()
     left = 0.0
-    for g in range(evidence.shape[0]):
-        for e in range(evidence.shape[1]):
-            left += math.exp(evidence[g, e] - largest)
+    for log in evidence:
+        left += math.exp(log - largest)
     left *= uniform(state)
-    last = (0, 0)
-    for g in range(evidence.shape[0]):
-        for e in range(evidence.shape[1]):
-            weight = math.exp(evidence[g, e] - largest)
-            if weight > 0.0:
-                last = (g, e)
-                left -= weight
-                if left < 0.0:
-                    return last
+    last = 0
+    for k in range(len(evidence)):
+        weight = math.exp(evidence[k] - largest)
+        if weight > 0.0:
+            last = k
+            left -= weight
+            if left < 0.0:
+                return last
     return last
+
+
+@njit
+def hyperparameters(
+    evidence: Floats, apart: Apart, theta: Floats, eps: Floats, states: Ints, available: Bools, stream: State
+) -> tuple[Floats, float]:
+    """The theta (S * A,) of the pairs of `states`, and eps: the same for all, or each of its own kind, alike before."""
+    A = available.shape[1]
+    own = np.zeros(available.size)
+    odds = apart.evidence - log_mean(evidence)
+    if uniform(stream) * (1.0 + math.exp(max(min(-odds, 500.0), -500.0))) >= 1.0:
+        g, e = divmod(choose(evidence.ravel(), stream), len(eps))
+        own[:] = theta[g]
+        return own, eps[e]
+    for r in range(len(apart.tried)):
+        own[apart.tried[r]] = theta[choose(apart.logs[r], stream)]
+    for s in states:
+        if s >= 0:
+            for a in range(A):
+                if available[s, a] and own[s * A + a] == 0.0:
+                    own[s * A + a] = theta[int(uniform(stream) * len(theta))]
+    return own, 1.0
 
 
 @njit
 def sample(
     evidence: Floats,
+    apart: Apart,
     theta: Floats,
     eps: Floats,
     chains: Chains,
@@ -211,28 +317,30 @@ def sample(
     n = 0
     for s in range(S):
         n += seen[s]
-    if n > 0:
-        score(evidence, theta, eps, chains, counted, seen, n + (endless or n < S))
+    first = n == 0
+    if first:
         n = look(seen, chains, used, state)
-    else:
+    possible = n + (endless or n < S)
+    score(evidence, theta, eps, chains, counted, seen, possible)
+    apart = score_apart(apart, theta, chains, counted, possible)
+    if not first:
         n = look(seen, chains, used, state)
-        score(evidence, theta, eps, chains, counted, seen, n + (endless or n < S))
-    g, e = choose(evidence, stream)
     K = n + (endless or n < S)
     states = np.full(K, -1)
     for s in range(S - 1, -1, -1):
         if seen[s]:
             K -= 1
             states[K] = s
-    rows, pairs = draw_rows(theta[g], eps[e], chains, states, available, stream, cut)
-    return Drawn(rows, states, pairs, g, e)
+    own, shared = hyperparameters(evidence, apart, theta, eps, states, available, stream)
+    rows, pairs = draw_rows(own, shared, chains, states, available, stream, cut)
+    return Drawn(rows, states, pairs, apart)
 
 
 @njit
 def draw_rows(
-    theta: float, eps: float, chains: Chains, states: Ints, available: Bools, stream: State, cut: float
+    thetas: Floats, eps: float, chains: Chains, states: Ints, available: Bools, stream: State, cut: float
 ) -> tuple[Rows, Ints]:
-    """A model of `states` (K,), and its pairs, s * A + a.
+    """A model of `states` (K,), and its pairs, s * A + a; thetas (S * A,): the concentration of each.
 
     State -1, if it is the first, stands for all others, and leads to each of the seen alike by its one action, -1.
 
@@ -282,6 +390,7 @@ def draw_rows(
                 entry = chains.link[entry]
             own, after = limits[a], limits[a + 1]
             others = limits[A] - (after - own)
+            theta = thetas[states[i] * A + a]
             if theta <= STICKS_UP_TO * K:
                 size = _break_sticks(
                     indices, data, begun, size, theta, eps, support, own, after, others, at, stream, cut

@@ -9,7 +9,8 @@ supports of the other actions of its state,
 
     log p = lgamma(theta) - lgamma(N + theta) + sum_j [lgamma(n_j + theta beta_j) - lgamma(theta beta_j)],
 
-beta the square bracket above: a pseudo-likelihood, as each pair serves the others.
+beta the square bracket above: a pseudo-likelihood, as each pair serves the others. All pairs are taken to be alike, the
+first of the two cases of `hierarchy`.
 """
 
 from __future__ import annotations
@@ -171,6 +172,12 @@ class Belief:
         stream = random_kernels.seeded(rng)
         random_kernels.mix(stream)
         rows, pairs = kernels.draw_rows(
-            float(THETA[g]), float(EPS[e]), kernels.Chains(*self.counts.chains), states, self.available, stream, CUT
+            np.full(self.tried.size, THETA[g]),
+            float(EPS[e]),
+            kernels.Chains(*self.counts.chains),
+            states,
+            self.available,
+            stream,
+            CUT,
         )
         return rows, states, pairs

@@ -6,16 +6,22 @@ The law of the next state of a pair (s, a) is Dirichlet with the parameters
 
 over the K states thought possible: those seen so far, and one that stands for all others as long as there may be some.
 b is the support of the other actions of s, one share for each action that was seen to lead to j; where no other was
-tried, it is uniform. theta and eps have log-uniform priors on grids, and the same values everywhere.
+tried, it is uniform.
 
-How likely they make the data is kept as a sum over steps, by the chain rule: a step from (s, a) to j, after N steps
-from there of which n went to j, has the probability
+Either all pairs are alike: theta and eps, log-uniform on grids, have the same values everywhere. Or each is of its own
+kind: it has its own theta, from the same grid, and shares nothing, eps = 1. Before anything is seen one is as likely as
+the other. Otherwise an action that was tried a thousand times would tell that all are as certain as it is, and one that
+failed once would not be tried again.
+
+How likely all this makes the data is kept as a sum over steps, by the chain rule: a step from (s, a) to j, after N
+steps from there of which n went to j, has the probability
 
     (theta [(1 - eps) b(j | s, a) + eps / K] + n) / (theta + N),
 
 b and K those of the plan under which the step was taken. So each plan has to look only at what was counted since the
-one before. At a plan, theta and eps are drawn from their posterior and then the model from its own, Dirichlet of these
-parameters plus the counts.
+one before. Where each pair is of its own kind, the likelihood of a pair is the mean over theta of such products, and
+that of all is their product. At a plan it is drawn from the posterior whether all pairs are alike, then theta and eps,
+and then the model from its own, Dirichlet of these parameters plus the counts.
 
 The one that stands for all others must not be a paradise: every action there costs the least there is, and leads to a
 seen state, each as likely as the other.
@@ -57,9 +63,10 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     """
     observed = memory.observed
     used, chains = observed.used.item(0), kernels.Chains(*observed.chains)
-    evidence, counted, seen = _kept(memory, chains, used)
+    evidence, apart, counted, seen = _kept(memory, chains, used)
     drawn = kernels.sample(
         evidence,
+        apart,
         THETA,
         EPS,
         chains,
@@ -72,27 +79,41 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         random_kernels.seeded(rng),
         cut,
     )
-    carry = {"evidence": evidence, "counted": chains.number[:used].copy(), "seen": seen}
+    carry = {
+        "evidence": evidence,
+        "tried": drawn.apart.tried,
+        "logs": drawn.apart.logs,
+        "apart": np.array([drawn.apart.evidence]),
+        "counted": chains.number[:used].copy(),
+        "seen": seen,
+    }
     return Part(drawn.rows, drawn.states, drawn.pairs, problem, carry)
 
 
-def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, Ints, Bools]:
+def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, kernels.Apart, Ints, Bools]:
     """Copies of the evidence and the states seen, and the numbers they are of, if they are from this run's past."""
     S, carry = memory.observed.S, memory.carry
     seen = np.zeros(S, dtype=np.bool_)
     try:
         evidence, counted, before = carry["evidence"], carry["counted"], carry["seen"]
+        tried, logs, of_all = carry["tried"], carry["logs"], carry["apart"]
         if (
             evidence.shape == (len(THETA), len(EPS))
-            and counted.ndim == before.ndim == 1
+            and logs.shape == (len(tried), len(THETA))
+            and of_all.shape == (1,)
+            and counted.ndim == before.ndim == tried.ndim == 1
             and len(before) <= S
-            and evidence.dtype == np.float64
-            and counted.dtype == np.int64
+            and evidence.dtype == logs.dtype == of_all.dtype == np.float64
+            and counted.dtype == tried.dtype == np.int64
             and before.dtype == np.bool_
-            and kernels.sound(evidence, counted, chains, used)
+            and all(array.flags.carray for array in (evidence, logs, counted, tried))
         ):
-            seen[: len(before)] = before
-            return evidence.copy(), counted, seen
+            apart = kernels.Apart(tried, logs, float(of_all[0]))
+            if kernels.sound(evidence, apart, counted, chains, used):
+                seen[: len(before)] = before
+                return evidence.copy(), apart, counted, seen
     except (KeyError, AttributeError, TypeError):
         pass
-    return np.zeros((len(THETA), len(EPS))), np.zeros(0, dtype=np.int64), seen
+    nothing = np.zeros(0, dtype=np.int64)
+    apart = kernels.Apart(nothing, np.zeros((0, len(THETA))), 0.0)
+    return np.zeros((len(THETA), len(EPS))), apart, nothing, seen

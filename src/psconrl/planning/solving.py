@@ -33,7 +33,7 @@ from psconrl.planning.mixtures import executed, members_of, reweighted, switchin
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shadow_prices import Prices
 from psconrl.planning.solution import Solution
-from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
+from psconrl.planning.tolerances import CLOSE, EPS, FEASIBLE, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Known:
         found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.law)) for w, column in found.columns]
         return found
 
-    def _mixture(self, costs: Floats, goal: int, limits: Limits) -> Mixture:
+    def _mixture(self, costs: Floats, goal: int, limits: Limits, exactly: bool = True) -> Mixture:
         fast = self._by_kernels(costs, goal, limits)
         if fast is not None and self._sound(fast):
             return fast
@@ -225,6 +225,9 @@ class Known:
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
+            if exactly and goal == VALUE and len(limits.tau):
+                # Missed by as much as counts as met, but for rounding: nothing is proved without more room.
+                return self._mixture(costs, goal, limits._replace(tau=limits.tau + FEASIBLE), exactly=False)
             raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")
         return Mixture(optimum, [(w, way.columns[k]) for k, w in carrying(optimum)])
 
