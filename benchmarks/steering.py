@@ -135,7 +135,15 @@ def learning(seeds: int, quick: bool) -> tuple[kept.Part, bool]:
         fine &= after.positive.max() < 5 and ratio <= 1.2 and scatter <= 0.2
         promised = [f"{after.positive.max():.1f}", f"{ratio:.2f}", f"{scatter:.2f}"]
         rows.append([label, f"{T:,}", ", ".join(before.texts()), ", ".join(after.texts()), *promised])
-    head = ["", "T", "stationary", "steered", "largest $[V]_+$", "ratio of regrets", "ratio of the violations' deviations"]
+    head = [
+        "",
+        "T",
+        "stationary",
+        "steered",
+        "largest $[V]_+$",
+        "ratio of regrets",
+        "ratio of the violations' deviations",
+    ]
     return kept.table(head, rows), bool(fine)
 
 
