@@ -111,7 +111,8 @@ def judge_optimistic(
     """Every rule that the answer of `solve_optimistic`, from state 0, breaks; radius (S, A).
 
     extended: the stateless oracle of the model whose actions are all vertices of the set. Where a member of the set
-    communicates, what is said of the policy must hold in the model believed in.
+    communicates, what is said of the policy must hold in the model believed in, unless all members nearly fall apart
+    and the answer says that it is a mixture.
     """
     near = Tolerances.of(costs, extended.thresholds)
     found = _status(solution.feasible, extended)
@@ -133,7 +134,8 @@ def judge_optimistic(
     found += _stated("averages", solution.average_costs, averages, near)
     possible = (lower > 0) | ((upper > 0) & (lower.sum(axis=2, keepdims=True) < 1))
     member = possible / possible.sum(axis=2, keepdims=True)
-    if is_communicating(CMDP(member, costs, extended.thresholds).matrix):
+    ordinary = upper[possible].min() > ORDINARY or solution.attained
+    if ordinary and is_communicating(CMDP(member, costs, extended.thresholds).matrix):
         found += _missed("policy", averages, solution, extended, near)
     return found
 

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from psconrl import CMDP, evaluate
+from psconrl import CMDP, evaluate, solve
 from psconrl._core.checks import Floats
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
@@ -94,7 +94,8 @@ def test_where_to_end(seed: int) -> None:
     parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
     priced = [part.price(c.ravel()[part.pairs]) for part in parts]
     quotient = Quotient(rows, parts)
-    choice, V = quotient.best(np.array([found.gain for found in priced]))
+    choice, V, proved = quotient.best(np.array([found.gain for found in priced]))
+    assert proved
     least = np.full(S, np.inf)
     cmdp = CMDP(p, c)
     for actions in product(range(A), repeat=S):
@@ -103,6 +104,19 @@ def test_where_to_end(seed: int) -> None:
     # The policy that goes with it attains them all at once.
     policy = quotient.policy(choice, [found.policy for found in priced])
     np.testing.assert_allclose(evaluate(cmdp, policy - rows.begin[:-1]).average_costs[0], least, atol=1e-9)
+
+
+@pytest.mark.parametrize("leak", [1e-3, 1e-20, 1e-300])
+def test_a_way_out_that_takes_several_steps_and_hardly_ever_leads_out(leak: float) -> None:
+    """From state 0, which can be stayed in, to 1, and back but for a leak to 2, which costs nothing."""
+    p = np.zeros((3, 2, 3))
+    p[0, 0, 0] = p[0, 1, 1] = p[2, :, 2] = 1.0
+    p[1, :, 0], p[1, :, 2] = 1.0 - leak, leak
+    costs = np.ones((1, 3, 2))
+    costs[0, 2] = 0.0
+    solution = solve(CMDP(p, costs, initial=0))
+    assert solution.value == pytest.approx(0.0, abs=1e-12)
+    assert solution.policy[0, 1] == 1.0
 
 
 @pytest.mark.parametrize("stateless", [True, False])

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from psconrl._core.checks import Floats, Ints
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups, strong_classes
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.exact import bounded_advantages
@@ -60,6 +60,8 @@ _BLURRED = 1e-3
 """Further steps that change the differences between states by less than this share show nothing new."""
 _CORE = 1e-3
 """States visited less often than this share of the most visited are on the way to a place."""
+_LEVEL = 1e-14
+"""Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
 _COUNTED = 500
 """So many deterministic policies can be counted through where nothing else proves which is best."""
 
@@ -187,8 +189,9 @@ class Component:
             policy = np.array(chosen)
             chain = self.chain(policy)
             for states in closed_classes(chain):
-                law = np.zeros(self.rows.S)
-                law[states] = stationary_law(chain[states][:, states])
+                law, own = np.zeros(self.rows.S), stationary_law(chain[states][:, states])
+                assert own is not None
+                law[states] = own
                 one = policy if len(states) == self.rows.S else self.led(policy, {int(s): chosen[s] for s in states})
                 found.append((one, law))
         return found
@@ -364,12 +367,13 @@ class Components:
 
     def _routed(self, priced: list[Priced]) -> tuple[Column, float]:
         """The column that ends where it is best to end, from the start law; and a bound of its average."""
-        choice, V = self.quotient.best(np.array([found.gain for found in priced]))
+        gains = np.array([found.gain for found in priced])
+        choice, V, proved = self.quotient.best(gains)
         loss = max(found.gain - found.bound for found in priced)
         policy = self.quotient.policy(choice, [found.policy for found in priced])
         assert self.start is not None
-        bound = float(self.start @ V[self.quotient.node]) - loss - 8 * EPS
-        return self.column(policy), bound
+        least = float(self.start @ V[self.quotient.node]) if proved else float(gains.min())
+        return self.column(policy), least - loss - _LEVEL
 
     @cached_property
     def quotient(self) -> Quotient:
@@ -399,35 +403,79 @@ class Quotient:
         self.pairs, self.of = pairs[order], of[order]
         moves = rows.matrix()[self.pairs]
         member = sparse.csr_array((np.ones(rows.S), (np.arange(rows.S), self.node)), shape=(rows.S, self.size))
-        self.matrix = sparse.csr_array(moves @ member)
+        led = sparse.coo_array(moves @ member)
+        away = led.col != self.of[led.row]
+        self.row, self.end, chance = led.row[away], led.col[away], led.data[away]
+        # Only where a node is left to counts, however long that takes: next to 1 - 1e-20, 1e-20 could not be seen.
+        self.chance = chance / np.bincount(self.row, chance, minlength=len(self.pairs))[self.row]
+        shape = (len(self.pairs), self.size)
+        self.matrix = sparse.csr_array((self.chance, (self.row, self.end)), shape=shape)
 
-    def best(self, gains: Floats) -> tuple[Ints, Floats]:
-        """For the price of stopping in each component: the row of `pairs` to take in each node, -1 to stop; and V."""
+    def best(self, gains: Floats) -> tuple[Ints, Floats, bool]:
+        """For the price of stopping in each component: the row of `pairs` to take in each node, -1 to stop; V; proved.
+
+        Proved: no pair and no stop is better, so that V is the least price of stopping but for rounding.
+        """
         K = len(self.parts)
-        first = np.searchsorted(self.of, np.arange(self.size))
-        choice = np.where(np.arange(self.size) < K, -1, first)
-        prices = np.append(gains, np.zeros(self.size - K))
+        nodes = np.arange(self.size)
+        choice = np.where(nodes < K, -1, np.searchsorted(self.of, nodes))
+        prices = np.append(gains, np.full(self.size - K, np.inf))
         V = self._values(choice, prices)
         for _ in range(_ROUNDS):
-            if not len(self.pairs):
-                break
-            onward = self.matrix @ V
-            better = choice.copy()
-            least = np.where(np.arange(self.size) < K, prices, np.inf)
-            least = np.where(choice < 0, prices, V)
-            for row in np.flatnonzero(onward < least[self.of] - 16 * EPS * (1 + np.abs(least[self.of]))):
-                if onward[row] < least[self.of[row]]:
-                    least[self.of[row]], better[self.of[row]] = onward[row], row
-            stop = np.flatnonzero((prices[:K] < least[:K] - 16 * EPS) & (choice[:K] >= 0))
-            better[stop] = -1
+            better = self._better(choice, V, prices)
             if np.array_equal(better, choice):
-                break
+                return choice, V, True
             W = self._values(better, prices)
             if W.sum() >= V.sum():
                 break
             choice, V = better, W
-        # What rounding may have done to V must not spoil V <= P V.
-        return choice, V
+        return choice, V, False
+
+    def _better(self, choice: Ints, V: Floats, prices: Floats) -> Ints:
+        """Better rows where there are any, and ways to them.
+
+        Nodes whose V is the same but for rounding are a level. What is the least probability of leaving it decides, if
+        all the rest leads back: a row is better that leaves its level for a lower one, on the whole, and nodes of the
+        level lead to it, where they can do so without leaving.
+        """
+        level = _levels(V)
+        at = level[self.of]
+        out = level[self.end] != at[self.row]
+        leaving = np.bincount(self.row, self.chance * out, minlength=len(self.pairs))
+        change = np.bincount(self.row, self.chance * (V[self.end] - V[self.of[self.row]]) * out, minlength=len(at))
+        rounding = 16 * EPS * (1 + np.abs(V))
+        lower = change < -leaving * rounding[self.of]
+        stop = (prices < V - rounding) & (choice >= 0)
+        result = np.where(stop, -1, choice)
+        if not lower.any():
+            return result
+        good = np.zeros(self.size, dtype=np.bool_)
+        good[self.of[lower]] = True
+        held, way = self._held(level, good)
+        # Of several rows the best is that with the least change for each time that what leads back is left.
+        lost = np.bincount(self.row, self.chance * (out | ~held[self.end]), minlength=len(at))
+        per = np.where(lower, change / np.where(lower, lost, 1.0), np.inf)
+        order = np.lexsort((per, self.of))
+        first = order[np.searchsorted(self.of[order], np.arange(self.size)).clip(max=len(order) - 1)]
+        result = np.where(held & ~good & ~stop, way, result)
+        return np.where(good & ~stop, first, result)
+
+    def _held(self, level: Ints, good: Bools) -> tuple[Bools, Ints]:
+        """The nodes that can surely be led to good ones without leaving their level, and the row of each that does."""
+        held = np.isin(level, level[good])
+        while True:
+            inside = np.ones(len(self.pairs), dtype=np.bool_)
+            inside[self.row[~held[self.end] | (level[self.end] != level[self.of[self.row]])]] = False
+            way, led = np.full(self.size, -1), good.copy()
+            while True:
+                rows = np.flatnonzero(inside & ~led[self.of] & (self.matrix @ led > 0))
+                if not len(rows):
+                    break
+                way[self.of[rows]] = rows
+                led[self.of[rows]] = True
+            if np.array_equal(led, held):
+                return held, way
+            held = led
 
     def _values(self, choice: Ints, prices: Floats) -> Floats:
         """The expected price of stopping (size,), from every node."""
@@ -456,6 +504,15 @@ class Quotient:
             pair = self.pairs[choice[node]]
             policy[self.rows.source[pair]] = pair
         return policy
+
+
+def _levels(V: Floats) -> Ints:
+    """A number for each node: the same where V is the same but for rounding."""
+    order = np.argsort(V)
+    steps = np.diff(V[order], prepend=V[order[:1]]) > _LEVEL
+    level = np.empty(len(V), dtype=np.int64)
+    level[order] = np.cumsum(steps)
+    return level
 
 
 def inverted(rows: Rows) -> bool:

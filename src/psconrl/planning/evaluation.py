@@ -208,9 +208,10 @@ def bias_spans(found: Evaluation, initial: Floats) -> Floats:
     return np.array([np.ptp(h) if np.isfinite(h).all() else np.inf for h in bias])
 
 
-def stationary_law(matrix: sparse.csr_array) -> Floats:
-    """The stationary law of an irreducible chain (S, S)."""
-    return _solve(chain_of(matrix), [np.arange(matrix.shape[0])]).law
+def stationary_law(matrix: sparse.csr_array) -> Floats | None:
+    """The stationary law of a chain (S, S), without all else that `evaluate_chain` gives; None if there are several."""
+    classes = closed_classes(matrix)
+    return None if len(classes) > 1 else _solve(chain_of(matrix), classes).law
 
 
 def chain_of(matrix: sparse.csr_array) -> Chain:

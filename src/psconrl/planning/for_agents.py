@@ -196,17 +196,16 @@ def plan_rows(
         best = _compiled(rows, flat, thresholds, join, *_kept(rows, start, m), steer, shape)
         if best is not None:
             return best
-    best = None if method == "highs" else second_opinion.by_components(rows, flat, thresholds, join, steer)
-    if best is None:
-        try:
-            best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
-        except SolverError:
-            if method != "compiled":
-                raise
-            # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
-            best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
-            if best is None:
-                raise
+    ask = second_opinion.by_highs if method == "highs" else second_opinion.by_either
+    try:
+        best = ask(rows, flat, thresholds, join, steer)
+    except SolverError:
+        if method != "compiled":
+            raise
+        # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
+        best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
+        if best is None:
+            raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
 
 
@@ -303,6 +302,8 @@ def _compiled(
         if largest > _BROKEN or np.isnan(averages[0]):
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+        if largest > _BROKEN and classes == 1:
+            value = float(averages[0]) + missed
         gap = max(gap, float(averages[0]) + missed - bound)
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None

@@ -70,7 +70,7 @@ class Intervals:
         # A pair whose occupancy is rounding may have no flow at all.
         lost = p.sum(axis=-1) < 0.5
         p[lost] = otherwise[lost]
-        return np.asarray(p / p.sum(axis=-1, keepdims=True))
+        return nearest_members(p, self.lower, self.upper)
 
     @property
     def free(self) -> Bools:

@@ -92,8 +92,8 @@ def solve_optimistic(
 class _Optimum(NamedTuple):
     """An optimum in scaled units: margin (inf without limits), value and bound, columns (weight, pairs, law), model p.
 
-    p (K, S). conflict: numbers of limits that cannot hold together. flow (K,): the occupancy, round trips between
-    columns included, if there are any.
+    p (K, S). conflict: numbers of limits that cannot hold together. flow (K,): the occupancy of the model believed in,
+    round trips between columns included; None if it is that of the columns.
     """
 
     margin: float
@@ -116,12 +116,13 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     made = executable(rows, parts, columns, None, join / 4)
     if found.flow is not None:
         policy, connected = ratio_policy(rows, found.flow)
-        made = made._replace(policy=policy, connected=connected)
+        made = made._replace(policy=policy, occupancy=found.flow, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     evaluation = evaluate(model, pairs.table(made.policy))
     averages = evaluation.average_costs
     target = np.asarray(sum(w * column.J for w, column in columns))
-    limits = units.averages(np.maximum(target, np.append(target[0], units.tau)))
+    wanted = found.value if feasible else target[0]
+    limits = units.averages(np.maximum(np.append(wanted, target[1:]), np.append(wanted, units.tau)))
     support = pairs.table(made.occupancy).sum(axis=1) > 0
     worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
     excess = (worst - limits) / units.unit
@@ -203,21 +204,32 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) ->
     used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
     if not held:
         value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
+    _lead_in(within, found, columns, p)
     p, flow = _held_together(within, found, columns, p, join)
     places = pairs.places
-    return _Optimum(margin, value, bound, multipliers, used, p[places], held, None if flow is None else flow[places])
+    return _Optimum(margin, value, bound, multipliers, used, p[places], held, flow[places])
 
 
-def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> tuple[Floats, Floats | None]:
-    """The model believed in, with a share e of time for round trips between columns that do not meet in it.
+def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
+    """Where the mixture never is, believe, in p (S * A, S), what its main column does: that leads to where it is."""
+    k = int(found.weights.argmax())
+    away = found.weights @ columns.laws <= SUPPORT
+    own = members(within, columns.policies[k], found.columns[k, 1, 0])
+    p[columns.policies[k][away]] = own[away]
+
+
+def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e: float) -> tuple[Floats, Floats]:
+    """The model believed in and the occupancy, with a share e of time for round trips between columns that do not meet.
 
     A column's own model leads from everywhere to the first state of its order, so such a trip exists in the set: the
-    model is the mean of the members used on it, weighted by how often they are. Also the occupancy, if there is one.
+    model is the mean of the members used on it, weighted by how often they are.
     """
     S, A = columns.laws.shape[1], len(p) // columns.laws.shape[1]
-    every = np.arange(S)
+    every, occupancy = np.arange(S), np.zeros(S * A)
+    for weight, policy, law in zip(found.weights, columns.policies, columns.laws, strict=True):
+        occupancy[policy] += weight * law
     if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.laws, strict=True)])) < 2:
-        return p, None
+        return p, occupancy
     flow = np.zeros((S * A, S))
     for k, weight in enumerate(found.weights):
         pairs = columns.policies[k]
@@ -234,7 +246,7 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
         trip[columns.policies[k]] += visited[:, np.newaxis] * own
     total = trip.sum()
     if not 0 < total < np.inf:
-        return p, None
+        return p, occupancy
     flow = (1.0 - e) * flow + e * trip / total
     mass = flow.sum(axis=1)
     return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass

@@ -45,16 +45,34 @@ def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
     return np.stack([np.bincount(source, policy * c, rows.S).astype(np.float64) for c in costs])
 
 
+def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
+    """What components prove; where that is not enough, the linear program, if it proves more."""
+    best, proven = by_components(rows, costs, thresholds, join, steer)
+    if best is not None and proven:
+        return best
+    try:
+        other = by_highs(rows, costs, thresholds, join, steer)
+    except SolverError:
+        if best is None:
+            raise
+        return best
+    if best is None or other.policy is None:
+        return other if best is None else best
+    # What the other misses limits by, its solver's tolerance, counts at the prices of this one.
+    missed = float(best.multipliers @ np.maximum(other.average_costs[1:] - thresholds, 0.0))
+    return other if other.gap + missed < best.gap else best
+
+
 def by_components(
     rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
-) -> BestPolicy | None:
-    """The stateless program component by component; None if that proves nothing either."""
+) -> tuple[BestPolicy | None, bool]:
+    """The stateless program component by component, None if there is no answer; and whether that is proven."""
     way, m = Components(rows, ties.decided(costs), None), len(thresholds)
     optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
     if optimum.status == INFEASIBLE:
-        return _infeasible(m, "components")
-    if optimum.status == FAILED or not abs(optimum.objective - optimum.bound) <= PROVEN:
-        return None
+        return _infeasible(m, "components"), True
+    if optimum.status == FAILED:
+        return None, False
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
     policy, classes, connected, averages = _execution(rows, costs, columns, join, way.parts)
     value = float(sum(w * (costs[0, column.policy] @ column.law) for w, column in columns))
@@ -62,7 +80,9 @@ def by_components(
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
     best = BestPolicy(True, policy, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
-    return best if steer is None else best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
+    if steer is not None:
+        best = best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
+    return best, bool(abs(optimum.objective - optimum.bound) <= PROVEN)
 
 
 def _infeasible(m: int, method: Method) -> BestPolicy:

@@ -13,37 +13,48 @@ faces, a problem of non-negative least squares (Lawson and Hanson, Solving Least
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Floats
+from psconrl.planning.tolerances import PROVEN
 
 _SAME = 1e-7
 """Columns whose averages differ by less than this in some direction leave the prices open in that direction."""
 _BINDS = 1e-9
 """Limits that are missed by less than this, upwards or downwards, bind."""
-_NEAR = 1e-6
-"""Prices that are further from those known than this share are not believed."""
 _ROUNDING = 1e-10
 _ROUNDS = 100
 
 
-def unique(prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Floats) -> Floats | None:
-    """The prices (m,), if the columns (m + 1,) that carry the optimum, with averages (m + 1,), leave no choice.
+class Prices(NamedTuple):
+    """Multipliers (m,), and what they leave unproved: the optimum is at most this above their bound."""
 
-    Limits that do not bind have the price zero, and at the right prices all columns that carry weight cost the same:
-    equations that are solved here, as the `prices` that are known may be those of costs that were changed a little.
+    multipliers: Floats
+    unproved: float
+
+
+def unique(prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Floats, slack: float) -> Prices | None:
+    """The prices, if the columns (m + 1,) that carry the optimum, with averages (m + 1,), leave no choice.
+
+    slack: what the `prices` (m,) that are known leave unproved. Limits that do not bind have the price zero, and at
+    the right prices all columns that carry weight cost the same: equations that are solved here, as the prices that
+    are known may be those of costs that were changed a little. A price changes a bound by no more than its own change
+    times the distance of its limit from some average.
     """
     binding = np.flatnonzero(tau - averages[1:] <= _BINDS)
+    known = Prices(prices, slack)
     if not len(binding):
-        return prices
+        return known
     drift = np.array([column[1:] - tau for column in columns])[:, binding]
     found, _, rank, _ = np.linalg.lstsq(drift, averages[0] - np.array([column[0] for column in columns]), rcond=None)
     if rank < len(binding) or np.linalg.matrix_rank(drift, tol=_SAME) < len(binding):
         return None
     exact = np.zeros(len(tau))
     exact[binding] = np.maximum(found, 0.0)
-    return exact if (np.abs(exact - prices) <= _NEAR * (1.0 + np.abs(prices))).all() else prices
+    changed = float(np.abs(exact - prices) @ np.maximum(np.abs(tau), np.abs(1.0 - tau)))
+    return Prices(exact, slack + changed) if changed <= PROVEN else known
 
 
 def least(
@@ -54,16 +65,16 @@ def least(
     weight: Floats,
     best: Callable[[Floats], Floats],
     slack: float,
-) -> Floats:
-    """The optimal prices (m,) with the least sum of (weight * price) ** 2.
+) -> Prices:
+    """The optimal prices with the least sum of (weight * price) ** 2.
 
     Args:
-        prices: optimal ones. optimum: J*. columns: averages (m + 1,) of policies. tau: limits (m,). weight: (m,).
+        prices: optimal ones (m,). optimum: J*. columns: averages (m + 1,) of policies. tau: limits (m,). weight: (m,).
         best: the averages (m + 1,) of the best policy at given prices. slack: what `prices` leave unproved.
     """
-    size = float(np.linalg.norm(weight * prices))
+    size, given = float(np.linalg.norm(weight * prices)), Prices(prices, slack)
     if size == 0.0:
-        return prices
+        return given
     slack += _ROUNDING
     known = list(columns)
     for _ in range(_ROUNDS):
@@ -74,10 +85,11 @@ def least(
             break
         found = np.maximum(x, 0.0) * (size / weight)
         column = best(found)
-        if column[0] + found @ (column[1:] - tau) >= optimum - 2 * slack:
-            return found if np.linalg.norm(weight * found) <= size else prices
+        unproved = optimum - float(column[0] + found @ (column[1:] - tau))
+        if unproved <= 2 * slack:
+            return Prices(found, unproved + slack) if np.linalg.norm(weight * found) <= size else given
         known.append(column)
-    return prices
+    return given
 
 
 def nearest_to_zero(G: Floats, h: Floats) -> Floats | None:

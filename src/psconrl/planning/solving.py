@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,14 +15,23 @@ from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.planning import shadow_prices, ties
-from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL, Optimum, plain_generate
+from psconrl.planning.compiled.generation import (
+    FAILED,
+    INFEASIBLE,
+    OPTIMAL,
+    Optimum,
+    Question,
+    Reply,
+    plain_generate,
+)
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS
 from psconrl.planning.components import Column, Component, Components, inverted
-from psconrl.planning.evaluation import bias_spans, evaluate_chain
+from psconrl.planning.evaluation import bias_spans, evaluate_chain, stationary_law
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
 from psconrl.planning.model_rows import rows_of
+from psconrl.planning.shadow_prices import Prices
 from psconrl.planning.solution import Solution
 from psconrl.planning.tolerances import CLOSE, EPS, NO_WEIGHT, PROVEN
 from psconrl.planning.units import Units
@@ -48,6 +56,8 @@ _ROUNDING = 1e-15
 _ALIKE = 2.0**16
 """Units that differ by no more than this are one measure for a margin."""
 
+_FAR = 8.0
+"""Costs, in their units, are less than two; a limit further away says nothing, and only takes digits from others."""
 _NEWTON = 40
 _ROOT, _MET = 2 * EPS, 1e-13
 """Violations this small are zero; limits are met that are missed by this little."""
@@ -121,6 +131,30 @@ class Mixture:
     def J(self) -> Floats:
         """The averages (m + 1,) of the mixture."""
         return np.asarray(sum(weight * column.J for weight, column in self.columns))
+
+
+class _Given:
+    """A way of pricing that knows some columns J (k, m + 1) and no other ones; bound: of the optimum."""
+
+    def __init__(self, J: Floats, bound: float) -> None:
+        self.J, self.bound = J, bound
+        self.known = np.array([len(J)])
+
+    def ask(self, question: Question) -> Reply:
+        """Nothing new."""
+        return Reply(True, self.bound, question.prices, False, question.prices)
+
+
+def _weighed(mixture: Mixture, limits: Limits, goal: int) -> Mixture:
+    """The mixture with weights for its exact averages, where those for what kernels know of them miss the limits."""
+    if goal != VALUE or not (mixture.J[1:] - limits.tau > _NOISE).any():
+        return mixture
+    J = np.array([column.J for _, column in mixture.columns])
+    given = _Given(J, mixture.bound)
+    best = plain_generate(_Given.ask, given, limits, VALUE, mixture.multipliers, CLOSE)
+    if best.status == OPTIMAL:
+        mixture.columns = [(w, mixture.columns[k][1]) for k, w in carrying(best)]
+    return mixture
 
 
 class _Executed(NamedTuple):
@@ -215,16 +249,15 @@ class Known:
         for name, weight in carrying(optimum):
             policy = self.rows.begin[:-1].copy()
             policy[part.states] = part.pairs[found.columns.policies[name]]
-            at = np.zeros(rows.S)
-            at[0] = 1.0
-            chosen = found.columns.policies[name]
-            exact = evaluate_chain(part.chain(chosen), own[:, chosen], at)
-            if len(exact.classes) > 1 or np.abs(exact.average_costs[:, 0] - found.columns.J[name]).max() > _AGREE:
+            chosen, law = found.columns.policies[name], np.zeros(self.rows.S)
+            own_law = stationary_law(part.chain(chosen))
+            if own_law is None:
                 return None
-            law = np.zeros(self.rows.S)
-            law[part.states] = exact.stationary
-            columns.append((float(weight), Column(policy, exact.average_costs[:, 0], law)))
-        return Mixture(optimum, columns)
+            J, law[part.states] = own[:, chosen] @ own_law, own_law
+            if np.abs(J - found.columns.J[name]).max() > _AGREE:
+                return None
+            columns.append((float(weight), Column(policy, J, law)))
+        return _weighed(Mixture(optimum, columns), limits, goal)
 
     def _sound(self, mixture: Mixture) -> bool:
         """Whether what kernels found is proved by what it is in exact arithmetic, nearly."""
@@ -261,7 +294,7 @@ class Known:
             reached += float(best.multipliers @ missed) + _NOISE
         with np.errstate(over="ignore"):
             spans = units.unit * spans
-        multipliers = self._prices(best) if feasible else np.full(m, np.nan)
+        prices = self._prices(best) if feasible else Prices(np.full(m, np.nan), np.nan)
         members = [executed(self.rows, units.costs, column, cmdp.initial, horizon) for _, column in chosen.columns]
         weights = [weight for weight, _ in chosen.columns]
         if horizon is not None:
@@ -272,7 +305,7 @@ class Known:
             policy=cmdp.pairs.table(made.policy),
             average_costs=units.averages(averages),
             occupancy=cmdp.pairs.table(made.occupancy),
-            multipliers=units.multipliers(multipliers),
+            multipliers=units.multipliers(prices.multipliers),
             margin=margin,
             conflict=() if feasible else self._conflict(best),
             program="stateless" if self.single is not None else "multichain",
@@ -280,33 +313,31 @@ class Known:
             bias_spans=spans,
             long_run_costs=units.averages(averages),
             connected=made.connected,
-            gap=float(units.unit[0] * max(reached - best.bound, 0.0)) if feasible else np.nan,
+            gap=float(units.unit[0] * max(reached - best.bound, prices.unproved, 0.0)) if feasible else np.nan,
             attained=attained,
             mixture=members_of(weights, members, cmdp.pairs, units),
             switching_times=switching_times(members),
             model=cmdp,
         )
 
-    def _prices(self, best: Mixture) -> Floats:
+    def _prices(self, best: Mixture) -> Prices:
         """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""
         multipliers = np.zeros(self.cmdp.m)
         multipliers[self.limits] = best.multipliers
         tau, unit = self.units.tau, self.units.unit
         averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
-        found = shadow_prices.unique(multipliers, columns, averages, tau)
+        slack = max(averages[0] - best.bound, 0.0)
+        found = shadow_prices.unique(multipliers, columns, averages, tau, slack)
         if found is not None:
             return found
-        slack = max(averages[0] - best.bound, 0.0)
         weight = unit[0] / unit[1:]
         return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
 
     def _best_at(self, multipliers: Floats) -> Floats:
         """The averages (m + 1,) of a policy that is best at given prices (m,), without limits."""
         combined = np.append(1.0, multipliers) @ self.units.costs / (1.0 + multipliers.sum())
-        priced = copy(self)
-        priced.units = self.units._replace(costs=np.ascontiguousarray(combined[np.newaxis]))
         none = np.zeros(0)
-        return self._averages(priced.mixture(VALUE, Limits(none, none), none.astype(np.int64)))
+        return self._averages(self._mixture(combined[np.newaxis], VALUE, Limits(none, none)))
 
     def _executed(self, mixture: Mixture, join: float) -> _Executed:
         """The stationary policy of a mixture, evaluated exactly."""
@@ -335,7 +366,8 @@ class Known:
 
             v(gamma) = the least, over mixtures, of max_i (J_i - tau_i + gamma / unit_i),    all in their own units,
 
-        which is convex: Newton's method, with the slopes that the prices of each v give, ends at it.
+        which is convex: Newton's method, with the slopes that the prices of each v give, ends at it, or where rounding
+        is all that it gets.
         """
         tau, unit = self.units.tau[self.limits], self.units.unit[1:][self.limits]
         if not len(unit):
@@ -344,15 +376,28 @@ class Known:
             found = self.mixture(MARGIN, Limits(tau, unit.min() / unit), self.limits)
             gamma = float(((tau - found.J[1:]) * unit).min())
         else:
-            gamma, tau = 0.0, tau + _MET
+            at, tau, least = 0.0, tau + _MET, np.inf
+            below, above = (-np.inf, 0.0), (np.inf, 0.0)
             for _ in range(_NEWTON):
-                found = self.mixture(MARGIN, Limits(tau - gamma / unit, np.ones(len(unit))), self.limits)
-                prices = np.maximum(found.multipliers, 0.0)
-                # The root of the line, taken from zero: from the last gamma it would drown in its digits.
-                root = float(prices @ (tau - found.J[1:])) / float(prices @ (1.0 / unit))
-                if root == gamma or abs(float((found.J[1:] - tau + gamma / unit).max())) <= _ROOT:
+                moved = np.minimum(tau - at / unit, _FAR)
+                tried = self.mixture(MARGIN, Limits(moved, np.ones(len(unit))), self.limits)
+                violations = tried.J[1:] - moved
+                v = float(violations.max())
+                if abs(v) < least:
+                    gamma, found, least = at, tried, abs(v)
+                below, above = ((at, v), above) if v < 0 else (below, (at, v))
+                # Limits that do not bind have no price; divided by a small unit, rounding would be one.
+                prices = np.where(violations >= v - PROVEN, np.maximum(tried.multipliers, 0.0), 0.0)
+                if least <= _ROOT or not prices.any():
                     break
-                gamma = root
+                # The root of the line, taken from zero: from the last gamma it would drown in its digits.
+                root = float(prices @ (tau - tried.J[1:])) / float(prices @ (1.0 / unit))
+                if not below[0] < root < above[0]:
+                    # Prices are no better than rounding: between what is known on both sides.
+                    root = below[0] - below[1] * (above[0] - below[0]) / (above[1] - below[1])
+                    if not below[0] < root < above[0]:
+                        break
+                at = root
         gamma = float(np.append(gamma, self.slack[self.constant]).min())
         return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.njit import njit_inline
+from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.master import (
     MARGIN,
     REACH,
@@ -40,6 +40,10 @@ OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
 ROUNDS = 2000
 _STRETCH, _FAR = 16.0, 256.0
 """How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
+
+
+_ROOM = 1e-12
+"""Limits that can just be met are relaxed by so much more."""
 
 
 class Question(NamedTuple):
@@ -98,6 +102,7 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
     """
     m = len(guess)
     master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
+    last = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
     tau, proof, prices, near = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
     for i in range(m):
         near[i] = guess[i]
@@ -147,7 +152,15 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
         if not based:
             stage = REACH if first_basis(way.J, known, relaxed, goal, master.basis) and goal == VALUE else goal
             based = True
+        before_it = objective
+        _copy(master, last)
         objective, sound = solve_master(way.J, known, relaxed, stage, master)
+        if not sound and stage == goal and before_it < np.inf:
+            # Columns that are nearly the same are too much for a simplex method: what was best without the last one
+            # stays, with what is proved.
+            _copy(last, master)
+            objective, status = before_it, OPTIMAL
+            break
         if sound and stage == REACH and objective <= 0.0:
             if not leave_out_violation(way.J, known, relaxed, master.basis):
                 break
@@ -160,15 +173,24 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             break
         if known == before and not trial and not hinted:
             if stage == REACH and objective <= FEASIBLE:
-                # The limits can just be met, but for rounding.
+                # The limits can just be met, but for rounding; where that is no basis, with a little more room.
+                _copy(master, last)
                 for i in range(m):
                     tau[i] += objective * limits.d[i]
-                if not leave_out_violation(way.J, known, relaxed, master.basis):
-                    break
-                stage, bound = VALUE, -np.inf
-                objective, sound = solve_master(way.J, known, relaxed, goal, master)
+                sound = leave_out_violation(way.J, known, relaxed, master.basis)
+                if sound:
+                    objective, sound = solve_master(way.J, known, relaxed, goal, master)
+                if not sound:
+                    _copy(last, master)
+                    for i in range(m):
+                        tau[i] += _ROOM * limits.d[i]
+                    objective, sound = solve_master(way.J, known, relaxed, REACH, master)
+                    if not sound or objective > 0.0 or not leave_out_violation(way.J, known, relaxed, master.basis):
+                        break
+                    objective, sound = solve_master(way.J, known, relaxed, goal, master)
                 if not sound:
                     break
+                stage, bound = VALUE, -np.inf
             else:
                 # Nothing new: rounding is all that separates the bounds.
                 status = OPTIMAL if stage == goal else FAILED
@@ -201,6 +223,12 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
         for i in range(m if times > 0.0 else 0):
             prices[i] = times * near[i]
     return Optimum(status, objective, bound, proof, master)
+
+
+@njit
+def _copy(master: Master, into: Master) -> None:
+    for i in range(len(master.basis)):
+        into.basis[i], into.weights[i], into.prices[i] = master.basis[i], master.weights[i], master.prices[i]
 
 
 def plain_generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:

@@ -14,6 +14,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
+from psconrl.planning.tolerances import EPS
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -23,7 +24,10 @@ MARGIN = 2
 """Least v of any sign: minus the margin."""
 
 _PIVOT = 1e-11  # smaller pivots are rounding
-_PRICED = 1e-14  # reduced costs above minus this are zero
+_DOUBTFUL = 1e-7  # and below this a larger one is better, if weights suffer by no more than rounding
+_PRICED = 1e-14  # reduced costs above minus this are zero,
+_ROUNDED = 8 * EPS  # and above minus this share of what they are the sum of
+_NEGATIVE = 1e-9  # weights below minus this are more than rounding
 _STEPS = 500
 _DANTZIG = 100  # steps after which the rule that cannot cycle is used
 
@@ -81,12 +85,14 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
     for step in range(_STEPS):
         if not _invert(J, limits.d, basis, inverse):
             return np.nan, False
-        objective = 0.0
+        objective, lost = 0.0, 0.0
         for r in range(n):
             total = inverse[r, m]
             for i in range(m):
                 total += inverse[r, i] * limits.tau[i]
-            weights[r] = total if goal == MARGIN and basis[r] == -n else max(total, 0.0)
+            free = goal == MARGIN and basis[r] == -n
+            lost = max(lost, 0.0 if free else -total)
+            weights[r] = total if free else max(total, 0.0)
             objective += _cost(J, basis[r], m, goal) * weights[r]
         for i in range(n):
             total = 0.0
@@ -96,36 +102,58 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
         entering, least = known, -_PRICED
         for name in range(-n if goal != VALUE else -m, known):
             reduced = _cost(J, name, m, goal)
+            size = abs(reduced)
             if name >= 0:
                 reduced -= prices[m]
                 for i in range(m):
                     reduced += prices[i] * J[name, i + 1]
+                    size += abs(prices[i] * J[name, i + 1])
             elif name == -n:
                 for i in range(m):
                     reduced -= prices[i] * limits.d[i]
             else:
                 reduced += prices[-name - 1]
-            if reduced < least and not _basic(basis, name):
+            # Where prices are large, rounding is, too.
+            if reduced < min(least, -_ROUNDED * size) and not _basic(basis, name):
                 entering, least = name, reduced
                 if step >= _DANTZIG:
                     break
         if entering == known:
-            return objective, True
+            return objective, lost <= _NEGATIVE
         _column(J, limits.d, entering, column)
         leaving, ratio = -1, np.inf
         for r in range(n):
             direction[r] = 0.0
             for i in range(n):
                 direction[r] += inverse[r, i] * column[i]
-            if direction[r] > _PIVOT and not (goal == MARGIN and basis[r] == -n):
+            if goal == MARGIN and basis[r] == -n:
+                direction[r] = 0.0
+            if direction[r] > _PIVOT:
                 at = weights[r] / direction[r]
                 # Of equals v leaves first, then the lowest name.
                 if at < ratio or (at == ratio and basis[r] < basis[leaving]):
                     leaving, ratio = r, at
         if leaving < 0:
             return np.nan, False
+        if direction[leaving] < _DOUBTFUL:
+            leaving = _surest(weights, direction)
         basis[leaving] = entering
     return np.nan, False
+
+
+@njit
+def _surest(weights: Floats, direction: Floats) -> int:
+    """Of the rows that may leave, if weights (m + 1,) a little below zero are none, that with the largest pivot."""
+    most = np.inf
+    for r in range(len(weights)):
+        if direction[r] > _PIVOT:
+            most = min(most, (weights[r] + _PIVOT) / direction[r])
+    best = -1
+    for r in range(len(weights)):
+        allowed = direction[r] > _PIVOT and weights[r] / direction[r] <= most
+        if allowed and (best < 0 or direction[r] > direction[best]):
+            best = r
+    return best
 
 
 @njit

@@ -12,7 +12,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.execute import NO_TRIP, execute_mixture
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
@@ -51,6 +51,8 @@ _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
 _WALK = 40
 """How many actions `_walk` changes at most."""
+_MISSED = 1e-12
+"""What limits may be missed by, for all that rounding does."""
 
 
 class Inverses(NamedTuple):
@@ -111,10 +113,24 @@ def by_inverses(
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    if goal == VALUE and optimum.status == OPTIMAL and _misses(found, count, limits.tau):
+        return FAILED, np.nan, -np.inf, largest, 0, value, classes, connected
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
         value, classes, connected = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, into[6:])
     return optimum.status, optimum.objective, optimum.bound, largest, count, value, classes, connected
+
+
+@njit
+def _misses(mixture: Mixture, count: int, tau: Floats) -> bool:
+    """Whether so many columns miss one of the limits tau (m,) together: who is exacter may find that they need not."""
+    for i in range(len(tau)):
+        total = 0.0
+        for k in range(count):
+            total += mixture.weights[k] * mixture.J[k, i + 1]
+        if total - tau[i] > _MISSED:
+            return True
+    return False
 
 
 @njit
