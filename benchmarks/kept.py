@@ -1,7 +1,7 @@
 """Keep what a benchmark measured for the pages that show it.
 
-docs/results/NAME.json has the command, the date, the machine and the code beside the numbers; docs/write_results.py puts
-them into the pages, and a test compares.
+docs/results/NAME.json has the command, the date, the machine and the code beside the numbers; docs/write_results.py
+puts them into the pages, and a test compares.
 """
 
 import sys

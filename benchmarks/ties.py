@@ -154,7 +154,7 @@ def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
             told = (f"{found[f'plans {kind}']:,} ({found[kind]:,} pairs)" for kind in ("equal", "near", "edge"))
             decided = f"{1 - found['any'] / found['plans']:.1%}"
             plans += found["plans"]
-            rows.append([env, agent.name, f"{found['plans']:,}", decided, *told])
+            rows.append([f"{env}, {cmdp.S} states", agent.name, f"{found['plans']:,}", decided, *told])
             print(*rows[-1], sep=", ", flush=True)
     head = ["world", "agent", "plans", "all decided", "with equal pairs", "near", "edge"]
     counted = f"{plans:,} plans, all that six agents made in {seeds} runs each of the three gridworlds."

@@ -201,6 +201,22 @@ def test_known_costs_stand_beside_estimated_ones() -> None:
     assert "with known costs, as plotted: PSConRL 12" in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
 
 
+def test_the_authors_settings_are_judged_beside_ours() -> None:
+    runs = figure_1({("box", "ConRL"): (0.03, -0.6)})
+    row = verdicts(runs)["stuck/box/ConRL"]
+    assert row.verdict == "held"
+    assert "authors" not in row.measured
+    for (env, _), cell in preset_cells("authors").items():
+        J, tau = OPTIMA[env]
+        runs += cell_records(cell, 6, J, tau, optimum=J, thresholds=[tau])
+    row = verdicts(runs)["stuck/box/ConRL"]
+    assert row.verdict == "held"
+    assert row.measured.endswith("with the authors' settings (121 states): did not hold, 0% of runs")
+    assert row.numbers["authors"]["verdict"] == "did not hold"
+    few = [run for run in runs if "full" not in run.env_options or run.seed < FEWEST - 1]
+    assert "authors" not in verdicts(few)["stuck/box/ConRL"].measured
+
+
 def test_feasibility_by_the_growth_of_infeasible_steps() -> None:
     cells = preset_cells("feasibility")
     T = cells["toy", "PSConRL"].horizon

@@ -13,17 +13,19 @@ violation           as plotted first, then [V]+, the positive part of the signed
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.agents.catalogue import find, parameters
 from psconrl.analysis import curves, references
-from psconrl.analysis.claims import Claim, Scale, Statement, intervals_json, scale_of, scale_of_one
+from psconrl.analysis.claims import Claim, Scale, Statement, cautious, intervals_json, scale_of, scale_of_one
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, by_agent, select
 from psconrl.analysis.statistics import Interval, difference_interval, mean_interval, number
 from psconrl.experiments import presets
+from psconrl.experiments.comparisons import BOXES
 from psconrl.experiments.gridworlds import shown
 
 HERO = "PSConRL"
@@ -57,8 +59,18 @@ Found = dict[tuple[str, str], Selected]
 
 
 def claims(groups: Groups) -> list[Claim]:
-    """All claims about experiments."""
-    found, known = by_agent("figure-1", groups), by_agent("known-costs", groups)
+    """All claims about experiments; those about curves also by the runs with the authors' settings."""
+    ours = _about_curves(by_agent("figure-1", groups), by_agent("known-costs", groups))
+    theirs = _about_curves(by_agent("authors", groups), {})
+    return [
+        *(_beside(*pair) for pair in zip(ours, theirs, strict=True)),
+        _original_bonuses(groups),
+        *(_inefficient(groups, setting) for setting in presets.PAPER[1:]),
+    ]
+
+
+def _about_curves(found: Found, known: Found) -> list[Claim]:
+    """What is said of the curves of Figure 1 and of the appendix, by one set of runs."""
     box = presets.PAPER[-1]
     return [
         *(_outperforms(found, known, setting, rival) for setting, rival in _outperformed()),
@@ -69,9 +81,20 @@ def claims(groups: Groups) -> list[Claim]:
         *(_late(found, setting, cost) for cost in range(len(_LATE)) for setting in presets.PAPER[:2]),
         *(_stuck(found, box, rival) for rival in presets.RIVALS),
         _quickly(found, box),
-        _original_bonuses(groups),
-        *(_inefficient(groups, setting) for setting in presets.PAPER[1:]),
     ]
+
+
+def _beside(ours: Claim, theirs: Claim) -> Claim:
+    """A claim with what the same test says of the runs with the authors' settings, where there are enough of these."""
+    theirs = cautious(theirs)
+    if "not exercised" in (ours.verdict, theirs.verdict):
+        return ours
+    which = f" ({BOXES[True]})" if "box" in ours.key.split("/") or "Box" in ours.text else ""
+    return replace(
+        ours,
+        measured=f"{ours.measured}; with the authors' settings{which}: {theirs.verdict}, {theirs.brief}",
+        numbers={**ours.numbers, "authors": {"verdict": theirs.verdict, "numbers": dict(theirs.numbers)}},
+    )
 
 
 def final(group: Group, cost: int, window: int | None = None) -> Floats:

@@ -27,13 +27,14 @@ def describe() -> dict[str, str]:
 
 
 def peak_memory() -> int | None:
-    """The most memory that this process has held, in MiB; None where the system does not tell."""
+    """The most memory, in MiB, that this process or one that it has started and seen end has held; None if not told."""
     try:
         import resource
     except ImportError:
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(who).ru_maxrss for who in whose) // unit
 
 
 def processor() -> str:

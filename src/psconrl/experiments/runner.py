@@ -91,23 +91,43 @@ def run_experiment(
         and counts as failed.
         progress: where to show it.
     """
-    return run_together([experiment], out, workers, dask, limit_seconds, progress)
+    _check_limits(workers, limit_seconds)
+    check_cells(experiment.cells)
+    return _run([experiment], out, workers, dask, limit_seconds, progress)
 
 
 def run_together(
     experiments: Sequence[Experiment],
     out: str | Path,
+    *,
     workers: int | None = None,
-    dask: str | None = None,
-    limit_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """The same for several experiments, one after the other: what they share is run, and compiled, once."""
+    """The same for several experiments, one after the other: what they share is run, and compiled, once.
+
+    Cells that draw a model for each run are not built before: that needs the solver, which is compiled in workers.
+    """
+    _check_limits(workers, None)
+    cells = dict.fromkeys(cell for experiment in experiments for cell in experiment.cells)
+    check_cells(cell for cell in cells if cell.seed_option is None)
+    return _run(experiments, out, workers, None, None, progress)
+
+
+def _check_limits(workers: int | None, limit_seconds: float | None) -> None:
     if limit_seconds is not None and not (isinstance(limit_seconds, (int, float)) and 0 < limit_seconds < 1e9):
         raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
-    check_cells(list(dict.fromkeys(cell for experiment in experiments for cell in experiment.cells)))
+
+
+def _run(
+    experiments: Sequence[Experiment],
+    out: str | Path,
+    workers: int | None,
+    dask: str | None,
+    limit_seconds: float | None,
+    progress: Progress | None,
+) -> Outcome:
     store = Store(out, create=True)
     for experiment in experiments:
         store.register(experiment)

@@ -22,25 +22,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.graph import closed_classes, groups, strong_classes
+from psconrl._core.graph import groups, strong_classes
 from psconrl.errors import SolverError
+from psconrl.planning.compiled.counting import closed_laws
 from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.stride import plan_many
 from psconrl.planning.compiled.walk import plan
-from psconrl.planning.evaluation import Evaluation, evaluate_chain, stationary_law
+from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
 SMALL = 130
@@ -62,8 +62,8 @@ _CORE = 1e-3
 """States visited less often than this share of the most visited are on the way to a place."""
 _LEVEL = 1e-14
 """Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
-_COUNTED = 500
-"""So many deterministic policies can be counted through where nothing else proves which is best."""
+_SMALL, _COUNTED = 16, 20_000
+"""So many deterministic policies of so many states can be counted through where nothing else proves which is best."""
 
 Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
@@ -151,7 +151,7 @@ class Component:
             g = float(found.average_costs[0, 0])
             if g < least:
                 best, least = policy, g
-            if least - bound <= CLOSE:
+            if least - bound <= (CLOSE if self.inverted else PROVEN):
                 break
             bounded_advantages(self.rows, c, g, found.parts[0], advantages, noise)
             with np.errstate(invalid="ignore"):  # beyond the range of floats nothing is proved
@@ -175,32 +175,41 @@ class Component:
         self._last = best
         return Priced(best, least, bound)
 
+    @cached_property
+    def _alike(self) -> tuple[Ints, Ints]:
+        """Of the pairs of a state with the same moves the first, for each pair; and all of these, ascending."""
+        rows, first = self.rows, np.empty(self.rows.K, dtype=np.int64)
+        known: dict[tuple[int, bytes, bytes], int] = {}
+        for k, s in enumerate(rows.source):
+            moves = slice(rows.indptr[k], rows.indptr[k + 1])
+            first[k] = known.setdefault((int(s), rows.indices[moves].tobytes(), rows.data[moves].tobytes()), k)
+        return first, np.unique(first)
+
     @property
     def _few(self) -> bool:
         """Whether the deterministic policies can be counted through."""
-        return float(np.prod(np.diff(self.rows.begin).astype(np.float64))) <= _COUNTED
+        if self.rows.S > _SMALL:
+            return False
+        return float(np.prod(np.bincount(self.rows.source[self._alike[1]]).astype(np.float64))) <= _COUNTED
 
     @cached_property
-    def _laws(self) -> list[tuple[Ints, Floats]]:
-        """Every deterministic policy, led into each of its closed classes, with the law (n,) of that class."""
-        found = []
-        choices = [range(a, b) for a, b in zip(self.rows.begin[:-1], self.rows.begin[1:], strict=True)]
-        for chosen in product(*choices):
-            policy = np.array(chosen)
-            chain = self.chain(policy)
-            for states in closed_classes(chain):
-                law, own = np.zeros(self.rows.S), stationary_law(chain[states][:, states])
-                assert own is not None
-                law[states] = own
-                one = policy if len(states) == self.rows.S else self.led(policy, {int(s): chosen[s] for s in states})
-                found.append((one, law))
-        return found
+    def _laws(self) -> tuple[Ints, Floats]:
+        """Every closed class of deterministic policies made of pairs that differ: policies (k, n) and laws (k, n)."""
+        choices = self._alike[1]
+        return closed_laws(self.rows, choices, np.searchsorted(choices, self.rows.begin))
 
     def _cheapest(self, c: Floats) -> Priced:
         """The best of all deterministic policies: where biases leave the range of floats, nothing else proves it."""
-        gains = [float(law @ c[policy]) for policy, law in self._laws]
+        (policies, laws), (first, choices) = self._laws, self._alike
+        by_price = np.lexsort((c, first))
+        cheapest = np.empty(self.rows.K, dtype=np.int64)
+        cheapest[choices] = by_price[np.searchsorted(first[by_price], choices)]
+        gains = np.einsum("ks,ks->k", laws, c[cheapest[policies]])
         k = int(np.argmin(gains))
-        return Priced(self._laws[k][0], gains[k], gains[k] - 8 * self.rows.S * EPS * float(np.abs(c).max()))
+        policy, inside = cheapest[policies[k]], np.zeros(self.rows.S, dtype=np.bool_)
+        closed_class(self.rows, policy, int(laws[k].argmax()), inside)
+        best = policy if inside.all() else self.led(policy, {int(s): int(policy[s]) for s in np.flatnonzero(inside)})
+        return Priced(best, float(gains[k]), float(gains[k]) - 8 * self.rows.S * EPS * float(np.abs(c).max()))
 
     def _by_kernels(self, c: Floats) -> float:
         """The bound that inverses or sparse factors prove, and the policy that goes with it as the next start."""

@@ -76,7 +76,8 @@ class Evaluation:
             where it is beyond the range of floats.
         classes: the policy's recurrent classes.
         residual: by how much of a cost's range the equations h = c - g + P h fail on average over a recurrent class,
-            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is.
+            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is, or
+            where it has no digits left.
         parts: (m + 1, L, S), the bias in L parts of falling size, bias = parts.sum(axis=1). Where a chain nearly falls
             apart, the bias is huge, and states that hold together by likely moves share the large parts bit for bit:
             differences taken part by part are accurate although those of the sums are not.
@@ -158,7 +159,7 @@ def evaluate_chain(
         parts[i] = np.ascontiguousarray(solved.bias(cost - gains[i]))
         # Costs far from zero are rounded, and so are their averages, by more than their range is.
         rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i, 0])
-        residual[i] = rounded + _residual(chain, cost - gains[i], parts[i], solved.law, classes)
+        residual[i] = rounded + _residual(chain, cost - gains[i], parts[i], solved, classes)
     drift, drifted = _drift(solved, chain, classes, gains)
     long_run = np.clip(gains * unit + least, least, costs.max(axis=1)[:, np.newaxis])
     averages, error = long_run, residual + drifted
@@ -411,13 +412,18 @@ def _label(classes: list[Ints], S: int) -> Ints:
     return label
 
 
-def _residual(chain: Chain, amounts: Floats, parts: Floats, law: Floats, classes: list[Ints]) -> float:
-    """By how much, on average, the equations of a bias fail in a class; SolverError if by more than rounding can."""
+def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: _Solved, classes: list[Ints]) -> float:
+    """By how much, on average, the equations of a bias fail in a class; inf where the bias has no digits left.
+
+    Averages by elimination do not depend on it. By iteration they may be as wrong as it is: SolverError.
+    """
     left, rounding, _ = residuals(chain, amounts, 2.0, parts)
-    if not np.isfinite(parts[0, law > 0]).all():
+    if not np.isfinite(parts[0, solved.law > 0]).all():
         return float("inf")
-    off = max(float(law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
+    off = max(float(solved.law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
     if not off <= _FAILED:
+        if isinstance(solved, _Eliminated):
+            return float("inf")
         raise SolverError(
             f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
             "the averages are not certain"

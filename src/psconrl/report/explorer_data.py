@@ -111,9 +111,11 @@ def _title(group: Group) -> str:
     """The environment with the options that all runs share, long ones cut."""
     first = group.env_options[0]
     shared = [key for key in sorted(first) if all(options.get(key) == first[key] for options in group.env_options)]
+    if group.env == "box" and "full" in shared:
+        shared.remove("full")  # the number of states says it
     values = {key: " ".join(str(first[key]).split()) for key in shared}
     told = [f"{key} = {text if len(text) <= _LONG else text[:_LONG] + '…'}" for key, text in values.items()]
-    return ", ".join([title(group.env), *told])
+    return ", ".join([title(group.env, group.S), *told])
 
 
 def distinct(groups: Sequence[Group]) -> list[str]:

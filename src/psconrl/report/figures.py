@@ -70,7 +70,9 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
                     axes[r, c].set_ylabel("")
                 if r < len(rows) - 1 and panel.x_label == rows[-1][c].x_label:
                     axes[r, c].set_xlabel("")
-        _legend(figure, axes.ravel(), labels)
+        # A single point says by its colour whose it is, and by its place what.
+        lines = {line.label for row in rows for panel in row for line in panel.lines if line.marker != "D"}
+        _legend(figure, axes.ravel(), [label for label in labels if label in lines])
         if caption:
             figure.suptitle(caption, fontsize=10)
         return figure

@@ -29,6 +29,7 @@ TITLES = {
     "box": "Box",
     "toy": "Toy",
     "garnet": "Garnet",
+    "dirichlet": "Dirichlet",
 }
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
 DWARFED = 20

@@ -185,10 +185,17 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
                     for i in range(m):
                         tau[i] += _ROOM * limits.d[i]
                     objective, sound = solve_master(way.J, known, relaxed, REACH, master)
-                    if not sound or objective > 0.0 or not leave_out_violation(way.J, known, relaxed, master.basis):
-                        break
-                    objective, sound = solve_master(way.J, known, relaxed, goal, master)
+                    sound = sound and objective <= 0.0
+                    sound = sound and leave_out_violation(way.J, known, relaxed, master.basis)
+                    if sound:
+                        objective, sound = solve_master(way.J, known, relaxed, goal, master)
                 if not sound:
+                    # No basis is an ordinary one: what meets the limits is all there is, with what is proved.
+                    _copy(last, master)
+                    objective, status = 0.0, OPTIMAL
+                    for b in range(m + 1):
+                        if master.basis[b] >= 0:
+                            objective += master.weights[b] * way.J[master.basis[b], 0]
                     break
                 stage, bound = VALUE, -np.inf
             else:

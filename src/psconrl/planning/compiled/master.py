@@ -23,11 +23,13 @@ REACH = 1
 MARGIN = 2
 """Least v of any sign: minus the margin."""
 
-_PIVOT = 1e-11  # smaller pivots are rounding
-_DOUBTFUL = 1e-7  # and below this a larger one is better, if weights suffer by no more than rounding
+_PIVOT = 1e-13  # smaller pivots are rounding
+_DOUBTFUL = 1e-7  # and below this a larger one is better,
+_SLIGHT = 1e-13  # if that takes no more than this off a weight
 _PRICED = 1e-14  # reduced costs above minus this are zero,
 _ROUNDED = 8 * EPS  # and above minus this share of what they are the sum of
-_NEGATIVE = 1e-9  # weights below minus this are more than rounding
+_ROUGH, _REFINED = 1e-12, 4  # weights whose sum is off by more are refined so often
+_WRONG = 1e-7  # weights below minus this, or whose sum is so far from one, are more than rounding
 _STEPS = 500
 _DANTZIG = 100  # steps after which the rule that cannot cycle is used
 
@@ -85,14 +87,20 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
     for step in range(_STEPS):
         if not _invert(J, limits.d, basis, inverse):
             return np.nan, False
-        objective, lost = 0.0, 0.0
+        whole = 0.0
         for r in range(n):
             total = inverse[r, m]
             for i in range(m):
                 total += inverse[r, i] * limits.tau[i]
-            free = goal == MARGIN and basis[r] == -n
-            lost = max(lost, 0.0 if free else -total)
-            weights[r] = total if free else max(total, 0.0)
+            weights[r] = total
+            whole += total if basis[r] >= 0 else 0.0
+        if abs(whole - 1.0) > _ROUGH:
+            whole = _refine(J, limits, basis, inverse, weights)
+        objective, lost = 0.0, 0.0
+        for r in range(n):
+            if not (goal == MARGIN and basis[r] == -n):
+                lost = max(lost, -weights[r])
+                weights[r] = max(weights[r], 0.0)
             objective += _cost(J, basis[r], m, goal) * weights[r]
         for i in range(n):
             total = 0.0
@@ -119,7 +127,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
                 if step >= _DANTZIG:
                     break
         if entering == known:
-            return objective, lost <= _NEGATIVE
+            return objective, lost <= _WRONG and abs(whole - 1.0) <= _WRONG
         _column(J, limits.d, entering, column)
         leaving, ratio = -1, np.inf
         for r in range(n):
@@ -142,12 +150,33 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
 
 
 @njit
+def _refine(J: Floats, limits: Limits, basis: Ints, inverse: Floats, weights: Floats) -> float:
+    """Let weights (m + 1,), in place, satisfy the equations of a basis whose inverse has few digits; their sum."""
+    n = len(basis)
+    m, whole = n - 1, 0.0
+    left, column = np.empty(n), np.empty(n)
+    for _ in range(_REFINED):
+        for i in range(n):
+            left[i] = 1.0 if i == m else limits.tau[i]
+        for r in range(n):
+            _column(J, limits.d, basis[r], column)
+            for i in range(n):
+                left[i] -= column[i] * weights[r]
+        whole = 0.0
+        for r in range(n):
+            for i in range(n):
+                weights[r] += inverse[r, i] * left[i]
+            whole += weights[r] if basis[r] >= 0 else 0.0
+    return whole
+
+
+@njit
 def _surest(weights: Floats, direction: Floats) -> int:
     """Of the rows that may leave, if weights (m + 1,) a little below zero are none, that with the largest pivot."""
     most = np.inf
     for r in range(len(weights)):
         if direction[r] > _PIVOT:
-            most = min(most, (weights[r] + _PIVOT) / direction[r])
+            most = min(most, (weights[r] + _SLIGHT) / direction[r])
     best = -1
     for r in range(len(weights)):
         allowed = direction[r] > _PIVOT and weights[r] / direction[r] <= most
