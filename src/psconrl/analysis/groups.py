@@ -30,7 +30,7 @@ class Group:
         codes: the code that made the runs; more than one is a mixture.
         seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative,
         cumulative_excess and peaks (R, m + 1, G): as in the records.
-        episodes: R tables, without what is said in words. seconds (R,): how long the runs took, nan where nothing is known.
+        episodes: R tables, without their texts. seconds (R,): how long the runs took, nan where nothing is known.
     """
 
     cell: str
