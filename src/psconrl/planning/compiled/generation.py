@@ -162,10 +162,14 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             objective, status = before_it, OPTIMAL
             break
         if sound and stage == REACH and objective <= 0.0:
-            if not leave_out_violation(way.J, known, relaxed, master.basis):
+            _copy(master, last)
+            sound = leave_out_violation(way.J, known, relaxed, master.basis)
+            if sound:
+                objective, sound = solve_master(way.J, known, relaxed, goal, master)
+            if not sound:
+                objective, status = _settle_for(way.J, last, master), OPTIMAL
                 break
             stage = VALUE
-            objective, sound = solve_master(way.J, known, relaxed, goal, master)
         if not sound:
             break
         if stage == goal and objective - bound <= close:
@@ -190,12 +194,7 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
                     if sound:
                         objective, sound = solve_master(way.J, known, relaxed, goal, master)
                 if not sound:
-                    # No basis is an ordinary one: what meets the limits is all there is, with what is proved.
-                    _copy(last, master)
-                    objective, status = 0.0, OPTIMAL
-                    for b in range(m + 1):
-                        if master.basis[b] >= 0:
-                            objective += master.weights[b] * way.J[master.basis[b], 0]
+                    objective, status = _settle_for(way.J, last, master), OPTIMAL
                     break
                 stage, bound = VALUE, -np.inf
             else:
@@ -236,6 +235,17 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
 def _copy(master: Master, into: Master) -> None:
     for i in range(len(master.basis)):
         into.basis[i], into.weights[i], into.prices[i] = master.basis[i], master.weights[i], master.prices[i]
+
+
+@njit
+def _settle_for(J: Floats, last: Master, master: Master) -> float:
+    """Go back to a mixture that meets the limits, where no basis is an ordinary one; what it costs."""
+    _copy(last, master)
+    total = 0.0
+    for b in range(len(master.basis)):
+        if master.basis[b] >= 0:
+            total += master.weights[b] * J[master.basis[b], 0]
+    return total
 
 
 def plain_generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:

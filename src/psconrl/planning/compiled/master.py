@@ -14,7 +14,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.tolerances import EPS
+from psconrl.planning.tolerances import CLOSE, EPS
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -31,7 +31,7 @@ _ROUNDED = 8 * EPS  # and above minus this share of what they are the sum of
 _ROUGH, _REFINED = 1e-12, 4  # weights whose sum is off by more are refined so often
 _WRONG = 1e-7  # weights below minus this, or whose sum is so far from one, are more than rounding
 _STEPS = 500
-_DANTZIG = 100  # steps after which the rule that cannot cycle is used
+_DANTZIG = 100  # steps after which the rule that cannot cycle is used, and less is gained
 
 
 class Limits(NamedTuple):
@@ -107,7 +107,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
             for r in range(n):
                 total += _cost(J, basis[r], m, goal) * inverse[r, i]
             prices[i] = total if i == m else -total
-        entering, least = known, -_PRICED
+        entering, least = known, -_PRICED if step < _DANTZIG else -CLOSE
         for name in range(-n if goal != VALUE else -m, known):
             reduced = _cost(J, name, m, goal)
             size = abs(reduced)
@@ -143,7 +143,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
                     leaving, ratio = r, at
         if leaving < 0:
             return np.nan, False
-        if direction[leaving] < _DOUBTFUL:
+        if direction[leaving] < _DOUBTFUL and step < _DANTZIG:
             leaving = _surest(weights, direction)
         basis[leaving] = entering
     return np.nan, False
