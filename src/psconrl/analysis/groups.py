@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 from numpy.typing import NDArray
 
 from psconrl._core.checks import Floats, Ints
@@ -29,7 +30,7 @@ class Group:
         codes: the code that made the runs; more than one is a mixture.
         seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative,
         cumulative_excess and peaks (R, m + 1, G): as in the records.
-        episodes: R tables. seconds (R,): how long the runs took, nan where nothing is known.
+        episodes: R tables, without their texts. seconds (R,): how long the runs took, nan where nothing is known.
     """
 
     cell: str
@@ -102,9 +103,16 @@ def group(records: Iterable[RunRecord], timings: Mapping[str, float] | None = No
     """
     cells: dict[str, list[RunRecord]] = {}
     for record in records:
-        # Plans on the way are most of a record, and no group has them.
-        cells.setdefault(record.cell, []).append(replace(record, snapshots=(), world=None))
+        # Plans on the way and words are most of a record, and no group has them.
+        less = replace(record, snapshots=(), world=None, episodes=_numbers(record.episodes))
+        cells.setdefault(record.cell, []).append(less)
     return {cell: _stack(_one_each(cells.pop(cell)), timings or {}) for cell in list(cells)}
+
+
+def _numbers(episodes: NDArray[np.void]) -> NDArray[np.void]:
+    """The columns of a table of episodes that are no texts."""
+    names = [name for name in episodes.dtype.names or () if episodes.dtype[name].kind != "U"]
+    return np.asarray(repack_fields(episodes[names]))
 
 
 def _one_each(records: list[RunRecord]) -> list[RunRecord]:
