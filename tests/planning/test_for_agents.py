@@ -193,7 +193,7 @@ def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.Monkey
         raise SolverError("failed numerically")
 
     monkeypatch.setattr(for_agents, "_compiled", lost)
-    monkeypatch.setattr(second_opinion, "by_components", lambda *args: (None, False))
+    monkeypatch.setattr(second_opinion, "by_components", lambda *args: (None, np.inf))
     monkeypatch.setattr(second_opinion, "by_highs", failing)
     assert fast_plan(cmdp, join=1e-7, start=wanted.start).value == pytest.approx(wanted.value, abs=1e-10)
     cold[0] = False

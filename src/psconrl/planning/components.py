@@ -141,7 +141,6 @@ class Component:
         best, least = policy, np.inf
         seen: set[bytes] = set()
         tries = _TRIES if np.isneginf(bound) else 0
-        bound = max(bound, float(c.min()))
         advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
         for _ in range(_ROUNDS):
             try:
@@ -175,7 +174,7 @@ class Component:
             self._hard = True
             return self._cheapest(c)
         self._last = best
-        return Priced(best, least, bound)
+        return Priced(best, least, max(bound, float(c.min())))
 
     @cached_property
     def _alike(self) -> tuple[Ints, Ints]:

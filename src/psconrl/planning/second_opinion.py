@@ -20,7 +20,10 @@ from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.solving import carrying
 from psconrl.planning.steering import from_columns
-from psconrl.planning.tolerances import CLOSE, PROVEN
+from psconrl.planning.tolerances import CLOSE
+
+_SURE = 1e-6
+"""The linear program is not asked about values that are proven to this: its own tolerances are no less."""
 
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
@@ -47,8 +50,8 @@ def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
 
 def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """What components prove; where that is not enough, the linear program, if it proves more."""
-    best, proven = by_components(rows, costs, thresholds, join, steer)
-    if best is not None and proven:
+    best, unproved = by_components(rows, costs, thresholds, join, steer)
+    if best is not None and unproved <= _SURE:
         return best
     try:
         other = by_highs(rows, costs, thresholds, join, steer)
@@ -65,14 +68,14 @@ def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer:
 
 def by_components(
     rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
-) -> tuple[BestPolicy | None, bool]:
-    """The stateless program component by component, None if there is no answer; and whether that is proven."""
+) -> tuple[BestPolicy | None, float]:
+    """The stateless program component by component, None if there is no answer; and what of its value is unproved."""
     way, m = Components(rows, ties.decided(costs), None), len(thresholds)
     optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
     if optimum.status == INFEASIBLE:
-        return _infeasible(m, "components"), True
+        return _infeasible(m, "components"), 0.0
     if optimum.status == FAILED:
-        return None, False
+        return None, np.inf
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
     policy, classes, connected, averages = _execution(rows, costs, columns, join, way.parts)
     value = float(sum(w * (costs[0, column.policy] @ column.law) for w, column in columns))
@@ -82,7 +85,7 @@ def by_components(
     best = BestPolicy(True, policy, value, averages, optimum.multipliers, classes, connected, gap, "components", {})
     if steer is not None:
         best = best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
-    return best, bool(abs(optimum.objective - optimum.bound) <= PROVEN)
+    return best, float(abs(optimum.objective - optimum.bound))
 
 
 def _infeasible(m: int, method: Method) -> BestPolicy:
