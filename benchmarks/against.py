@@ -1,7 +1,7 @@
 """Planning as it is against planning as it was: the same models in two trees of this project, in turn, in one run.
 
     git worktree add --detach /tmp/before COMMIT
-    python benchmarks/against.py /tmp/before [--rounds 5] [--plans 60]
+    python benchmarks/against.py /tmp/before [--rounds 5] [--plans 60] [--keep]
 
 Models are those that PSConRL plans in (S = 16, 64, 121, 1,024), each planned in as agents do, from what the plan before
 left. Whole runs are those of the agents, for each plan; their numbers of plans may differ between trees. Each tree has
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import growth
+import kept
 import numba
 import numpy as np
 
@@ -56,10 +57,10 @@ def record(name: str, folder: Path, plans: int) -> None:
     from psconrl.agents import planning
 
     plan_rows = planning.plan_rows
-    kept: list[Any] = []
+    seen: list[Any] = []
 
     def recording(rows: Any, costs: Any, tau: Any, **options: Any) -> Any:
-        kept.append((rows, costs.copy(), tau))
+        seen.append((rows, costs.copy(), tau))
         return plan_rows(rows, costs, tau, **options)
 
     cmdp, agent = learner(name)
@@ -68,7 +69,7 @@ def record(name: str, folder: Path, plans: int) -> None:
         psconrl.simulate(agent, cmdp, MODELS[name], 0)
     finally:
         planning.plan_rows = plan_rows
-    chosen = kept[-plans if cmdp.S < 1000 else -max(5, plans // 5) :]
+    chosen = seen[-plans if cmdp.S < 1000 else -max(5, plans // 5) :]
     arrays = {"tau": chosen[0][2], "plans": np.array(len(chosen))}
     for k, (rows, costs, _) in enumerate(chosen):
         arrays |= {f"indptr{k}": rows.indptr, f"indices{k}": rows.indices, f"data{k}": rows.data, f"costs{k}": costs}
@@ -217,6 +218,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--plans", type=int, default=60, help="models of each size")
     parser.add_argument("--only", nargs="+", help="some of the rows, by the beginning of their names")
+    parser.add_argument("--keep", action="store_true", help="for the documentation")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
@@ -229,8 +231,7 @@ def main() -> None:
             record(row, folder, args.plans)
         here = Path(__file__).resolve().parent.parent
         trees = [Tree(args.other.resolve(), folder), Tree(here, folder)]
-        print("| planning in samples, ms | before | now | before / now | leanest HiGHS, warm | HiGHS / now |")
-        print("| --- | --- | --- | --- | --- | --- |")
+        plans, runs = [], []
         for row in wanted:
             least: list[Any] = [np.inf, np.inf]
             for tree in trees:
@@ -241,11 +242,9 @@ def main() -> None:
             highs = trees[1].ask("highs", row)
             before, now = (1e3 * float(np.median(spent)) for spent in least)
             theirs = 1e3 * float(np.median(highs))
-            print(
-                f"| {row} | {before:.3f} | {now:.3f} | {before / now:.2f} | {theirs:.3f} | {theirs / now:.1f} |",
-                flush=True,
-            )
-        print("\n| whole runs, ms for each plan | before | now | before / now |\n| --- | --- | --- | --- |")
+            said = f"{before:.3f}", f"{now:.3f}", f"{before / now:.2f}", f"{theirs:.3f}", f"{theirs / now:.1f}"
+            plans.append([row, *said])
+            print("| " + " | ".join(plans[-1]) + " |", flush=True)
         for run in RUNS:
             label = f"{run[0]}, {run[1]}, T = {run[2]:,}"
             if args.only is not None and not label.startswith(tuple(args.only)):
@@ -255,12 +254,17 @@ def main() -> None:
                 tree.ask("run", *run)
             for _ in range(args.rounds):
                 for k, tree in enumerate(trees):
-                    spent, plans = tree.ask("run", *run)
-                    least[k] = min(least[k], 1e3 * spent / plans)
-            print(f"| {label} | {least[0]:.3f} | {least[1]:.3f} | {least[0] / least[1]:.2f} |", flush=True)
+                    spent, count = tree.ask("run", *run)
+                    least[k] = min(least[k], 1e3 * spent / count)
+            runs.append([label, f"{least[0]:.3f}", f"{least[1]:.3f}", f"{least[0] / least[1]:.2f}"])
+            print("| " + " | ".join(runs[-1]) + " |", flush=True)
         for tree in trees:
             tree.process.stdin.close()  # type: ignore[union-attr]
             tree.process.wait()
+        if args.keep:
+            head = ["ms for each plan", "before", "now", "before / now"]
+            samples = kept.table([*head, "leanest HiGHS, warm", "HiGHS / now"], plans)
+            kept.keep("against", {"against-plans": samples, "against-runs": kept.table(head, runs)})
 
 
 if __name__ == "__main__":

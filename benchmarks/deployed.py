@@ -98,7 +98,7 @@ def table(found: list[dict[str, Any]]) -> kept.Part:
             loss, excess, seconds = (np.array([run[what] for run in own]) for what in ("loss", "excess", "seconds"))
             limited = "half of the toll of the best driver" if limit is None else f"{limit:g}"
             within = f"{((loss <= WITHIN) & (excess <= WITHIN)).sum()} of {len(own)}"
-            shares = [f"{share:.2%}" for share in (loss.mean(), loss.max(), excess.max())]
+            shares = [f"{round(share, 6) + 0.0:.2%}" for share in (loss.mean(), loss.max(), excess.max())]
             rows.append([name, limited, *shares, within, f"{np.median(seconds):.0f} s"])
     return kept.table(
         ["task", "limit", "mean loss", "largest loss", "largest excess", f"within {WITHIN:.0%}", "time of a run"], rows

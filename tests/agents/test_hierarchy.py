@@ -103,8 +103,7 @@ def test_the_evidence_of_a_first_look_is_the_likelihood_of_the_symmetric_law() -
 def test_hyperparameters_are_drawn_with_the_weights_of_their_evidence() -> None:
     """A chi-square test at 1e-4: a false alarm in one of 10,000 choices of the seed."""
     evidence = np.log(np.array([[1.0, 2.0], [3.0, 4.0], [1e-300, 10.0]])) + 500.0
-    logs = np.log(np.array([[5.0, 1.0, 2.0]])) - 700.0
-    apart = _hierarchy_kernels.Apart(np.array([1]), logs, 500.0 + math.log(10.0))
+    apart = _hierarchy_kernels.Apart(np.array([1]), np.array([[5.0, 1.0, 2.0]]) / 8.0, 500.0 + math.log(10.0))
     theta, eps = np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.1])
     stream = _random_kernels.seeded(np.random.default_rng(np.random.SeedSequence(33)))
     alike, own, n = np.zeros((3, 2)), np.zeros((3, 3)), 20_000
@@ -313,7 +312,7 @@ HOSTILE: dict[str, Any] = {
     "evidence": np.full((len(THETA), len(EPS)), np.nan),
     "counted": np.array([99, 99]),
     "tried": np.array([3, 3, 10**9, -1]),
-    "logs": np.full((2, len(THETA)), np.nan),
+    "weights": np.full((2, len(THETA)), np.nan),
     "apart": np.array([np.inf]),
     "seen": np.ones(1_000, dtype=np.bool_),
     "policies": np.full((2, 9), 77),

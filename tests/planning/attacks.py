@@ -1,6 +1,7 @@
 """Families of small models that are hard for a planner, each a function of a random generator.
 
-Few states (S <= 4) or few states with a choice, A <= 3, m <= 6, so that `oracle` can solve them exactly.
+Few states (S <= 4) or few states with a choice, A <= 3, m <= 6, so that `oracle` can solve them exactly. New families
+come last: the random numbers of a model depend on the place of its family.
 """
 
 from collections.abc import Callable
@@ -128,6 +129,25 @@ def periodic(rng: np.random.Generator) -> CMDP:
     return _limited(rng, p)
 
 
+def deep(rng: np.random.Generator) -> CMDP:
+    """Five to eight states, three of them with a choice: three blocks that hardly meet, or moves down to 1e-300."""
+    S, A, kind = int(rng.integers(5, 9)), int(rng.integers(2, 4)), rng.integers(3)
+    p = 10.0 ** -rng.uniform(0, rng.choice([6, 12, 30, 300]), size=(S, A, S)) / S
+    p[rng.random(p.shape) < 0.5] = 0.0
+    if kind == 0:
+        block, ordinary_rows = rng.integers(3, size=S), _rows(rng, S, A)
+        across = block[:, np.newaxis, np.newaxis] != block
+        p = np.where(across, ordinary_rows * 10.0 ** -rng.uniform(3, 14, size=p.shape), ordinary_rows)
+    elif kind == 1:
+        ordinary_pairs = rng.random((S, A)) < 0.5
+        p[ordinary_pairs] = _rows(rng, S, A)[ordinary_pairs]
+    p, costs = _stay(p), _costs(rng, S, A, _many(rng))
+    fixed = np.delete(np.arange(S), rng.choice(S, size=3, replace=False))
+    p[fixed, 1:] = p[fixed, :1]
+    costs[:, fixed, 1:] = costs[:, fixed, :1]
+    return _limited(rng, p, costs)
+
+
 # Costs and limits
 
 
@@ -188,6 +208,7 @@ FAMILIES: dict[str, Family] = {
         scaled,
         uneven,
         duplicates,
+        deep,
     )
 }
 

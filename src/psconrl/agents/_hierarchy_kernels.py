@@ -19,6 +19,9 @@ from psconrl.planning.compiled.rows import Rows, longer
 FACTORS = 16
 """How many factors are multiplied before a logarithm is taken: each is above 1e-18 and below 1e18."""
 
+LEAST = 1e-300
+"""The least weight of a concentration: what was nearly excluded may come back."""
+
 
 class Chains(NamedTuple):
     """Counts of moves, see `_counts_kernels`."""
@@ -32,11 +35,11 @@ class Chains(NamedTuple):
 class Apart(NamedTuple):
     """What was seen, if each pair is of its own kind: tried (R,), the pairs s * A + a that it is known of.
 
-    logs (R, theta): how likely each theta makes what was seen of the pair; evidence: how likely all of it is.
+    weights (R, theta): the posterior of the theta of each; evidence: the logarithm of how likely all of it is.
     """
 
     tried: Ints
-    logs: Floats
+    weights: Floats
     evidence: float
 
 
@@ -60,8 +63,8 @@ def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: i
         fine = fine and 1 <= counted[entry] <= chains.number[entry]
     for log in evidence.flat:
         fine = fine and np.isfinite(log)
-    for log in apart.logs.flat:
-        fine = fine and np.isfinite(log)
+    for weight in apart.weights.flat:
+        fine = fine and 0.0 < weight <= 1.0
     known = np.zeros(len(chains.head), dtype=np.bool_)
     for row in apart.tried:
         if not 0 <= row < len(known) or known[row]:
@@ -199,9 +202,9 @@ def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, K: i
         if chains.head[row] >= 0 and slot[row] < 0:
             slot[row] = R
             R += 1
-    tried, logs, evidence = np.empty(R, dtype=np.int64), np.zeros((R, len(theta))), apart.evidence
-    logs[: len(apart.tried)] = apart.logs
-    product = np.ones(len(theta))
+    tried, evidence = np.empty(R, dtype=np.int64), apart.evidence
+    weights = np.full((R, len(theta)), 1.0 / len(theta))
+    weights[: len(apart.tried)] = apart.weights
     for row in range(len(slot)):
         if slot[row] < 0:
             continue
@@ -215,55 +218,57 @@ def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, K: i
             entry = chains.link[entry]
         if not news:
             continue
-        log = logs[slot[row]]
-        before, factors = log_mean(log), 0
+        own, factors = weights[slot[row]], 0
         entry = chains.head[row]
         while entry >= 0:
             for n in range(counted[entry] if entry < len(counted) else 0, chains.number[entry]):
                 for g in range(len(theta)):
-                    product[g] *= (theta[g] / K + n) / (theta[g] + N)
+                    own[g] *= (theta[g] / K + n) / (theta[g] + N)
                 N += 1
                 factors += 1
                 if factors == FACTORS:
-                    _take_logarithms(log, product)
+                    evidence += _normalised(own)
                     factors = 0
             entry = chains.link[entry]
-        _take_logarithms(log, product)
-        evidence += log_mean(log) - before
-    return Apart(tried, logs, evidence)
+        evidence += _normalised(own)
+    return Apart(tried, weights, evidence)
 
 
 @njit_inline
-def _take_logarithms(log: Floats, product: Floats) -> None:
-    for g in range(len(log)):
-        log[g] += math.log(product[g])
-        product[g] = 1.0
+def _normalised(weights: Floats) -> float:
+    """Make the sum of weights one, and none zero for ever; the logarithm of what it was."""
+    total = weights.sum()
+    for g in range(len(weights)):
+        weights[g] = max(weights[g] / total, LEAST)
+    return math.log(total)
 
 
 @njit
-def log_mean(logs: Floats) -> float:
+def log_mean(evidence: Floats) -> float:
     """The logarithm of the mean of what these are the logarithms of."""
-    largest = logs.max()
+    largest = evidence.max()
     total = 0.0
-    for log in logs.flat:
+    for log in evidence.flat:
         total += math.exp(log - largest)
-    return largest + math.log(total / logs.size)
+    return largest + math.log(total / evidence.size)
 
 
 @njit
 def choose(evidence: Floats, state: State) -> int:
     """One of the hyperparameters (n,) with the probability that its evidence gives it, all alike before."""
-    largest = evidence.max()
-    left = 0.0
-    for log in evidence:
-        left += math.exp(log - largest)
-    left *= uniform(state)
+    weights = np.exp(evidence - evidence.max())
+    return _one_of(weights, state)
+
+
+@njit
+def _one_of(weights: Floats, state: State) -> int:
+    """A place with the probability that its weight gives it."""
+    left = weights.sum() * uniform(state)
     last = 0
-    for k in range(len(evidence)):
-        weight = math.exp(evidence[k] - largest)
-        if weight > 0.0:
+    for k in range(len(weights)):
+        if weights[k] > 0.0:
             last = k
-            left -= weight
+            left -= weights[k]
             if left < 0.0:
                 return last
     return last
@@ -282,7 +287,7 @@ def hyperparameters(
         own[:] = theta[g]
         return own, eps[e]
     for r in range(len(apart.tried)):
-        own[apart.tried[r]] = theta[choose(apart.logs[r], stream)]
+        own[apart.tried[r]] = theta[_one_of(apart.weights[r], stream)]
     for s in states:
         if s >= 0:
             for a in range(A):

@@ -82,7 +82,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     carry = {
         "evidence": evidence,
         "tried": drawn.apart.tried,
-        "logs": drawn.apart.logs,
+        "weights": drawn.apart.weights,
         "apart": np.array([drawn.apart.evidence]),
         "counted": chains.number[:used].copy(),
         "seen": seen,
@@ -96,19 +96,19 @@ def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, ke
     seen = np.zeros(S, dtype=np.bool_)
     try:
         evidence, counted, before = carry["evidence"], carry["counted"], carry["seen"]
-        tried, logs, of_all = carry["tried"], carry["logs"], carry["apart"]
+        tried, weights, of_all = carry["tried"], carry["weights"], carry["apart"]
         if (
             evidence.shape == (len(THETA), len(EPS))
-            and logs.shape == (len(tried), len(THETA))
+            and weights.shape == (len(tried), len(THETA))
             and of_all.shape == (1,)
             and counted.ndim == before.ndim == tried.ndim == 1
             and len(before) <= S
-            and evidence.dtype == logs.dtype == of_all.dtype == np.float64
+            and evidence.dtype == weights.dtype == of_all.dtype == np.float64
             and counted.dtype == tried.dtype == np.int64
             and before.dtype == np.bool_
-            and all(array.flags.carray for array in (evidence, logs, counted, tried))
+            and all(array.flags.carray for array in (evidence, weights, counted, tried))
         ):
-            apart = kernels.Apart(tried, logs, float(of_all[0]))
+            apart = kernels.Apart(tried, weights, float(of_all[0]))
             if kernels.sound(evidence, apart, counted, chains, used):
                 seen[: len(before)] = before
                 return evidence.copy(), apart, counted, seen

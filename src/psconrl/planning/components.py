@@ -62,8 +62,9 @@ _CORE = 1e-3
 """States visited less often than this share of the most visited are on the way to a place."""
 _LEVEL = 1e-14
 """Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
-_SMALL, _COUNTED = 16, 20_000
-"""So many deterministic policies of so many states can be counted through where nothing else proves which is best."""
+_COUNTED = 1_500_000
+"""Deterministic policies are counted through, where nothing else proves which is best, if that takes no more steps: for
+each, states by states."""
 
 Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
@@ -140,6 +141,7 @@ class Component:
         best, least = policy, np.inf
         seen: set[bytes] = set()
         tries = _TRIES if np.isneginf(bound) else 0
+        bound = max(bound, float(c.min()))
         advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
         for _ in range(_ROUNDS):
             try:
@@ -188,9 +190,8 @@ class Component:
     @property
     def _few(self) -> bool:
         """Whether the deterministic policies can be counted through."""
-        if self.rows.S > _SMALL:
-            return False
-        return float(np.prod(np.bincount(self.rows.source[self._alike[1]]).astype(np.float64))) <= _COUNTED
+        policies = float(np.prod(np.bincount(self.rows.source[self._alike[1]]).astype(np.float64)))
+        return policies * self.rows.S**2 <= _COUNTED
 
     @cached_property
     def _laws(self) -> tuple[Ints, Floats]:
