@@ -27,7 +27,7 @@ from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import SMALL, inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.tolerances import EPS, PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ Start = Mapping[str, NDArray[Any]]
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
+_LOST = 16 * EPS
+"""Averages may be off by this times the number of states times the largest number of the inverse they come from."""
 _BROKEN = 1e5
 """Inverses with numbers above this may have cost a law its digits: the policy is then evaluated anew."""
 
@@ -307,6 +309,8 @@ def _compiled(
         gap = max(gap, float(averages[0]) + missed - bound)
         if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
             return None
+    else:
+        gap += _LOST * S * largest
     following = {
         "policies": policies,
         "multipliers": multipliers,
