@@ -198,6 +198,7 @@ def main() -> None:
     plans = sum(len(ledger.times) for ledger in ledgers)
     ratio = max(max(ledger.times) / float(np.median(ledger.times)) for ledger in ledgers)
     listed = [line for ledger in ledgers for line in ledger.listed]
+    listed.sort(key=lambda line: "promised" not in line)
     alone = sum("1 classes" in line for line in listed)
     said = (
         f"Of {plans:,} plans {sum(x.differ for x in ledgers)} differ from what was proved of them; "

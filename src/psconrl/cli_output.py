@@ -173,6 +173,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
     return {
         "status": solution.status,
         "value": _number(solution.value),
+        "gap": _number(solution.gap),
         "horizon": solution.horizon,
         "average_costs": [float(cost) for cost in solution.average_costs],
         "long_run_costs": [float(cost) for cost in solution.long_run_costs],
@@ -210,6 +211,11 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
     print(f"{name}: {', '.join(sizes)}")
     if solution.feasible:
         print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} per step in the long run")
+        if not solution.proven:
+            say(
+                f"Warning: not proven, the least may be up to {solution.gap:.2g} lower. Probabilities or costs of very "
+                "different size leave no digits to compare policies with; leave out what hardly ever happens."
+            )
     else:
         _print_conflict(cmdp, solution)
     if cmdp.m:
@@ -226,7 +232,8 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
 
 def _print_steps(cmdp: CMDP, solution: Solution) -> None:
     steps = solution.holds_after(_tolerances(cmdp))
-    said = "one step" if steps == 1 else f"{steps:,} steps" if steps < math.inf else "more steps than can be said"
+    many = f"{steps:,}" if steps < 1e15 else f"{steps:.2g}"
+    said = "one step" if steps == 1 else f"{many} steps" if steps < math.inf else "more steps than can be said"
     print()
     say(
         f"These are long-run averages. The expected averages of a run come within {HOLDS:.0%} of each cost's range of "

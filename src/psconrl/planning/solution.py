@@ -12,6 +12,8 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 
+PROVED = 1e-6
+"""A gap above this share of the range of c_0 is said to leave the value unproven."""
 NOISE = 1e-12
 """Margins and losses below this are printed as zero."""
 
@@ -100,6 +102,17 @@ class Solution:
         """Whether the constraints can be met."""
         return self.status == "optimal"
 
+    @property
+    def proven(self) -> bool:
+        """Whether the value is proved to be the least, to 1e-6 of the range of c_0; `gap` says how far it may be off.
+
+        True if infeasible: that is not said without a proof.
+        """
+        if not self.feasible:
+            return True
+        width = 1.0 if self.model is None else float(np.ptp(self.model.pairs.taken(self.model.costs)[0]))
+        return bool(self.gap <= PROVED * max(width, np.finfo(np.float64).tiny))
+
     def holds_after(self, tolerance: ArrayLike) -> float:
         """A number of steps from which on the policy keeps its long-run averages, from the initial law.
 
@@ -141,8 +154,10 @@ class Solution:
                 f"cannot hold{together}, average_costs={averages})"
             )
         starts = "every start" if self.program == "stateless" else "the initial law"
+        doubt = "" if self.proven else f" not proven, gap={self.gap:.2g},"
         return (
-            f"Solution(value={self.value:.9g}, average_costs={averages}, multipliers={_written(self.multipliers)}, "
+            f"Solution(value={self.value:.9g},{doubt} average_costs={averages}, "
+            f"multipliers={_written(self.multipliers)}, "
             f"margin={without_noise(self.margin):.6g}, loss={without_noise(self.loss):.2g}, from {starts})"
         )
 
