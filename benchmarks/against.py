@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import growth
-import kept
 import numba
 import numpy as np
 
@@ -262,6 +261,8 @@ def main() -> None:
             tree.process.stdin.close()  # type: ignore[union-attr]
             tree.process.wait()
         if args.keep:
+            import kept  # not in other trees
+
             head = ["ms for each plan", "before", "now", "before / now"]
             samples = kept.table([*head, "leanest HiGHS, warm", "HiGHS / now"], plans)
             kept.keep("against", {"against-plans": samples, "against-runs": kept.table(head, runs)})

@@ -25,8 +25,8 @@ from psconrl._core.checks import Floats
 LIMIT, FEW = 120.0, 5000
 """Seconds that linprog may take, and the states of the largest model that it gets."""
 
-STORM = {"grid 30x30": 0.61, "grid 60x60": 14, "grid 100x100": 147, "graph, A 4, branching 5, m 3": 0.44}
-STORM["graph, A 3, branching 4, m 2"] = 0.20
+STORM = {("grid 30x30", 900): 0.61, ("grid 60x60", 3600): 14, ("grid 100x100", 10_000): 147}
+STORM |= {("graph, A 4, branching 5, m 3", 1000): 0.44, ("graph, A 3, branching 4, m 2", 1800): 0.20}
 """Seconds that Storm 2.0 took on another machine, its long-run averages with several objectives to 1e-4."""
 
 
@@ -165,7 +165,7 @@ def main() -> None:
             ratio = f"{other / own:.1f}" if np.isfinite(other) else f"> {LIMIT / own:.0f}" if other == np.inf else ""
             known = np.isfinite(other)
             theirs = f"{other:.2g}" if known else "", ratio, f"{abs(solution.value - value):.0e}" if known else ""
-            storm = f"{STORM[name]:.3g}" if name in STORM else ""
+            storm = f"{STORM[name, cmdp.S]:.3g}" if (name, cmdp.S) in STORM else ""
             rows.append([name, f"{cmdp.S:,}", f"{own:.2g}", f"{solution.gap:.0e}", *theirs, storm])
             print("| " + " | ".join(rows[-1]) + " |", flush=True)
     memory = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"

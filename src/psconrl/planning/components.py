@@ -189,8 +189,8 @@ class Component:
     @property
     def _few(self) -> bool:
         """Whether the deterministic policies can be counted through."""
-        policies = float(np.prod(np.bincount(self.rows.source[self._alike[1]]).astype(np.float64)))
-        return policies * self.rows.S**2 <= _COUNTED
+        choices = np.bincount(self.rows.source[self._alike[1]])
+        return float(np.log(choices).sum() + 2 * np.log(self.rows.S)) <= np.log(_COUNTED)
 
     @cached_property
     def _laws(self) -> tuple[Ints, Floats]:

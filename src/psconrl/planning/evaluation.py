@@ -169,9 +169,9 @@ def evaluate_chain(
         first = first_steps(setting, horizon, good)
         averages = np.clip(first.values * unit + least, least, costs.max(axis=1)[:, np.newaxis])
         error = first.error + 4 * 2.0**-53 * np.abs(costs).max(axis=1) / unit[:, 0]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         parts *= unit[:, np.newaxis]
-    bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
+        bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
     return Evaluation(
         averages,
         stationary,
@@ -241,7 +241,8 @@ class Biases:
         law = self._solved.law
         gains = self._solved.values(np.array([costs[states] @ law[states] for states in self._classes]))
         parts = self._solved.bias(costs - gains)
-        return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
 
 
 class _Solved(Protocol):
