@@ -245,7 +245,7 @@ def main() -> None:
             plans.append([row, *said])
             print("| " + " | ".join(plans[-1]) + " |", flush=True)
         for run in RUNS:
-            label = f"{run[0]}, {run[1]}, T = {run[2]:,}"
+            label = f"{run[0].replace('UCRLCMDP', 'UCRL-CMDP')}, {run[1]}, T = {run[2]:,}"
             if args.only is not None and not label.startswith(tuple(args.only)):
                 continue
             least = [np.inf, np.inf]

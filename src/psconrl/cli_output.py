@@ -173,7 +173,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
     return {
         "status": solution.status,
         "value": _number(solution.value),
-        "gap": _number(solution.gap),
+        "gap": _number(float(f"{solution.gap:.2g}")),
         "horizon": solution.horizon,
         "average_costs": [float(cost) for cost in solution.average_costs],
         "long_run_costs": [float(cost) for cost in solution.long_run_costs],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import psconrl
-from psconrl import structure
+from psconrl import cli_output, structure
 from psconrl.cmdp import CMDP
 from psconrl.planning import Solution, evaluate, solve
 from tests.planning.reference import by_linprog, certified_margin, certified_value, random_cmdps
@@ -440,3 +440,21 @@ def test_a_leak_that_no_number_of_steps_outlasts() -> None:
 def test_tolerances_that_are_none(tolerance: Any, text: str) -> None:
     with pytest.raises(psconrl.PsconrlError, match=text):
         psconrl.solve(psconrl.make("toy")).holds_after(tolerance)
+
+
+def test_a_value_that_is_not_proven_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fifteen states, moves down to 1e-300: biases have no digits left, and there is too much to count through."""
+    rng = np.random.default_rng(np.random.SeedSequence([88, 1]))
+    S, A = 15, 3
+    p = 10.0 ** -rng.uniform(0, 300, size=(S, A, S)) / S
+    p[rng.random(p.shape) < 0.7] = 0.0
+    p[np.arange(S), :, np.arange(S)] = 0.0
+    p[np.arange(S), :, np.arange(S)] = 1.0 - p.sum(axis=2)
+    cmdp = CMDP(p, rng.random((1, S, A)))
+    solution = psconrl.solve(cmdp)
+    assert not solution.proven
+    assert 0 < solution.gap <= np.ptp(cmdp.costs)
+    assert f"not proven, gap={solution.gap:.2g}" in repr(solution)
+    cli_output.print_solution("hard", cmdp, solution)
+    assert "Warning: not proven" in capsys.readouterr().out
+    assert psconrl.solve(psconrl.make("toy")).proven
