@@ -66,7 +66,7 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
         ("exit", "the process died with exit code 3 during this run, 3 times"),
         ("end", "the process died with exit code 3 during this run, 3 times"),
         ("crash", "the process died by signal 11 during this run, 3 times"),
-        ("hang", "the run was ended after 2 seconds, the limit for one run"),
+        ("hang", "the run was ended after 5 seconds, the limit for one run"),
     ],
 )
 def test_a_run_that_misbehaves_fails_alone(
@@ -75,7 +75,7 @@ def test_a_run_that_misbehaves_fails_alone(
     misbehaving(monkeypatch, how)
     out = tmp_path / "out"
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "2"] if how == "hang" else []))
+    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "5"] if how == "hang" else []))
     assert code == 1, err
     last = err.splitlines()[-1]
     assert last.startswith("psconrl: 1 run of 12 failed, the first (toy / Uniform, seed 1) with"), err
