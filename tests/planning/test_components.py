@@ -108,6 +108,19 @@ def test_where_to_end(seed: int) -> None:
     np.testing.assert_allclose(evaluate(cmdp, policy - rows.begin[:-1]).average_costs[0], least, atol=1e-9)
 
 
+def test_where_to_end_in_a_long_corridor() -> None:
+    """Both ends are absorbing, and from most places rounding hides that the far one can be reached."""
+    S = 600
+    p = np.zeros((S, 2, S))
+    for s in range(1, S - 1):
+        p[s, 0, s - 1] = p[s, 1, s + 1] = 0.9
+        p[s, 0, s + 1] = p[s, 1, s - 1] = 0.1
+    p[0, :, 0] = p[-1, :, -1] = 1.0
+    costs = np.zeros((2, S, 2))
+    costs[0, 0], costs[0, -1], costs[1, 0] = 0.2, 1.0, 1.0
+    assert solve(CMDP(p, costs, [0.5], initial=S // 2)).value == pytest.approx(0.6, abs=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_every_closed_class_of_a_policy_counts_once(seed: int) -> None:
     """Against all deterministic policies, evaluated one by one."""

@@ -443,19 +443,25 @@ class Quotient:
     def _better(self, choice: Ints, V: Floats, prices: Floats) -> Ints:
         """Better rows where there are any, and ways to them.
 
-        Nodes whose V is the same but for rounding are a level. What is the least probability of leaving it decides, if
-        all the rest leads back: a row is better that leaves its level for a lower one, on the whole, and nodes of the
+        Rows that are better in the next step come first. Where there are none, nodes whose V is the same but for
+        rounding are a level, and what leaves it decides, however unlikely, if all the rest leads back: a row is better
+        that leaves its level for a lower one, on the whole, and nodes of the
         level lead to it, where they can do so without leaving.
         """
+        rounding = 16 * EPS * (1 + np.abs(V))
+        stop = (prices < V - rounding) & (choice >= 0)
+        result = np.where(stop, -1, choice)
+        onward = self.matrix @ V
+        plainly = np.zeros(self.size, dtype=np.bool_)
+        plainly[self.of[onward < V[self.of] - rounding[self.of]]] = True
+        if plainly.any():
+            return np.where(plainly & ~stop, self._least(onward), result)
         level = _levels(V)
         at = level[self.of]
         out = level[self.end] != at[self.row]
         leaving = np.bincount(self.row, self.chance * out, minlength=len(self.pairs))
         change = np.bincount(self.row, self.chance * (V[self.end] - V[self.of[self.row]]) * out, minlength=len(at))
-        rounding = 16 * EPS * (1 + np.abs(V))
         lower = change < -leaving * rounding[self.of]
-        stop = (prices < V - rounding) & (choice >= 0)
-        result = np.where(stop, -1, choice)
         if not lower.any():
             return result
         good = np.zeros(self.size, dtype=np.bool_)
@@ -464,10 +470,13 @@ class Quotient:
         # Of several rows the best is that with the least change for each time that what leads back is left.
         lost = np.bincount(self.row, self.chance * (out | ~held[self.end]), minlength=len(at))
         per = np.where(lower, change / np.where(lower, lost, 1.0), np.inf)
-        order = np.lexsort((per, self.of))
-        first = order[np.searchsorted(self.of[order], np.arange(self.size)).clip(max=len(order) - 1)]
         result = np.where(held & ~good & ~stop, way, result)
-        return np.where(good & ~stop, first, result)
+        return np.where(good & ~stop, self._least(per), result)
+
+    def _least(self, of_rows: Floats) -> Ints:
+        """The row with the least number in each node; nodes without rows get any."""
+        order = np.lexsort((of_rows, self.of))
+        return order[np.searchsorted(self.of[order], np.arange(self.size)).clip(max=len(order) - 1)]
 
     def _held(self, level: Ints, good: Bools) -> tuple[Bools, Ints]:
         """The nodes that can surely be led to good ones without leaving their level, and the row of each that does."""
