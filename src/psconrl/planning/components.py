@@ -534,9 +534,14 @@ def _levels(V: Floats) -> Ints:
 
 
 def inverted(rows: Rows) -> bool:
-    """Whether policies of a model are evaluated by inverses: few states, or more moves than sparse factors are for."""
-    S = len(rows.begin) - 1
-    return S <= SMALL or (S <= _LARGEST and int(rows.indptr[-1]) >= _FULL * S * int(rows.begin[-1]))
+    """Whether policies of a model are evaluated by inverses: few states, or more moves than sparse factors are for.
+
+    That is in most pairs: policies keep to those that are known, and need not care for many moves of others.
+    """
+    S, moves = len(rows.begin) - 1, int(rows.indptr[-1])
+    if S <= SMALL or S > _LARGEST or moves < 0.5 * _FULL * S * rows.K:
+        return S <= SMALL
+    return int(np.count_nonzero(np.diff(rows.indptr) >= _FULL * S)) >= 0.5 * rows.K
 
 
 def planner(rows: Rows) -> Planner:

@@ -18,16 +18,16 @@ from psconrl.planning import ties
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.planned import NO_LEVELS, room
+from psconrl.planning.compiled.planned import NO_LEVELS, Kernel, room
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import by_factors
 from psconrl.planning.compiled.walk import by_inverses
-from psconrl.planning.components import SMALL, inverted, planner
+from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.tolerances import FEASIBLE, PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -45,8 +45,10 @@ _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 _OFF = 8e-9
 """What averages of columns, which come from inverses or by iteration, may be off by: of 100,000 plans the worst was off
 by 6e-9."""
-_BROKEN = 1e5
-"""Inverses with numbers above this may have cost a law its digits: the policy is then evaluated anew."""
+_LINK = 1e-6
+"""Where columns meet more rarely than this, laws need their digits in the states where they do."""
+_ROUGH = 4e-9
+"""Where averages may be off by more than this, laws are made anew, without subtractions."""
 
 
 class BestPolicy(NamedTuple):
@@ -259,6 +261,16 @@ def _ones(m: int) -> Floats:
     return np.ones(m)
 
 
+@cache
+def _attempts(few: bool, K: int) -> tuple[tuple[Kernel, Floats], ...]:
+    """Kernels, and levels that decide between equals, for K pairs, one after another until one has an answer.
+
+    Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
+    """
+    by_rule = by_factors, ties.levels(K)
+    return ((by_inverses, ties.levels(K)), by_rule) if few else (by_rule, (by_factors, NO_LEVELS))
+
+
 def _compiled(
     rows: Rows,
     costs: Floats,
@@ -272,18 +284,16 @@ def _compiled(
     """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = inverted(rows), n - 1
-    kernel = by_inverses if few else by_factors
     into, limits, given = room(n, S, K if few else 0), (thresholds, _ones(m)), (*start, last_way)
     multipliers, bias, J, laws, policies, weights, policy, averages, way, reference, _ = into
     made: list[Any]
-    # Where biases are so large that rounding decides between equals anyway, large models are planned in without a rule.
-    for levels in (ties.levels(K),) if few else (ties.levels(K), NO_LEVELS):
-        status, objective, bound, largest, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
-        if status == FAILED and S > SMALL:
+    for kernel, levels in _attempts(few, K):
+        status, objective, bound, off, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
+        if status == FAILED and kernel is by_factors:
             found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), start)
             if found is not None:
-                status, objective, bound, largest, multipliers, bias, (J, laws, policies, weights), _ = found
-                count, made = n, [np.nan, 0, False]
+                status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
+                count, made = n, []
         if status != FAILED:
             break
     if status == INFEASIBLE:
@@ -295,25 +305,31 @@ def _compiled(
     bound -= ties.SIZE
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
-    mixture = J, laws, policies, weights
-    value, classes, connected = made or (np.nan, 0, False)
+    mixture = Mixture(J, laws, policies, weights)
+    value, classes, connected, link = made or (np.nan, 0, False, 1.0)
     if classes != 1:
-        policy, value, averages, classes, connected, way, reference, _ = execute(model, costs, mixture, last_way, join)
+        executed = execute(model, costs, mixture, last_way, join)
+        policy, value, averages, classes, connected, link, way, reference, _ = executed
+    rough = link < _LINK or off > _ROUGH
+    if classes == 1 and rough:
+        exact = second_opinion.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
+        if exact is None:
+            return None
+        mixture, executed = exact, execute(model, costs, exact, last_way, join)
+        policy, value, averages, classes, connected, _, way, reference, _ = executed
+        if classes == 1 and not (value - bound <= PROVEN and (averages[1:] - thresholds <= FEASIBLE).all()):
+            return None
     gap = max(value - bound, 0.0)
-    if classes > 1 or largest > _BROKEN:
-        # Joined classes miss the optimum by their share; where an inverse was hardly one, the policy is evaluated anew.
-        if largest > _BROKEN or np.isnan(averages[0]):
+    if classes > 1:
+        # Joined classes miss the optimum by their share.
+        if rough or np.isnan(averages[0]):
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
-        if largest > _BROKEN and classes == 1:
-            value = float(averages[0]) + missed
         gap = max(gap, float(averages[0]) + missed - bound)
-        if classes == 1 and not (gap <= PROVEN and (averages[1:] - thresholds <= PROVEN).all()):
-            return None
     else:
         gap += _OFF
     following = {
-        "policies": policies,
+        "policies": mixture.policies,
         "multipliers": multipliers,
         "reference": reference,
         "bias": bias,
@@ -321,7 +337,7 @@ def _compiled(
     }
     steered = None
     if steer is not None and m:
-        steered = steering.steered_between(rows, costs, Mixture(*mixture), thresholds, steer)
+        steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
     policy = policy.reshape(shape)
     return BestPolicy(
         True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered

@@ -9,18 +9,18 @@ from psconrl.errors import SolverError
 from psconrl.planning import ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.pricing import certified, price_tags
+from psconrl.planning.compiled.pricing import Mixture, certified, price_tags
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import SMALL, Column, Component, Components, end_components
-from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.evaluation import evaluate_chain, stationary_law
 from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer
 from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-from psconrl.planning.solving import carrying
 from psconrl.planning.steering import from_columns
 from psconrl.planning.tolerances import CLOSE
+from psconrl.planning.weights import best_weights, carrying
 
 _SURE = 1e-6
 """The linear program is not asked about values that are proven to this: its own tolerances are no less."""
@@ -32,6 +32,27 @@ def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats
     law[start] = 1.0
     found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), law)
     return np.asarray(found.average_costs[:, start])
+
+
+def exact_mixture(
+    rows: Rows, costs: Floats, mixture: Mixture, limits: Limits, bound: float, multipliers: Floats
+) -> Mixture | None:
+    """A mixture with laws by elimination, in which rare states have as many digits as others; None if it has no such.
+
+    costs (m + 1, K); bound: of the optimum, with its multipliers (m,).
+    """
+    laws = []
+    for policy in mixture.policies:
+        law = stationary_law(chain_of(rows, np.bincount(policy, minlength=rows.K).astype(np.float64)))
+        if law is None:
+            return None
+        laws.append(law)
+    J = np.stack([costs[:, policy] @ law for policy, law in zip(mixture.policies, laws, strict=True)])
+    weights = best_weights(J, limits, bound, multipliers)
+    if weights is None:
+        return None
+    used = weights > 0
+    return Mixture(J[used], np.stack(laws)[used], mixture.policies[used], weights[used])
 
 
 def _execution(

@@ -20,8 +20,6 @@ from psconrl.planning.compiled.generation import (
     INFEASIBLE,
     OPTIMAL,
     Optimum,
-    Question,
-    Reply,
     plain_generate,
 )
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -33,8 +31,9 @@ from psconrl.planning.mixtures import executed, members_of, reweighted, switchin
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shadow_prices import Prices
 from psconrl.planning.solution import Solution
-from psconrl.planning.tolerances import CLOSE, EPS, FEASIBLE, NO_WEIGHT, PROVEN
+from psconrl.planning.tolerances import CLOSE, EPS, FEASIBLE, PROVEN
 from psconrl.planning.units import Units
+from psconrl.planning.weights import best_weights, carrying
 
 if TYPE_CHECKING:
     from psconrl.planning import horizon as horizons
@@ -133,27 +132,14 @@ class Mixture:
         return np.asarray(sum(weight * column.J for weight, column in self.columns))
 
 
-class _Given:
-    """A way of pricing that knows some columns J (k, m + 1) and no other ones; bound: of the optimum."""
-
-    def __init__(self, J: Floats, bound: float) -> None:
-        self.J, self.bound = J, bound
-        self.known = np.array([len(J)])
-
-    def ask(self, question: Question) -> Reply:
-        """Nothing new."""
-        return Reply(True, self.bound, question.prices, False, question.prices)
-
-
 def _weighed(mixture: Mixture, limits: Limits, goal: int) -> Mixture:
     """The mixture with weights for its exact averages, where those for what kernels know of them miss the limits."""
     if goal != VALUE or not (mixture.J[1:] - limits.tau > _NOISE).any():
         return mixture
     J = np.array([column.J for _, column in mixture.columns])
-    given = _Given(J, mixture.bound)
-    best = plain_generate(_Given.ask, given, limits, VALUE, mixture.multipliers, CLOSE)
-    if best.status == OPTIMAL:
-        mixture.columns = [(w, mixture.columns[k][1]) for k, w in carrying(best)]
+    weights = best_weights(J, limits, mixture.bound, mixture.multipliers)
+    if weights is not None:
+        mixture.columns = [(float(w), column) for w, (_, column) in zip(weights, mixture.columns, strict=True) if w > 0]
     return mixture
 
 
@@ -428,13 +414,3 @@ class Known:
     def mean_costs(self, policy: Floats) -> Floats:
         """The scaled costs (m + 1, S) of a policy (K,)."""
         return np.asarray(self.cmdp.pairs.table(self.units.costs * policy).sum(axis=2))
-
-
-def carrying(optimum: Optimum) -> list[tuple[int, float]]:
-    """The columns of an optimum that carry weight, and their weights."""
-    if optimum.status == INFEASIBLE:
-        return []
-    pairs = zip(optimum.master.basis.tolist(), optimum.master.weights.tolist(), strict=True)
-    found = [(k, w) for k, w in pairs if k >= 0 and w > NO_WEIGHT]
-    total = sum(w for _, w in found)
-    return [(k, w / total) for k, w in found]

@@ -21,8 +21,9 @@ class Executed(NamedTuple):
 
     value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
     classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
-    there (those that do not act uniformly). way (S,): the pairs of the fastest way, -1 on the support. reference (1,):
-    the likeliest state. stops: the first `classes` of them are states of each class.
+    there (those that do not act uniformly). link: how likely the states are in which columns meet, where that is least,
+    1 if they need not. way (S,): the pairs of the fastest way, -1 on the support. reference (1,): the likeliest state.
+    stops: the first `classes` of them are states of each class.
     """
 
     policy: Floats
@@ -30,6 +31,7 @@ class Executed(NamedTuple):
     average_costs: Floats
     classes: int
     connected: bool
+    link: float
     way: Ints
     reference: Ints
     stops: Ints
@@ -57,8 +59,8 @@ def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Flo
     policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
     reference, stops = np.empty(1, np.int64), np.empty(len(mixture[3]), np.int64)
     into = policy, averages, way, reference, stops
-    value, classes, connected = execute_mixture(model, costs, mixture, last_way, trip, join, into)
-    return Executed(policy, value, averages, classes, connected, way, reference, stops)
+    value, classes, connected, link = execute_mixture(model, costs, mixture, last_way, trip, join, into)
+    return Executed(policy, value, averages, classes, connected, link, way, reference, stops)
 
 
 @njit_inline
@@ -73,8 +75,8 @@ def is_way(way: Ints, begin: Ints) -> bool:
 @njit_inline
 def execute_mixture(
     model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
-) -> tuple[float, int, bool]:
-    """Fill in what `planned.room` has for it; value, classes, connected as `Executed` has them."""
+) -> tuple[float, int, bool, float]:
+    """Fill in what `planned.room` has for it; value, classes, connected, link as `Executed` has them."""
     rows = Rows(model[0], model[1], model[2], model[3])
     _, laws, policies, weights = mixture
     policy, averages, way, reference, stops = into
@@ -88,6 +90,7 @@ def execute_mixture(
     led = is_way(last_way, rows.begin)
     for s in range(S):
         way[s] = last_way[s] if led else -1
+    link = 1.0
     for k in range(count):
         law, actions = laws[k], policies[k]
         likeliest = 0
@@ -102,6 +105,7 @@ def execute_mixture(
                 if own[j, s] and own[k, s]:
                     most = max(most, min(weights[j] * laws[j, s], weights[k] * law[s]))
             if most > THIN:
+                link = min(link, most)
                 before, after = group[k], group[j]
                 for i in range(k + 1):
                     if group[i] == before:
@@ -128,7 +132,7 @@ def execute_mixture(
     reference[0] = likeliest
     value = averages[0]
     if classes > 1 and len(trip) == 0:
-        return value, classes, False
+        return value, classes, False, link
     if join > 0.0:
         for i in range(len(costs)):
             averages[i] *= 1.0 - join
@@ -165,4 +169,4 @@ def execute_mixture(
             connected = False
             for pair in range(first, after):
                 policy[pair] = 1.0 / (after - first)
-    return value, classes, connected
+    return value, classes, connected, link

@@ -239,14 +239,18 @@ def factorise(rows: Rows, policy: Ints, order: Ints, rare: float, room: Factor) 
 
 
 @njit
-def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: Factor) -> None:
-    """Eliminate all states but r from the chain of a policy, in the order of a pattern; written to a factor."""
+def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: Factor) -> int:
+    """Eliminate all states but r from the chain of a policy, in the order of a pattern; written to a factor.
+
+    How many numbers were looked at.
+    """
     S, q = len(policy), pattern.place[r]
     n = S - 1
     order, low_begin, low_at, low = factor.order, factor.low_begin, factor.low_at, factor.low
     up_begin, up_at, up, out = factor.up_begin, factor.up_at, factor.up, factor.out
     home, row = np.zeros(S), np.zeros(S)
     lows = ups = i = 0
+    looked = 2 * len(pattern.low_at)
     fine = True
     for at in range(S):
         s = pattern.order[at]
@@ -273,6 +277,7 @@ def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: 
             low[lows] = there
             lows += 1
             to_r += there * home[k]
+            looked += up_begin[k + 1] - up_begin[k]
             for e in range(np.uint64(up_begin[k]), np.uint64(up_begin[k + 1])):
                 row[np.uint64(up_at[e])] += there * up[e]
         row[i] = 0.0
@@ -295,6 +300,7 @@ def factorise_whole(rows: Rows, policy: Ints, r: int, pattern: Pattern, factor: 
     low_begin[S] = lows
     up_begin[S] = ups
     _complete(rows, policy, factor, fine)
+    return looked
 
 
 @njit

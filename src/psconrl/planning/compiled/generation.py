@@ -94,11 +94,15 @@ Ask = Callable[[Any, Question], Reply]
 
 
 @njit_inline
-def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+def generate(
+    ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
+) -> Optimum:
     """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 
     guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
-    limits are proven out of reach.
+    limits are proven out of reach. halfway: whether to ask for prices halfway between those of the master program and
+    the best ones so far. With several limits the former swing from side to side, and where columns are dear a third of
+    them is saved.
     """
     m = len(guess)
     master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
@@ -163,9 +167,7 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             break
         if sound and stage == REACH and objective <= 0.0:
             _copy(master, last)
-            sound = leave_out_violation(way.J, known, relaxed, master.basis)
-            if sound:
-                objective, sound = solve_master(way.J, known, relaxed, goal, master)
+            objective, sound = _from_reach(way.J, known, relaxed, goal, master)
             if not sound:
                 objective, status = _settle_for(way.J, last, master), OPTIMAL
                 break
@@ -181,18 +183,16 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
                 _copy(master, last)
                 for i in range(m):
                     tau[i] += objective * limits.d[i]
-                sound = leave_out_violation(way.J, known, relaxed, master.basis)
-                if sound:
-                    objective, sound = solve_master(way.J, known, relaxed, goal, master)
+                objective, sound = _from_reach(way.J, known, relaxed, goal, master)
                 if not sound:
                     _copy(last, master)
                     for i in range(m):
                         tau[i] += _ROOM * limits.d[i]
                     objective, sound = solve_master(way.J, known, relaxed, REACH, master)
-                    sound = sound and objective <= 0.0
-                    sound = sound and leave_out_violation(way.J, known, relaxed, master.basis)
-                    if sound:
-                        objective, sound = solve_master(way.J, known, relaxed, goal, master)
+                    if sound and objective <= 0.0:
+                        objective, sound = _from_reach(way.J, known, relaxed, goal, master)
+                    else:
+                        sound = False
                 if not sound:
                     objective, status = _settle_for(way.J, last, master), OPTIMAL
                     break
@@ -223,9 +223,12 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
             down *= 4.0
             times = 1.0 / down
         else:
-            main, trial = 1.0 if stage == VALUE else 0.0, False
+            main = 1.0 if stage == VALUE else 0.0
+            trial = halfway and m > 1 and stage == goal and bound > -np.inf and known > before
             for i in range(m):
                 prices[i] = max(master.prices[i], 0.0)
+                if trial:
+                    prices[i] = 0.5 * (prices[i] + proof[i])
         for i in range(m if times > 0.0 else 0):
             prices[i] = times * near[i]
     return Optimum(status, objective, bound, proof, master)
@@ -235,6 +238,14 @@ def generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close
 def _copy(master: Master, into: Master) -> None:
     for i in range(len(master.basis)):
         into.basis[i], into.weights[i], into.prices[i] = master.basis[i], master.weights[i], master.prices[i]
+
+
+@njit
+def _from_reach(J: Floats, known: int, limits: Limits, goal: int, master: Master) -> tuple[float, bool]:
+    """From a basis that meets the limits to the best one, as `solve_master`."""
+    if not leave_out_violation(J, known, limits, master.basis):
+        return np.nan, False
+    return solve_master(J, known, limits, goal, master)
 
 
 @njit

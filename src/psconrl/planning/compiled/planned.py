@@ -21,9 +21,9 @@ _NO_WAY: Ints = np.zeros(0, dtype=np.int64)
 Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[Any, ...]]
 """Takes a model (`Rows`), costs (m + 1, K), levels (K,) that are added to c_0 to decide between equals, or (0,) for
 none, `Limits`, a `Start` and the last way (S,), VALUE or MARGIN, and `room`; all as plain tuples. Gives status,
-objective, bound (as `generation.Optimum`), the largest number in the inverse, and how many columns are in the mixture.
-Inverses leave the mixture executed, where there is room for it, and give its value, classes and whether it is connected
-(see `execute`)."""
+objective, bound (as `generation.Optimum`), what averages of the mixture may be off by, and how many columns it has.
+Inverses leave the mixture executed, where there is room for it, and give its value, classes, whether it is connected,
+and its link (see `execute`)."""
 
 Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints, Ints, Ints]
 
@@ -31,14 +31,14 @@ Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints,
 class Planned(NamedTuple):
     """What a planner found: the optimum (see `generation.Optimum`), its mixture, and the bias (S,) of the last policy.
 
-    largest: number in the inverse, from which the laws of the mixture come; 0 if they come from elsewhere. last (S,):
-    the first policy of the mixture; where sparse factors found none, the one that they had come to.
+    off: what averages of its columns may be off by. last (S,): the first policy of the mixture; where sparse factors
+    found none, the one that they had come to.
     """
 
     status: int
     objective: float
     bound: float
-    largest: float
+    off: float
     multipliers: Floats
     bias: Floats
     mixture: Mixture
@@ -84,10 +84,10 @@ def planned(
     """Plan by a kernel."""
     into = room(len(costs), len(rows.begin) - 1)
     given = tuple(rows), costs, levels, tuple(limits), (*start, _NO_WAY), goal, into
-    status, objective, bound, largest, count = kernel(*given)[:5]
+    status, objective, bound, off, count = kernel(*given)[:5]
     multipliers, bias, J, laws, policies, weights = into[:6]
     mixture = Mixture(J, laws, policies, weights).first(count)
-    return Planned(status, objective, bound, largest, multipliers, bias, mixture, policies[0])
+    return Planned(status, objective, bound, off, multipliers, bias, mixture, policies[0])
 
 
 def mixture_of(columns: Columns, weights: Floats) -> Mixture:

@@ -28,7 +28,7 @@ from psconrl.planning.compiled.factors import (
     likely_state,
     refine,
 )
-from psconrl.planning.compiled.generation import FAILED, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
@@ -73,10 +73,13 @@ _WORK_PER_STATE = 3e4
 _SELDOM = 100.0
 """A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
 _OTHER = 8
-"""So many GMRES steps may go by the factor of another policy: less than half of the time that a new one takes."""
+"""So many GMRES steps at the most may go by the factor of another policy, and no more than half of the time that a new
+one takes; one step alone is not worth a try."""
+_PER_STATE = 8
+"""What a GMRES step looks at for each state, beside the factor."""
 
 _ACCURACY, _LOW, _HIGH, _GAIN, _FINEST = 0, 1, 2, 3, 4
-_ROUND, _DONE, _REFERENCE, _FRESH, _HELD = 0, 1, 2, 3, 4
+_ROUND, _DONE, _REFERENCE, _FRESH, _LENT = 0, 1, 2, 3, 4
 
 
 class Factors(NamedTuple):
@@ -86,7 +89,7 @@ class Factors(NamedTuple):
     slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. pattern: that in which whole
     rows are eliminated, empty where they are not; room: for the factor. numbers: accuracy, the least and the largest
     multiplier that may be optimal, the gain of c_1, the finest accuracy; counts: rounds, evaluations, reference state,
-    1 before the start policies were added, 1 if the room holds the factor of some policy.
+    1 before the start policies were added, how many steps may go by the factor in the room.
     """
 
     rows: Rows
@@ -158,13 +161,45 @@ def by_factors(
         numbers,
         counts,
     )
-    optimum = generate(_price, way, limits, goal, guess, close)
+    optimum = generate(_price, way, limits, goal, guess, close, True)
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
+    off = 0.0
     if count == 0:
         copy(policy, found.policies[0])
-    return optimum.status, optimum.objective, optimum.bound, 0.0, count
+    for k in range(count if goal == VALUE else 0):
+        off = max(off, _check(way, found, k))
+    return optimum.status, optimum.objective, optimum.bound, off, count
+
+
+@njit
+def _check(way: Factors, mixture: Mixture, k: int) -> float:
+    """What the averages of a column of a mixture may be off by; by whole rows its law, in place, becomes exact."""
+    rows, policy, law = way.rows, way.policy, mixture.laws[k]
+    S = len(policy)
+    copy(mixture.policies[k], policy)
+    factor = _factor(way, likely_state(rows, policy, way.counts[_REFERENCE]), RARE)
+    if not factor.fine[0]:
+        return np.inf
+    off = 0.0
+    if len(way.pattern.order) > 0:
+        total = 1.0
+        for s in range(S):
+            total += factor.visits[s]
+        for s in range(S):
+            law[s] = (1.0 if s == factor.order[-1] else factor.visits[s]) / total
+    else:
+        longest, guess = 0.0, law.copy()
+        for s in range(S):
+            longest = max(longest, factor.times[s])
+        off = longest * law_by(rows, policy, factor, law, guess)
+    for i in range(len(way.costs)):
+        average = 0.0
+        for s in range(S):
+            average += law[s] * way.costs[i, policy[s]]
+        off = max(off, abs(average - mixture.J[k, i]))
+    return off
 
 
 @njit
@@ -191,7 +226,7 @@ def _price(way: Factors, question: Question) -> Reply:
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
     bound = certified(rows, way.c, g, way.h) - limit
-    if not law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law):
+    if law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law) == np.inf:
         fine, factor = _law_many(way)
         if not fine:
             return failed
@@ -293,18 +328,20 @@ def exactly(enough: float) -> Aim:
 @njit
 def _factor(way: Factors, r: int, rare: float) -> Factor:
     """The factor of the policy, for the reference state r, or for one that is visited much more often."""
-    whole = len(way.pattern.order) > 0
-    way.counts[_HELD] = 0
+    whole, room = len(way.pattern.order) > 0, way.room
+    way.counts[_LENT] = 0
     if whole:
-        factorise_whole(way.rows, way.policy, r, way.pattern, way.room)
-        likeliest = int(np.argmax(way.room.visits))
-        if way.room.visits[likeliest] > _SELDOM:
-            factorise_whole(way.rows, way.policy, likeliest, way.pattern, way.room)
-        way.counts[_HELD] = int(way.room.fine[0])
-        return way.room
-    factor = factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, way.room)
-    if factor.fine[0] and len(factor.low) == len(way.room.low) and len(factor.up) == len(way.room.up):
-        way.counts[_HELD] = 1
+        looked = factorise_whole(way.rows, way.policy, r, way.pattern, room)
+        likeliest = int(np.argmax(room.visits))
+        if room.visits[likeliest] > _SELDOM:
+            looked = factorise_whole(way.rows, way.policy, likeliest, way.pattern, room)
+        step = room.low_begin[-1] + room.up_begin[-1] + _PER_STATE * len(room.order)
+        lent = looked // (2 * step)
+        way.counts[_LENT] = min(lent, _OTHER) if room.fine[0] and lent > 1 else 0
+        return room
+    factor = factorise(way.rows, way.policy, elimination_order(way.rows, way.policy, r), rare, room)
+    if factor.fine[0] and len(factor.low) == len(room.low) and len(factor.up) == len(room.up):
+        way.counts[_LENT] = _OTHER
     return factor
 
 
@@ -320,13 +357,14 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     g, left = 0.0, np.inf
     enough = max(_FIRST, 0.5 * accuracy)
     rare, first = RARE, way.counts[_REFERENCE]
-    own, whole = way.counts[_HELD] == 0, len(way.pattern.order) > 0
+    own, whole = way.counts[_LENT] == 0, len(way.pattern.order) > 0
     factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
     fine, sound, r = factor.fine[0], False, factor.order[-1]
     for evaluations in range(1, _EVALUATIONS):
         most, needed = 0.0, 0.5 * accuracy
         while fine:
-            g, left = bias_by(rows, policy, factor, c, h, g, exactly(enough) if own else Aim(enough, _OTHER, 1))
+            aim = exactly(enough) if own else Aim(enough, way.counts[_LENT], 1)
+            g, left = bias_by(rows, policy, factor, c, h, g, aim)
             if left > enough and not own:
                 own = True
                 factor = _factor(way, likely_state(rows, policy, r), rare)
@@ -356,7 +394,7 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             enough = min(max(_SHARE * most, needed), _FIRST)
             if evaluations >= _ROUGH:
                 enough = min(needed, 0.5 * EXACT)
-            own = way.counts[_HELD] == 0
+            own = way.counts[_LENT] == 0
         else:
             for s in range(S):
                 h[s] = 0.0
@@ -416,14 +454,15 @@ def bias_by(rows: Rows, policy: Ints, factor: Factor, c: Floats, h: Floats, g: f
 
 
 @njit
-def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) -> bool:
-    """The stationary law of a policy by a factor, from a guess, which is replaced; whether it is exact."""
+def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) -> float:
+    """The stationary law of a policy by a factor, from a guess, which is replaced; what is left, inf if much is."""
     S = len(mu)
     one = np.zeros(S)
     one[factor.order[-1]] = 1.0
     for s in range(S):
         mu[s] = guess[s]
-    exact = refine(rows, policy, factor, one, mu, True, exactly(EXACT_LAW)) <= EXACT_LAW
+    left = refine(rows, policy, factor, one, mu, True, exactly(EXACT_LAW))
+    exact = left <= EXACT_LAW
     total = 0.0
     for s in range(S):
         mu[s] = max(mu[s], 0.0) if exact else 0.0
@@ -431,7 +470,7 @@ def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) 
     for s in range(S):
         mu[s] /= total if exact else 1.0
         guess[s] = mu[s]
-    return exact
+    return left if exact else np.inf
 
 
 @njit
@@ -443,7 +482,7 @@ def _law_many(way: Factors) -> tuple[bool, Factor]:
     for _ in range(6):
         factor = _factor(way, likely_state(rows, policy, r), rare)
         r = factor.order[-1]
-        if factor.fine[0] and law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law):
+        if factor.fine[0] and law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law) < np.inf:
             way.counts[_REFERENCE] = r
             return True, factor
         if rare > RARE / 50.0 and len(way.pattern.order) == 0:

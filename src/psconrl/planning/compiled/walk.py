@@ -51,6 +51,8 @@ _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
 _WALK = 40
 """How many actions `_walk` changes at most."""
+_WORN = 4e-14
+"""What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
 _MISSED = 1e-12
 """What limits may be missed by, for all that rounding does."""
 
@@ -58,9 +60,9 @@ _MISSED = 1e-12
 class Inverses(NamedTuple):
     """A way of pricing; J and known are those of the columns.
 
-    costs (m + 1, K); chain: the policy evaluated last; h (S,) and own (K,): bias and advantages for the costs c (K,)
-    asked for last; start (k, S): policies to begin with; fresh (1,): 1 until they were added; order: of states, for
-    `improve`.
+    costs (m + 1, K); sizes: the largest number in the inverse of each column; chain: the policy evaluated last; h (S,)
+    and own (K,): bias and advantages for the costs c (K,) asked for last; start (k, S): policies to begin with; fresh
+    (1,): 1 until they were added; order: of states, for `improve`.
     """
 
     rows: Rows
@@ -68,6 +70,7 @@ class Inverses(NamedTuple):
     columns: Columns
     J: Floats
     known: Ints
+    sizes: Floats
     chain: Inverse
     h: Floats
     own: Floats
@@ -85,16 +88,16 @@ def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, lev
 @njit
 def by_inverses(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
-) -> tuple[int, float, float, float, int, float, int, bool]:
+) -> tuple[int, float, float, float, int, float, int, bool, float]:
     """The same; `planned.Kernel` says what is taken and returned."""
     rows = Rows(model[0], model[1], model[2], model[3])
     limits, start = Limits(bounds[0], bounds[1]), Start(given[0], given[1], given[2], given[3])
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
     costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    value, classes, connected = np.nan, 0, False
+    value, classes, connected, link = np.nan, 0, False, 1.0
     if not all_finite(costs, limits.tau):
-        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected
+        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
     columns, policy = room_for(_COLUMNS, m, S), np.empty(S, dtype=np.int64)
     fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
     for k in range(_SWEEPS * S):
@@ -104,21 +107,23 @@ def by_inverses(
     chain = new_inverse(policy, r)
     copy(policies[-1], policy)
     if not start_anew(rows, chain, costs[0]):
-        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected
-    way = Inverses(rows, costs, columns, columns.J, columns.known, chain, h, own, c, policies, fresh, order)
+        return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
+    sizes = np.empty(_COLUMNS)
+    way = Inverses(rows, costs, columns, columns.J, columns.known, sizes, chain, h, own, c, policies, fresh, order)
     optimum = generate(_price, way, limits, goal, guess, CLOSE)
-    largest = 0.0
-    for s in range(S):
-        largest = max(largest, largest_size(chain.inverse[s]))
+    off = 0.0
+    for name in optimum.master.basis:
+        off = max(off, _WORN * sizes[name] if 0 <= name < columns.known[0] else 0.0)
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
     if goal == VALUE and optimum.status == OPTIMAL and _misses(found, count, limits.tau):
-        return FAILED, np.nan, -np.inf, largest, 0, value, classes, connected
+        return FAILED, np.nan, -np.inf, off, 0, value, classes, connected, link
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
-        value, classes, connected = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, into[6:])
-    return optimum.status, optimum.objective, optimum.bound, largest, count, value, classes, connected
+        made = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, into[6:])
+        value, classes, connected, link = made
+    return optimum.status, optimum.objective, optimum.bound, off, count, value, classes, connected, link
 
 
 @njit
@@ -179,9 +184,19 @@ def _price(way: Inverses, question: Question) -> Reply:
             copy(wanted, chain.policy)
             fine = start_anew(rows, chain, costs[0])
         if fine:
-            law_of(rows, chain, columns.laws[columns.known[0]])
-            add_column(columns, costs, chain.policy)
+            _add(way, chain)
     return Reply(fine, bound, question.prices, False, question.prices)
+
+
+@njit
+def _add(way: Inverses, chain: Inverse) -> None:
+    """Add the policy of a chain as a column, unless it is one."""
+    at, size = way.known[0], 0.0
+    law_of(way.rows, chain, way.columns.laws[at])
+    for s in range(len(chain.policy)):
+        size = max(size, largest_size(chain.inverse[s]))
+    way.sizes[at] = size
+    add_column(way.columns, way.costs, chain.policy)
 
 
 @njit_inline
@@ -237,7 +252,7 @@ def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) 
 
     Whether the optimum was reached, the multiplier, the lower bound.
     """
-    rows, costs, columns, h, own = way.rows, way.costs, way.columns, way.h, way.own
+    rows, costs, h, own = way.rows, way.costs, way.h, way.own
     chain, g = copy_inverse(way.chain), last_gain
     S = len(h)
     slope, h1 = np.empty(len(own)), np.empty(S)
@@ -275,8 +290,7 @@ def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) 
                     wanted[at] = before
                     if turn(rows, chain, wanted) >= 0:
                         return False, multiplier, -np.inf
-                law_of(rows, chain, columns.laws[columns.known[0]])
-                add_column(columns, costs, chain.policy)
+                _add(way, chain)
             proof = np.empty(1)
             proof[0] = multiplier
             price_tags(way.c, costs, 1.0, proof)

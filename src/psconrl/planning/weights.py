@@ -1,0 +1,46 @@
+"""Weights of the columns of a mixture: those that carry something, and the best ones for averages that are exact."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psconrl._core.checks import Floats
+from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, Optimum, Question, Reply, plain_generate
+from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.tolerances import CLOSE, NO_WEIGHT
+
+
+def carrying(optimum: Optimum) -> list[tuple[int, float]]:
+    """The columns of an optimum that carry weight, and their weights."""
+    if optimum.status == INFEASIBLE:
+        return []
+    pairs = zip(optimum.master.basis.tolist(), optimum.master.weights.tolist(), strict=True)
+    found = [(k, w) for k, w in pairs if k >= 0 and w > NO_WEIGHT]
+    total = sum(w for _, w in found)
+    return [(k, w / total) for k, w in found]
+
+
+def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats) -> Floats | None:
+    """The weights (k,) of columns J (k, m + 1) that keep the limits at the least cost; None where they cannot.
+
+    bound: of the optimum, with its multipliers (m,).
+    """
+    best = plain_generate(_Given.ask, _Given(J, bound), limits, VALUE, multipliers, CLOSE)
+    if best.status != OPTIMAL:
+        return None
+    weights = np.zeros(len(J))
+    for k, weight in carrying(best):
+        weights[k] = weight
+    return weights
+
+
+class _Given:
+    """A way of pricing that knows some columns J (k, m + 1) and no other ones; bound: of the optimum."""
+
+    def __init__(self, J: Floats, bound: float) -> None:
+        self.J, self.bound = J, bound
+        self.known = np.array([len(J)])
+
+    def ask(self, question: Question) -> Reply:
+        """Nothing new."""
+        return Reply(True, self.bound, question.prices, False, question.prices)
