@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import psconrl
-from psconrl import InvalidModelError, SolverError, structure
+from psconrl import InvalidModelError, SolverError, agents, structure
+from psconrl.agents import planning
 from psconrl.cmdp import CMDP
 from psconrl.planning import best_policy, evaluate, for_agents, second_opinion, solve, ties
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.components import inverted
 from psconrl.planning.for_agents import Method
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
 
@@ -223,3 +225,49 @@ def test_large_models_that_fall_apart(cost: float, method: Method) -> None:
         assert (found.method, found.connected) == (method, False)
         assert found.value == pytest.approx(wanted, abs=1e-8)
         assert found.gap <= 1e-6
+
+
+def test_plans_along_a_run_keep_what_they_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of a prior of 0.0001 nearly fall apart; in one of these an inverse in between had lost its digits."""
+    planned = []
+
+    def plan(rows: Rows, costs: Any, thresholds: Any, **options: Any) -> for_agents.BestPolicy:
+        best = for_agents.plan_rows(rows, costs, thresholds, **options)
+        planned.append((rows, costs.copy(), thresholds, best))
+        return best
+
+    monkeypatch.setattr(planning, "plan_rows", plan)
+    rover = psconrl.make("marsrover-8x8")
+    psconrl.simulate(agents.PSConRL(rover.problem("estimated"), prior=0.0001), rover, 800, 0)
+    assert len(planned) > 270
+    for rows, costs, thresholds, best in planned:
+        if best.policy is not None and best.classes == 1 and best.connected:
+            found = evaluate(CMDP(rows.matrix(), costs, thresholds), best.policy).average_costs.max(axis=1)
+            assert (found <= np.append(best.value, thresholds) + best.gap + 1e-9).all()
+
+
+def test_columns_that_hardly_meet() -> None:
+    """To rest is free, to work costs the limit; the two meet once in ten million steps."""
+    leak = 1e-7
+    p = np.zeros((3, 2, 3))
+    p[0, :, 0], p[0, :, 1] = 1 - leak, leak  # resting, from where one may come to the door
+    p[1, 0, 0] = p[1, 1, 2] = 1.0  # the door: back, or to work
+    p[2, 0, 2], p[2, 0, 1] = 1 - leak, leak
+    p[2, 1] = p[2, 0]
+    costs = np.array([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]])
+    best = best_policy(p, costs, [0.3], join=0.1)
+    assert best.classes == 1
+    assert best.policy is not None
+    found = evaluate(CMDP(p, costs, [0.3]), best.policy).average_costs.max(axis=1)
+    assert found == pytest.approx([0.7, 0.3], abs=1e-8)
+    assert best.value == pytest.approx(found[0], abs=best.gap)
+
+
+def test_many_moves_in_few_pairs_are_not_for_inverses() -> None:
+    """A model in which most pairs are known well, and the others lead anywhere, as samples of a learned prior."""
+    S, K = 200, 400
+    for share, full in ((0.0, False), (0.3, False), (0.7, True)):
+        moves = np.where(np.arange(K) < share * K, S, 1)
+        indptr = np.concatenate([[0], np.cumsum(moves)])
+        rows = Rows(np.arange(0, K + 1, 2), indptr, np.zeros(indptr[-1], dtype=np.int64), np.zeros(indptr[-1]))
+        assert inverted(rows) == full

@@ -14,6 +14,7 @@ from psconrl.planning.compiled.generation import (
     Optimum,
     Question,
     Reply,
+    generate,
     plain_generate,
 )
 from tests.planning.test_master import by_scipy
@@ -55,15 +56,18 @@ class Hinting(Listed):
         return reply._replace(hinted=self.asked % 2 == 1, hint=question.prices.copy())
 
 
-def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None) -> Optimum:
+def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None, halfway: bool = False) -> Optimum:
     m = len(tau)
-    return plain_generate(
-        type(way).ask, way, Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10
-    )
+    given = Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10
+    if not halfway:
+        return plain_generate(type(way).ask, way, *given)
+    found: Optimum = generate.py_func(type(way).ask, way, *given, True)  # type: ignore[attr-defined]
+    return found
 
 
+@pytest.mark.parametrize("halfway", [False, True])
 @pytest.mark.parametrize(("m", "goal"), [(m, goal) for m in range(5) for goal in (VALUE, MARGIN) if m or goal == VALUE])
-def test_the_best_mixture_of_a_list(m: int, goal: int) -> None:
+def test_the_best_mixture_of_a_list(m: int, goal: int, halfway: bool) -> None:
     rng = np.random.default_rng(np.random.SeedSequence([2, m, goal]))
     statuses = []
     for _ in range(40):
@@ -71,7 +75,7 @@ def test_the_best_mixture_of_a_list(m: int, goal: int) -> None:
         tau = rng.uniform(0.0, 0.6, m)
         guess = rng.random(m) * (rng.random() < 0.5)
         way = Listed(columns)
-        found = best(way, tau, goal, guess)
+        found = best(way, tau, goal, guess, halfway)
         wanted = by_scipy(columns, Limits(tau, np.ones(m)), goal)
         statuses.append(found.status)
         assert found.status == (INFEASIBLE if np.isnan(wanted) else OPTIMAL)
