@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -261,7 +261,7 @@ def _ones(m: int) -> Floats:
     return np.ones(m)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _attempts(few: bool, K: int) -> tuple[tuple[Kernel, Floats], ...]:
     """Kernels, and levels that decide between equals, for K pairs, one after another until one has an answer.
 
