@@ -307,22 +307,23 @@ def _compiled(
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = Mixture(J, laws, policies, weights)
     value, classes, connected, link = made or (np.nan, 0, False, 1.0)
-    if classes != 1:
+    rough = off > _ROUGH
+    if classes != 1 and not rough:
         executed = execute(model, costs, mixture, last_way, join)
         policy, value, averages, classes, connected, link, way, reference, _ = executed
-    rough = link < _LINK or off > _ROUGH
-    if classes == 1 and rough:
+    if rough or (classes == 1 and link < _LINK):
         exact = second_opinion.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
         if exact is None:
             return None
+        J = exact.weights @ exact.J
+        if J[0] - bound > PROVEN or (J[1:] - thresholds > FEASIBLE).any():
+            return None
         mixture, executed = exact, execute(model, costs, exact, last_way, join)
         policy, value, averages, classes, connected, _, way, reference, _ = executed
-        if classes == 1 and not (value - bound <= PROVEN and (averages[1:] - thresholds <= FEASIBLE).all()):
-            return None
     gap = max(value - bound, 0.0)
     if classes > 1:
         # Joined classes miss the optimum by their share.
-        if rough or np.isnan(averages[0]):
+        if np.isnan(averages[0]):
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
         gap = max(gap, float(averages[0]) + missed - bound)
