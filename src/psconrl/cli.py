@@ -441,7 +441,11 @@ class _WithPresets(TyperCommand):
 def reproduce(
     preset: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PRESET", help="Presets; all of them by default.", autocompletion=_preset_names),
+        typer.Argument(
+            metavar="PRESET",
+            help="Presets; by default those of the paper and its theory.",
+            autocompletion=_preset_names,
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of each, in minutes.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for runs, figures and tables.")] = Path("results"),
