@@ -224,14 +224,12 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     """
     from psconrl.agents import _counts_kernels, _posterior_kernels
     from psconrl.planning import for_agents
-    from psconrl.planning.compiled import execute
     from psconrl.simulation import _kernels
 
     inside = 0.0
     kernels = [
         (_posterior_kernels, "draw_rows"),
         (for_agents, "by_inverses"),
-        (execute, "_execute"),
         (_kernels, "run_plan"),
         (_kernels, "take_up"),
         (_counts_kernels, "mean_costs"),

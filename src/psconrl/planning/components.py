@@ -46,7 +46,7 @@ from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 SMALL = 130
 """Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors,"""
 _FULL, _LARGEST = 0.02, 2000
-"""unless such a share of all moves is possible: inverses serve fuller models up to this size."""
+"""unless half of the pairs have such a share of all moves: inverses serve fuller models up to this size."""
 
 _ROUNDS = 1000
 _ROOM = 4000
@@ -536,12 +536,15 @@ def _levels(V: Floats) -> Ints:
 def inverted(rows: Rows) -> bool:
     """Whether policies of a model are evaluated by inverses: few states, or more moves than sparse factors are for.
 
-    That is in most pairs: policies keep to those that are known, and need not care for many moves of others.
+    That is in half of the pairs or more: policies keep to those that are known, whatever moves the others have.
     """
-    S, moves = len(rows.begin) - 1, int(rows.indptr[-1])
-    if S <= SMALL or S > _LARGEST or moves < 0.5 * _FULL * S * rows.K:
-        return S <= SMALL
-    return int(np.count_nonzero(np.diff(rows.indptr) >= _FULL * S)) >= 0.5 * rows.K
+    S, K = len(rows.begin) - 1, len(rows.indptr) - 1
+    if S <= SMALL:
+        return True
+    # The number of all moves is at hand, that of each pair is not.
+    if S > _LARGEST or int(rows.indptr[-1]) < 0.5 * _FULL * S * K:
+        return False
+    return int(np.count_nonzero(np.diff(rows.indptr) >= _FULL * S)) >= 0.5 * K
 
 
 def planner(rows: Rows) -> Planner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -261,14 +261,14 @@ def _ones(m: int) -> Floats:
     return np.ones(m)
 
 
-@lru_cache(maxsize=64)
 def _attempts(few: bool, K: int) -> tuple[tuple[Kernel, Floats], ...]:
     """Kernels, and levels that decide between equals, for K pairs, one after another until one has an answer.
 
     Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
     """
-    by_rule = by_factors, ties.levels(K)
-    return ((by_inverses, ties.levels(K)), by_rule) if few else (by_rule, (by_factors, NO_LEVELS))
+    levels = ties.levels(K)
+    by_rule = by_factors, levels
+    return ((by_inverses, levels), by_rule) if few else (by_rule, (by_factors, NO_LEVELS))
 
 
 def _compiled(
@@ -311,7 +311,7 @@ def _compiled(
     if classes != 1 and not rough:
         executed = execute(model, costs, mixture, last_way, join)
         policy, value, averages, classes, connected, link, way, reference, _ = executed
-    if rough or (classes == 1 and link < _LINK):
+    if rough or link < _LINK:
         exact = second_opinion.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
         if exact is None:
             return None
@@ -327,8 +327,7 @@ def _compiled(
             averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
         gap = max(gap, float(averages[0]) + missed - bound)
-    else:
-        gap += _OFF
+    gap += _OFF
     following = {
         "policies": mixture.policies,
         "multipliers": multipliers,

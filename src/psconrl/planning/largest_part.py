@@ -1,6 +1,6 @@
-"""Planning in a model of many states that falls apart, as sampled ones may: in its largest component.
+"""Planning in a model that falls apart, as sampled ones may: in its largest component.
 
-Where some states cannot be left for the others, no policy evaluated by sparse factors leads all states to one. In the
+Where some states cannot be left for the others, no policy leads all states to one, as inverses and factors need. In the
 long run a policy stays in an end component (`components`), so the optimum of the largest one is that of the model if no
 pair of another component is cheaper, at the prices of the limits, than the optimum.
 """

@@ -10,7 +10,7 @@ from psconrl.planning import ties
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture, certified, price_tags
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.components import SMALL, Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain, stationary_law
 from psconrl.planning.executable import chain_of, executable, ratio_policy
@@ -37,22 +37,25 @@ def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats
 def exact_mixture(
     rows: Rows, costs: Floats, mixture: Mixture, limits: Limits, bound: float, multipliers: Floats
 ) -> Mixture | None:
-    """A mixture with laws by elimination, in which rare states have as many digits as others; None if it has no such.
+    """A mixture with laws by elimination, in which rare states have as many digits as others; None if there is none.
 
     costs (m + 1, K); bound: of the optimum, with its multipliers (m,).
     """
-    laws = []
-    for policy in mixture.policies:
-        law = stationary_law(chain_of(rows, np.bincount(policy, minlength=rows.K).astype(np.float64)))
-        if law is None:
+    laws = np.zeros(mixture.laws.shape)
+    for policy, rough, law in zip(mixture.policies, mixture.laws, laws, strict=True):
+        inside = np.zeros(rows.S, dtype=np.bool_)
+        closed_class(rows, policy, int(rough.argmax()), inside)
+        chain = chain_of(rows, np.bincount(policy, minlength=rows.K).astype(np.float64))
+        found = stationary_law(chain[inside][:, inside])
+        if found is None:
             return None
-        laws.append(law)
+        law[inside] = found
     J = np.stack([costs[:, policy] @ law for policy, law in zip(mixture.policies, laws, strict=True)])
     weights = best_weights(J, limits, bound, multipliers)
     if weights is None:
         return None
-    used = weights > 0
-    return Mixture(J[used], np.stack(laws)[used], mixture.policies[used], weights[used])
+    used = [k for k in np.argsort(J[:, -1], kind="stable") if weights[k] > 0]
+    return Mixture(J[used], laws[used], mixture.policies[used], weights[used])
 
 
 def _execution(

@@ -42,5 +42,6 @@ class _Given:
         self.known = np.array([len(J)])
 
     def ask(self, question: Question) -> Reply:
-        """Nothing new."""
-        return Reply(True, self.bound, question.prices, False, question.prices)
+        """Nothing new, and nothing known about costs without c_0."""
+        bound = self.bound if question.main == 1.0 else -np.inf
+        return Reply(True, bound, question.prices, False, question.prices)

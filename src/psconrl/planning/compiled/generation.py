@@ -101,8 +101,8 @@ def generate(
 
     guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
     limits are proven out of reach. halfway: whether to ask for prices halfway between those of the master program and
-    the best ones so far. With several limits the former swing from side to side, and where columns are dear a third of
-    them is saved.
+    the best ones so far: with several limits the former swing from side to side. A quarter of the columns is saved, for
+    more questions that bring nothing.
     """
     m = len(guess)
     master = Master(np.zeros(m + 1, dtype=np.int64), np.zeros(m + 1), np.zeros(m + 1))
@@ -211,8 +211,9 @@ def generate(
             for i in range(m):
                 near[i] = prices[i]
                 guessed = guessed or near[i] > 0.0
-        main, trial, times = 1.0 if goal == VALUE else 0.0, True, 0.0
+        asked, main, trial, times = main, 1.0 if goal == VALUE else 0.0, True, 0.0
         if hinted:
+            main = asked
             for i in range(m):
                 prices[i] = hint[i]
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.

@@ -28,7 +28,7 @@ from psconrl.planning.compiled.factors import (
     likely_state,
     refine,
 )
-from psconrl.planning.compiled.generation import FAILED, VALUE, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
@@ -73,8 +73,8 @@ _WORK_PER_STATE = 3e4
 _SELDOM = 100.0
 """A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
 _OTHER = 8
-"""So many GMRES steps at the most may go by the factor of another policy, and no more than half of the time that a new
-one takes; one step alone is not worth a try."""
+"""So many GMRES steps at the most may go by the factor of another policy; where whole rows are eliminated, no more than
+half of the time that a new one takes, and one step alone is not worth a try."""
 _PER_STATE = 8
 """What a GMRES step looks at for each state, beside the factor."""
 
@@ -168,37 +168,40 @@ def by_factors(
     off = 0.0
     if count == 0:
         copy(policy, found.policies[0])
-    for k in range(count if goal == VALUE else 0):
+    for k in range(count if goal == VALUE and optimum.status == OPTIMAL else 0):
         off = max(off, _check(way, found, k))
     return optimum.status, optimum.objective, optimum.bound, off, count
 
 
 @njit
 def _check(way: Factors, mixture: Mixture, k: int) -> float:
-    """What the averages of a column of a mixture may be off by; by whole rows its law, in place, becomes exact."""
+    """What the averages of a column of a mixture may be off by; by whole rows its law, in place, becomes exact.
+
+    Otherwise averages are compared with gains: whatever g and h are, the average of a cost c differs from g by no more
+    than the largest |c - g + P h - h|, however long the chain takes to mix.
+    """
     rows, policy, law = way.rows, way.policy, mixture.laws[k]
     S = len(policy)
     copy(mixture.policies[k], policy)
     factor = _factor(way, likely_state(rows, policy, way.counts[_REFERENCE]), RARE)
     if not factor.fine[0]:
         return np.inf
-    off = 0.0
-    if len(way.pattern.order) > 0:
+    whole, off = len(way.pattern.order) > 0, 0.0
+    if whole:
         total = 1.0
         for s in range(S):
             total += factor.visits[s]
         for s in range(S):
             law[s] = (1.0 if s == factor.order[-1] else factor.visits[s]) / total
-    else:
-        longest, guess = 0.0, law.copy()
-        for s in range(S):
-            longest = max(longest, factor.times[s])
-        off = longest * law_by(rows, policy, factor, law, guess)
     for i in range(len(way.costs)):
-        average = 0.0
+        before, average = mixture.J[k, i], 0.0
         for s in range(S):
             average += law[s] * way.costs[i, policy[s]]
-        off = max(off, abs(average - mixture.J[k, i]))
+        mixture.J[k, i] = average
+        off = max(off, abs(average - before))
+        if not whole:
+            g, left = bias_by(rows, policy, factor, way.costs[i], np.zeros(S), average, exactly(0.1 * EXACT))
+            off = max(off, abs(average - g) + left)
     return off
 
 
