@@ -159,7 +159,7 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
     problems = cmdp.problem("estimated"), cmdp.problem("known")
     psconrl.simulate(agents.PSConRL(problems[0]), cmdp, 200, 1)  # what is compiled is compiled before
     compile_execution()
-    large = psconrl.make("grid", rows=14, columns=14, slip=0.1)
+    large = psconrl.make("grid", rows=20, columns=20, slip=0.1)
     psconrl.planning.best_policy(large.to_dense().transitions, large.costs, large.thresholds, join=0.1)
     psconrl.planning.best_policy(
         cmdp.to_dense().transitions, cmdp.costs, cmdp.thresholds, join=0.1, method="components"

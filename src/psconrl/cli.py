@@ -432,7 +432,8 @@ class _WithPresets(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Presets"):
-            formatter.write_dl([(preset.name, preset.description) for preset in presets.presets().values()])
+            known = presets.presets().values()
+            formatter.write_dl([(one.name + " *" * (not one.by_default), one.description) for one in known])
         self.epilog = _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
         super().format_epilog(ctx, formatter)
 
@@ -443,7 +444,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="PRESET",
-            help="Presets; by default those of the paper and its theory.",
+            help="Presets; by default all but those marked *.",
             autocompletion=_preset_names,
         ),
     ] = None,
