@@ -222,17 +222,18 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     The same run again and again, in turn plainly and with a watch on the kernels, which takes time of its own: the
     median over pairs of runs.
     """
-    from psconrl.agents import _counts_kernels, _posterior_kernels
+    from psconrl.agents import contract, posterior
     from psconrl.planning import for_agents
-    from psconrl.simulation import _kernels
+    from psconrl.simulation import plans, tabular
 
     inside = 0.0
-    kernels = [
-        (_posterior_kernels, "draw_rows"),
+    # Where they are called from: modules that are imported late remember what they gave.
+    kernels: list[tuple[Any, str]] = [
+        (posterior.kernels, "draw_rows"),
         (for_agents, "by_inverses"),
-        (_kernels, "run_plan"),
-        (_kernels, "take_up"),
-        (_counts_kernels, "mean_costs"),
+        (tabular.kernels, "run_plan"),
+        (plans.kernels, "take_up"),
+        (contract.kernels, "mean_costs"),
     ]
     originals = [getattr(module, name) for module, name in kernels]
 
