@@ -28,6 +28,9 @@ from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
 from psconrl.planning.components import Column, Component
 from psconrl.planning.tolerances import SUPPORT, THIN
 
+_MOST = 1e300
+"""More visits than this are not told apart: they are beyond the range of floats."""
+
 
 class Execution(NamedTuple):
     """A stationary policy: the probability (K,) of each pair in its state.
@@ -130,7 +133,7 @@ def _with_visits(
     y = np.zeros(rows.K)
     for (weight, column), support in zip(columns, supports, strict=True):
         for s in np.flatnonzero((start > 0) & ~support):
-            visited = expected_visits(rows, column.policy, int(s), support)
+            visited = np.minimum(expected_visits(rows, column.policy, int(s), support), _MOST)
             visited[support] = 0.0
             y[column.policy] += weight * start[s] * visited
     source = rows.source
