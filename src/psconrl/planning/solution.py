@@ -155,8 +155,9 @@ class Solution:
             )
         starts = "every start" if self.program == "stateless" else "the initial law"
         doubt = "" if self.proven else f" not proven, gap={self.gap:.2g},"
+        how = "" if self.attained or self.horizon is not None else " attained by the mixture only,"
         return (
-            f"Solution(value={self.value:.9g},{doubt} average_costs={averages}, "
+            f"Solution(value={self.value:.9g},{doubt}{how} average_costs={averages}, "
             f"multipliers={_written(self.multipliers)}, "
             f"margin={without_noise(self.margin):.6g}, loss={without_noise(self.loss):.2g}, from {starts})"
         )
