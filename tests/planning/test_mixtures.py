@@ -136,3 +136,14 @@ def test_cores_hold_all_but_a_share_of_one_over_the_root_of_the_horizon() -> Non
             found = as_executed(cmdp, actions, T)
             assert column.law[~found.core].sum() <= 1 / np.sqrt(T) + 1e-12
             assert (actions_of(cmdp, found)[found.core] == actions[found.core]).all()
+
+
+def test_stay_here_or_go_there_for_ever() -> None:
+    """Half of the runs may go to where it costs: no stationary policy does that, and the answer says so."""
+    p = np.zeros((2, 2, 2))
+    p[0, 0, 0] = p[0, 1, 1] = p[1, :, 1] = 1.0
+    costs = np.array([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])
+    solution = psconrl.solve(CMDP(p, costs, [0.5], initial=0))
+    assert solution.value == pytest.approx(0.5, abs=1e-9)
+    assert not solution.attained
+    assert "attained by the mixture only" in repr(solution)
