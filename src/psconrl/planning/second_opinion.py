@@ -19,7 +19,7 @@ from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.steering import from_columns
-from psconrl.planning.tolerances import CLOSE
+from psconrl.planning.tolerances import CLOSE, FEASIBLE
 from psconrl.planning.weights import best_weights, carrying
 
 _SURE = 1e-6
@@ -94,8 +94,13 @@ def by_components(
     rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
 ) -> tuple[BestPolicy | None, float]:
     """The stateless program component by component, None if there is no answer; and what of its value is unproved."""
-    way, m = Components(rows, ties.decided(costs), None), len(thresholds)
-    optimum = plain_generate(Components.ask, way, Limits(thresholds, np.ones(m)), VALUE, np.zeros(m), CLOSE)
+    m = len(thresholds)
+    # Limits that can just be met may need a little room.
+    for tau in (thresholds, thresholds + FEASIBLE):
+        way = Components(rows, ties.decided(costs), None)
+        optimum = plain_generate(Components.ask, way, Limits(tau, np.ones(m)), VALUE, np.zeros(m), CLOSE)
+        if optimum.status != FAILED:
+            break
     if optimum.status == INFEASIBLE:
         return _infeasible(m, "components"), 0.0
     if optimum.status == FAILED:

@@ -262,9 +262,8 @@ class Known:
         met = bool((self.slack[self.constant] >= -_ROUNDING * np.abs(cmdp.thresholds[self.constant])).all())
         feasible = best.status == OPTIMAL and met
         chosen, margin = best, np.inf
-        if m:
-            margin, safest = self._margin(feasible)
-            chosen = best if feasible else safest
+        if m and not feasible:
+            margin, chosen = self._margin(feasible)
         made, averages, spans = self._executed(chosen, join)
         excess = averages[1:] - units.tau
         if feasible and made.classes > 1 and (excess > 0).any():
@@ -274,6 +273,9 @@ class Known:
                 again = self._executed(tighter, join)
                 if (again.J[1:] - units.tau <= 0).all() and again.J[0] <= averages[0] + join:
                     made, averages, spans = again
+        if m and feasible:
+            # Not before: it depends on the units of the limits, and what it leaves behind would decide between equals.
+            margin, _ = self._margin(feasible)
         target = self._averages(chosen)
         attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
