@@ -39,11 +39,11 @@ def test_the_largest_violation_is_that_of_all_steps() -> None:
         (agents.PSConRL(problem, execution="steered"), queue, [1, 1, 1]),
         (agents.PSConRL(ranged), scaled, [1, 5, 2]),
     ):
-        fine = simulate(agent, model, 600, 4, checkpoints=600, optimum=solve(model))
-        coarse = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model))
-        plain = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), compiled=False)
-        part = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), stop=311)
-        again = simulate(agent, model, 600, 4, checkpoints=7, optimum=solve(model), state=part.state)
+        fine = simulate(agent, model, 600, 1, checkpoints=600, optimum=solve(model))
+        coarse = simulate(agent, model, 600, 1, checkpoints=7, optimum=solve(model))
+        plain = simulate(agent, model, 600, 1, checkpoints=7, optimum=solve(model), compiled=False)
+        part = simulate(agent, model, 600, 1, checkpoints=7, optimum=solve(model), stop=311)
+        again = simulate(agent, model, 600, 1, checkpoints=7, optimum=solve(model), state=part.state)
         signed = np.vstack([fine.regret[np.newaxis], fine.violation])
         most = np.maximum.accumulate(signed.clip(0), axis=1)[:, coarse.grid - 1]
         np.testing.assert_allclose(coarse.peaks, most, atol=1e-12 * 600 * max(factor))
