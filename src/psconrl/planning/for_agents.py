@@ -23,7 +23,7 @@ from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.stride import by_factors
-from psconrl.planning.compiled.walk import by_inverses
+from psconrl.planning.compiled.walk import MISSED, by_inverses
 from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.steered import Steered
@@ -306,6 +306,9 @@ def _compiled(
     if count < n:
         J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
     mixture = Mixture(J, laws, policies, weights)
+    met = MISSED if few else FEASIBLE
+    if few and not made and ((weights @ J)[1:] - thresholds > met).any():
+        return None
     value, classes, connected, link = made or (np.nan, 0, False, 1.0)
     rough = off > _ROUGH
     if classes != 1 and not rough:
@@ -316,7 +319,7 @@ def _compiled(
         if exact is None:
             return None
         J = exact.weights @ exact.J
-        if J[0] - bound > PROVEN or (J[1:] - thresholds > FEASIBLE).any():
+        if J[0] - bound > PROVEN or (J[1:] - thresholds > met).any():
             return None
         mixture, executed = exact, execute(model, costs, exact, last_way, join)
         policy, value, averages, classes, connected, _, way, reference, _ = executed

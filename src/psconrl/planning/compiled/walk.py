@@ -53,7 +53,7 @@ _WALK = 40
 """How many actions `_walk` changes at most."""
 _WORN = 4e-14
 """What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
-_MISSED = 1e-12
+MISSED = 1e-12
 """What limits may be missed by, for all that rounding does."""
 
 
@@ -133,7 +133,7 @@ def _misses(mixture: Mixture, count: int, tau: Floats) -> bool:
         total = 0.0
         for k in range(count):
             total += mixture.weights[k] * mixture.J[k, i + 1]
-        if total - tau[i] > _MISSED:
+        if total - tau[i] > MISSED:
             return True
     return False
 
