@@ -336,7 +336,7 @@ def test_a_sample_of_hard_models(family: str) -> None:
 
 ONCE_WRONG = {
     "ordinary": (25, 693),
-    "deep": (5393, 5702, 8057),
+    "deep": (5393, 5702, 8057, 8853),
     "leaky": (3307, 4936),
     "multichain": (809,),
     "nearly_decomposable": (466, 643, 653, 1414, 1445, 2162, 2419, 3554, 3882, 4315),

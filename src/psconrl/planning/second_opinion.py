@@ -85,6 +85,9 @@ def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer:
         return best
     if best is None or other.policy is None:
         return other if best is None else best
+    over = [float((one.average_costs[1:] - thresholds).max(initial=0.0)) for one in (best, other)]
+    if over[0] <= FEASIBLE < over[1]:
+        return best
     # What the other misses limits by, its solver's tolerance, counts at the prices of this one.
     missed = float(best.multipliers @ np.maximum(other.average_costs[1:] - thresholds, 0.0))
     return other if other.gap + missed < best.gap else best
