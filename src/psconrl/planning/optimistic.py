@@ -1,14 +1,14 @@
 """The best policy over all models in an element-wise confidence set, exactly.
 
 Columns are policies in models of the set (`compiled.optimistic`), mixed by the frame of column generation; each answer
-carries a proven gap. Where that exceeds PROVEN, the linear program (`lp.optimistic`) is asked; agents plan without it
+carries a proven gap. Where that exceeds PROVED, the linear program (`lp.optimistic`) is asked; agents plan without it
 where all that is not known is whole pairs (`point_sets`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,11 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.pairs import Pairs
 from psconrl.cmdp import CMDP
-from psconrl.planning import ties
+from psconrl.errors import SolverError
+from psconrl.planning import margins, ties
 from psconrl.planning.compiled.confidence_sets import Set, around, between, members
 from psconrl.planning.compiled.execute import execute
-from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
+from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.optimistic import Believed, believed, optimise, plan_within
 from psconrl.planning.compiled.pricing import Columns, Mixture
@@ -32,19 +33,21 @@ from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.decomposition import deterministic
-from psconrl.planning.lp.occupancy import best_vertex, conflict, largest_margin
+from psconrl.planning.lp.highs import PRICED, Vertex
+from psconrl.planning.lp.occupancy import OccupancyProgram, best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.point_sets import best_of_points
-from psconrl.planning.solution import Solution
+from psconrl.planning.solution import PROVED, Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.steered import Steered
 from psconrl.planning.steering import from_solution, steered_between
-from psconrl.planning.tolerances import FEASIBLE, PROVEN, SUPPORT
+from psconrl.planning.tolerances import PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
+Found = TypeVar("Found", Believed, Vertex)
 
 
 def solve_optimistic(
@@ -85,17 +88,18 @@ def solve_optimistic(
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
     frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial, available=available)
     units = Units.of(np.ascontiguousarray(frame.pairs.taken(frame.costs)), frame.thresholds)
-    found = _by_columns(intervals, frame, units, join / 4) if method == "compiled" else None
-    return _solution(frame, units, _by_program(intervals, frame, units) if found is None else found, join)
+    return _solution(frame, units, _optimum(intervals, frame, units, join, method), join)
 
 
 class _Optimum(NamedTuple):
-    """An optimum in scaled units: margin (inf without limits), value and bound, columns (weight, pairs, law), model p.
+    """An optimum in scaled units: value and bound, columns (weight, pairs, law), model p (K, S).
 
-    p (K, S). conflict: numbers of limits that cannot hold together. flow (K,): the occupancy of the model believed in,
-    round trips between columns included; None if it is that of the columns.
+    feasible: whether the limits can be met. margin: in units of the model, inf without limits. conflict: numbers of
+    limits that cannot hold together. flow (K,): the occupancy of the model believed in, round trips between columns
+    included; None if it is that of the columns.
     """
 
+    feasible: bool
     margin: float
     value: float
     bound: float
@@ -110,7 +114,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     """The policy in the model believed in, executed and evaluated there."""
     m, pairs = frame.m, frame.pairs
     model = frame.replace(transitions=pairs.table(found.p.T).transpose(1, 2, 0))
-    rows, feasible = rows_of(model), not found.margin < 0
+    rows, feasible = rows_of(model), found.feasible
     columns = [(w, Column(policy, units.costs[:, policy] @ law, law)) for w, policy, law in found.columns]
     parts = [Component(rows, *part) for part in end_components(rows)]
     made = executable(rows, parts, columns, None, join / 4)
@@ -135,7 +139,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         average_costs=averages @ frame.initial,
         occupancy=pairs.table(made.occupancy),
         multipliers=units.multipliers(found.multipliers) if feasible else np.full(m, np.nan),
-        margin=float(units.unit[1:].max(initial=1.0) * found.margin) if m else np.inf,
+        margin=max(found.margin, 0.0) if feasible else min(found.margin, -margins.TINY),
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
@@ -151,63 +155,75 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     )
 
 
-def _limits(units: Units, which: Ints) -> tuple[Floats, Floats]:
-    """The limits `which`, from zero, and the coefficients of a violation that is measured in the largest unit."""
-    return units.tau[which], units.unit[1:].max(initial=1.0) / units.unit[1:][which]
+class _Safest(NamedTuple, Generic[Found]):
+    """What violates limits least: averages J (m + 1,) in scaled units, the prices (m,) that prove it, what it is."""
+
+    J: Floats
+    multipliers: Floats
+    found: Found
 
 
-def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float) -> _Optimum | None:
-    """The optimum by generating columns; None if it could not be proven."""
+def _optimum(intervals: Intervals, frame: CMDP, units: Units, join: float, method: Method) -> _Optimum:
+    """The optimum by generating columns, or by the linear program where that has no proof; else with what it has."""
+    if method == "highs":
+        return _by_program(intervals, frame, units)
+    try:
+        # In sets that nearly fall apart biases leave no better bound. The linear program, whose tolerance is hardly
+        # less, gives flows that are wrong by as much there.
+        return _by_columns(intervals, frame, units, join / 4, PROVED)
+    except SolverError:
+        pass
+    try:
+        return _by_program(intervals, frame, units)
+    except SolverError:
+        return _by_columns(intervals, frame, units, join / 4, np.inf)
+
+
+def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, close: float) -> _Optimum:
+    """The optimum by generating columns; SolverError if it is further than `close` from its bound."""
     S, m, pairs = frame.S, frame.m, frame.pairs
     within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
     scaled = pairs.in_slots(units.costs).reshape(m + 1, S, -1)
-    every = np.arange(m)
+    every, nothing = np.arange(m), np.zeros((0, 2, 1, S), dtype=np.int64)
 
-    def best(goal: int, which: Ints, start: Ints, measured: bool) -> Believed | None:
-        tau, d = _limits(units, which)
-        limits = Limits(tau if measured else np.minimum(tau, 4.0), d if measured else np.ones(len(which)))
+    def best(goal: int, which: Ints, limits: Limits, close: float = close) -> Believed:
         costs = np.ascontiguousarray(units.costs[np.append(0, which + 1)])
         slotted = pairs.in_slots(ties.decided(costs) if goal == VALUE else costs).reshape(len(costs), S, -1)
-        found = optimise(within, slotted, limits, start, goal)
-        proven = found.optimum.status == OPTIMAL and found.optimum.objective - found.optimum.bound <= PROVEN
-        return found if proven or found.optimum.status == INFEASIBLE else None
+        found = optimise(within, slotted, limits, nothing, goal)
+        gap = found.optimum.objective - found.optimum.bound
+        if found.optimum.status == FAILED or (found.optimum.status == OPTIMAL and gap > close):
+            raise SolverError("no policy and model of the set were proved to be the best: numbers are too uneven")
+        return found
 
-    start = np.zeros((0, 2, 1, S), dtype=np.int64)
-    margin, found = np.inf, None
-    held: tuple[int, ...] = ()
-    safest: Believed | None = None
+    def least(which: Ints, close: float = close) -> Believed:
+        return best(VALUE, which, Limits(units.near[which], np.ones(len(which))), close)
+
+    def safest(limits: Limits) -> _Safest[Believed]:
+        found = best(MARGIN, every, limits)
+        columns = believed(within, scaled, found, np.zeros((scaled[0].size, S)))
+        return _Safest(found.weights @ columns.J, found.optimum.multipliers, found)
+
+    found = least(every)
+    feasible = found.optimum.status == OPTIMAL
+    margin, held = np.inf, tuple[int, ...]()
+    bound, multipliers = float(found.optimum.bound) - ties.SIZE, found.optimum.multipliers
     if m:
-        safest = best(MARGIN, every, start, True)
-        if safest is None:
-            return None
-        margin = -float(safest.optimum.objective)
-        margin = 0.0 if -FEASIBLE <= margin < 0 else margin
-        start, found = safest.columns, safest
-    if margin < 0:
-        assert safest is not None
-        kept = every[safest.optimum.multipliers > 0]
-        for i in kept:
-            without = best(VALUE, kept[kept != i], start, False) if len(kept) > 1 else None
-            if without is not None and without.optimum.status == INFEASIBLE:
+        margin, attained = margins.largest(units.tau, units.unit[1:], safest)
+    if not feasible:
+        kept = every[multipliers > 0]
+        for i in kept[::-1]:
+            if len(kept) > 1 and least(kept[kept != i], np.inf).optimum.status == INFEASIBLE:
                 kept = kept[kept != i]
         held = tuple(int(i) + 1 for i in kept)
-        value, bound, multipliers = np.nan, np.nan, np.full(m, np.nan)
-    else:
-        found = best(VALUE, every, start, False)
-        if found is None or found.optimum.status == INFEASIBLE:
-            return None
-        value, bound = np.nan, float(found.optimum.bound) - ties.SIZE
-        multipliers = found.optimum.multipliers
-    assert found is not None
+        found, bound, multipliers = attained.found, np.nan, np.full(m, np.nan)
     p = in_slots(frame.to_dense().transitions, pairs).copy()
     columns = believed(within, scaled, found, p)
     used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
-    if not held:
-        value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used)
+    value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used) if feasible else np.nan
     _lead_in(within, found, columns, p)
     p, flow = _held_together(within, found, columns, p, join)
     places = pairs.places
-    return _Optimum(margin, value, bound, multipliers, used, p[places], held, flow[places])
+    return _Optimum(feasible, margin, value, bound, multipliers, used, p[places], held, flow[places])
 
 
 def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
@@ -261,23 +277,35 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     """The optimum by the linear program; its occupancy is one column per class."""
     m, pairs = frame.m, frame.pairs
     rows = _rows(intervals, pairs)
-    program = optimistic_program(rows, pairs.source, pairs.taken(frame.costs), frame.thresholds)
-    margin, safest = largest_margin(program)
-    vertex = safest if margin < 0 and safest is not None else best_vertex(program, safest)
-    mu = vertex.x[: pairs.K].clip(0.0)
-    p = rows.believed(mu, vertex.x[mu.size :], in_rows(frame.to_dense().transitions, pairs))
-    feasible = margin >= 0
-    value = float(vertex.objective - units.low[0]) / float(units.unit[0]) if feasible else np.nan
+
+    def program_of(limits: Limits) -> OccupancyProgram:
+        return optimistic_program(rows, pairs.source, units.costs, limits.tau, limits.d)
+
+    def safest(limits: Limits) -> _Safest[Vertex]:
+        program = program_of(limits)
+        _, vertex = largest_margin(program)
+        assert vertex is not None
+        return _Safest(units.costs @ vertex.x[: pairs.K].clip(0.0), -vertex.row_duals[program.constraint_rows], vertex)
+
+    program = program_of(Limits(units.near, np.ones(m)))
+    room, vertex = largest_margin(program)
+    feasible, margin, held = not room < 0, np.inf, tuple[int, ...]()
+    if m:
+        margin, attained = margins.largest(units.tau, units.unit[1:], safest)
+    if feasible:
+        vertex = best_vertex(program, vertex)
+    else:
+        vertex, held = attained.found, conflict(program, vertex)
+    assert vertex is not None
+    mu, more = np.split(np.where(vertex.x > SUPPORT, vertex.x, 0.0), [pairs.K])
+    p = rows.believed(mu, more, in_rows(frame.to_dense().transitions, pairs))
+    value = float(vertex.objective) if feasible else np.nan
     prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
-    return _Optimum(
-        margin / float(units.unit[1:].max(initial=1.0)) if m else np.inf,
-        value,
-        value,
-        prices * (units.unit[1:] / units.unit[0]),
-        deterministic(Rows(pairs.begin, *compress(np.ascontiguousarray(p))), mu),
-        p,
-        () if feasible else conflict(program, safest),
-    )
+    columns = deterministic(Rows(pairs.begin, *compress(np.ascontiguousarray(p))), mu)
+    spent = sum(w * (units.costs[:, policy] @ law) for w, policy, law in columns)
+    if np.abs(spent - units.costs @ mu).max() > ATTAINED:
+        raise SolverError("the linear program's model is not what it says: probabilities are below its tolerances")
+    return _Optimum(feasible, margin, value, value - PRICED, prices, columns, p, held)
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,4 +418,4 @@ def optimistic_margin(p_hat: Floats, radius: Floats, costs: Floats, thresholds: 
     if found.status == OPTIMAL and found.objective - found.bound <= PROVEN:
         return -float(found.objective)
     rows = _rows(Intervals.around(p_hat, radius, pairs.available), pairs)
-    return largest_margin(optimistic_program(rows, pairs.source, pairs.taken(costs), thresholds))[0]
+    return largest_margin(optimistic_program(rows, pairs.source, pairs.taken(costs), thresholds, np.ones(m)))[0]

@@ -63,14 +63,15 @@ def least(
     columns: Sequence[Floats],
     tau: Floats,
     weight: Floats,
-    best: Callable[[Floats], Floats],
+    best: Callable[[Floats], tuple[Floats, float]],
     slack: float,
 ) -> Prices:
     """The optimal prices with the least sum of (weight * price) ** 2.
 
     Args:
         prices: optimal ones (m,). optimum: J*. columns: averages (m + 1,) of policies. tau: limits (m,). weight: (m,).
-        best: the averages (m + 1,) of the best policy at given prices. slack: what `prices` leave unproved.
+        best: at given prices the averages (m + 1,) of the best policy, and a bound on J_0 + prices . J of all policies.
+        slack: what `prices` leave unproved.
     """
     size, given = float(np.linalg.norm(weight * prices)), Prices(prices, slack)
     if size == 0.0:
@@ -84,10 +85,10 @@ def least(
         if x is None:
             break
         found = np.maximum(x, 0.0) * (size / weight)
-        column = best(found)
-        unproved = optimum - float(column[0] + found @ (column[1:] - tau))
-        if unproved <= 2 * slack:
-            return Prices(found, unproved + slack) if np.linalg.norm(weight * found) <= size else given
+        column, bound = best(found)
+        if optimum - float(column[0] + found @ (column[1:] - tau)) <= 2 * slack:
+            unproved = optimum - (bound - float(found @ tau)) + _ROUNDING
+            return Prices(found, unproved) if np.linalg.norm(weight * found) <= size else given
         known.append(column)
     return given
 

@@ -14,7 +14,7 @@ from psconrl._core.graph import is_communicating, reachable
 from psconrl._core.lazy import late
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
-from psconrl.planning import shadow_prices, ties
+from psconrl.planning import margins, shadow_prices, ties
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,
@@ -31,7 +31,7 @@ from psconrl.planning.mixtures import executed, members_of, reweighted, switchin
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shadow_prices import Prices
 from psconrl.planning.solution import Solution
-from psconrl.planning.tolerances import CLOSE, EPS, FEASIBLE, PROVEN
+from psconrl.planning.tolerances import CLOSE, FEASIBLE, PROVEN
 from psconrl.planning.units import Units
 from psconrl.planning.weights import best_weights, carrying
 
@@ -52,20 +52,8 @@ ATTAINED = 1e-6
 _ROUNDING = 1e-15
 """Limits on constant costs are met if they miss them by no more than this share of themselves."""
 
-_ALIKE = 2.0**16
-"""Units that differ by no more than this are one measure for a margin."""
-
-_FAR = 8.0
-"""Costs, in their units, are less than two; a limit further away says nothing, and only takes digits from others."""
-_NEWTON = 40
-_ROOT, _MET = 2 * EPS, 1e-13
-"""Violations this small are zero; limits are met that are missed by this little."""
-
 _NOISE = 1e-11
 """What rounding may do to averages, in units of their cost."""
-
-TINY = float(np.finfo(np.float64).tiny)
-"""What a margin is below zero if the model is infeasible by less than can be said."""
 
 _AGREE = 1e-9 + ties.SIZE
 """Averages of columns by kernels, levels included, and by elimination differ by less, or kernels are not believed."""
@@ -324,11 +312,12 @@ class Known:
         weight = unit[0] / unit[1:]
         return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
 
-    def _best_at(self, multipliers: Floats) -> Floats:
-        """The averages (m + 1,) of a policy that is best at given prices (m,), without limits."""
-        combined = np.append(1.0, multipliers) @ self.units.costs / (1.0 + multipliers.sum())
-        none = np.zeros(0)
-        return self._averages(self._mixture(combined[np.newaxis], VALUE, Limits(none, none)))
+    def _best_at(self, multipliers: Floats) -> tuple[Floats, float]:
+        """The averages (m + 1,) of a policy that is best at given prices (m,), and a bound on their sum for all."""
+        total, none = 1.0 + multipliers.sum(), np.zeros(0)
+        combined = np.append(1.0, multipliers) @ self.units.costs / total
+        found = self._mixture(combined[np.newaxis], VALUE, Limits(none, none))
+        return self._averages(found), float(total * found.bound)
 
     def _executed(self, mixture: Mixture, join: float) -> _Executed:
         """The stationary policy of a mixture, evaluated exactly."""
@@ -351,46 +340,14 @@ class Known:
         return self._margin(feasible)[1]
 
     def _margin(self, feasible: bool) -> tuple[float, Mixture]:
-        """The largest gamma with J_i <= tau_i - gamma for all i, in the units of the model, and who attains it.
-
-        Limits on costs of very different size have very different units. There gamma is the root of
-
-            v(gamma) = the least, over mixtures, of max_i (J_i - tau_i + gamma / unit_i),    all in their own units,
-
-        which is convex: Newton's method, with the slopes that the prices of each v give, ends at it, or where rounding
-        is all that it gets.
-        """
+        """The largest gamma with J_i <= tau_i - gamma for all i, in the units of the model, and who attains it."""
         tau, unit = self.units.tau[self.limits], self.units.unit[1:][self.limits]
-        if not len(unit):
-            gamma, found = np.inf, self.mixture(VALUE, Limits(tau, unit), self.limits)
-        elif unit.max() <= _ALIKE * unit.min():
-            found = self.mixture(MARGIN, Limits(tau, unit.min() / unit), self.limits)
-            gamma = float(((tau - found.J[1:]) * unit).min())
+        if len(unit):
+            gamma, found = margins.largest(tau, unit, lambda limits: self.mixture(MARGIN, limits, self.limits))
         else:
-            at, tau, least = 0.0, tau + _MET, np.inf
-            below, above = (-np.inf, 0.0), (np.inf, 0.0)
-            for _ in range(_NEWTON):
-                moved = np.minimum(tau - at / unit, _FAR)
-                tried = self.mixture(MARGIN, Limits(moved, np.ones(len(unit))), self.limits)
-                violations = tried.J[1:] - moved
-                v = float(violations.max())
-                if abs(v) < least:
-                    gamma, found, least = at, tried, abs(v)
-                below, above = ((at, v), above) if v < 0 else (below, (at, v))
-                # Limits that do not bind have no price; divided by a small unit, rounding would be one.
-                prices = np.where(violations >= v - PROVEN, np.maximum(tried.multipliers, 0.0), 0.0)
-                if least <= _ROOT or not prices.any():
-                    break
-                # The root of the line, taken from zero: from the last gamma it would drown in its digits.
-                root = float(prices @ (tau - tried.J[1:])) / float(prices @ (1.0 / unit))
-                if not below[0] < root < above[0]:
-                    # Prices are no better than rounding: between what is known on both sides.
-                    root = below[0] - below[1] * (above[0] - below[0]) / (above[1] - below[1])
-                    if not below[0] < root < above[0]:
-                        break
-                at = root
+            gamma, found = np.inf, self.mixture(VALUE, Limits(tau, unit), self.limits)
         gamma = float(np.append(gamma, self.slack[self.constant]).min())
-        return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found
+        return (max(gamma, 0.0) if feasible else min(gamma, -margins.TINY)), found
 
     def _conflict(self, best: Mixture) -> tuple[int, ...]:
         """An irreducible set of limits that cannot hold together, as numbers 1..m.

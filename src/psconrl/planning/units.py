@@ -29,9 +29,10 @@ class Units(NamedTuple):
         """The units of costs (m + 1, K) with thresholds (m,)."""
         low = costs.min(axis=1)
         width = costs.max(axis=1) - low
-        # A constant cost has no range: what its limit leaves is the unit, for that is all that matters of it.
-        rest = np.append(1.0, np.abs(thresholds - low[1:]))
-        width = np.where(width > 0, width, np.where(rest > 0, rest, 1.0))
+        # A constant cost has no range. What its limit leaves is the unit, for that is all that matters of it; if that
+        # is nothing, its own size; if that is nothing, too, no more than the units of others.
+        for size in (np.append(1.0, np.abs(thresholds - low[1:])), np.abs(low), width[width > 0].min(initial=1.0)):
+            width = np.where(width > 0, width, size)
         unit = np.exp2(np.ceil(np.log2(width)))
         scaled = (costs - low[:, np.newaxis]) / unit[:, np.newaxis]
         return Units(scaled, (thresholds - low[1:]) / unit[1:], low, unit)

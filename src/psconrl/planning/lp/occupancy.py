@@ -94,16 +94,19 @@ def _assembled(matrix: sparse.csc_array, costs: Floats, equalities: Floats, thre
         col_lower=np.zeros(columns),
         col_upper=np.full(columns, np.inf),
     )
-    return with_margin(value, costs, thresholds)
+    return with_margin(value, costs, thresholds, np.ones(m))
 
 
-def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats) -> OccupancyProgram:
-    """The program of the value, whose last column is gamma if there are constraints, with that of the margin."""
+def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats, measure: Floats) -> OccupancyProgram:
+    """The program of the value, whose last column is gamma if there are constraints, with that of the margin.
+
+    measure (m,): the coefficients of gamma.
+    """
     m = len(thresholds)
     margin = value
     if m:
         gain, least = np.zeros_like(value.cost), value.col_lower.copy()
-        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].reshape(m, -1).max(axis=1)).min()
+        gain[-1], least[-1] = -1.0, ((thresholds - costs[1:].reshape(m, -1).max(axis=1)) / measure).min()
         margin = replace(value, cost=gain, col_lower=least)
     return OccupancyProgram(value, margin, m)
 

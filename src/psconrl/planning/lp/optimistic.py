@@ -23,10 +23,12 @@ from psconrl.planning.lp.highs import LinearProgram
 from psconrl.planning.lp.occupancy import OccupancyProgram, with_margin
 
 
-def optimistic_program(rows: Intervals, source: Ints, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+def optimistic_program(
+    rows: Intervals, source: Ints, costs: Floats, thresholds: Floats, measure: Floats
+) -> OccupancyProgram:
     """The linear program of a set of rows (K, S), pairs of the states `source` (K,), with costs (m + 1, K).
 
-    Columns: mu (K), w (the free entries), gamma if there are constraints.
+    Columns: mu (K), w (the free entries), gamma if there are constraints: limit i is tightened by measure[i] * gamma.
     """
     (pairs, S), m = rows.lower.shape, len(thresholds)
     lower = rows.lower
@@ -58,7 +60,7 @@ def optimistic_program(rows: Intervals, source: Ints, costs: Floats, thresholds:
     if m:
         for block in blocks[:-1]:
             block.append(None)
-        blocks[-1].append(sparse.csr_array(np.ones((m, 1))))
+        blocks[-1].append(sparse.csr_array(measure[:, np.newaxis]))
     matrix = sparse.csc_array(sparse.block_array(blocks, format="csc"))
     equal, below = np.zeros(S + pairs), np.zeros(count)
     value = LinearProgram(
@@ -69,4 +71,4 @@ def optimistic_program(rows: Intervals, source: Ints, costs: Floats, thresholds:
         col_lower=np.zeros(matrix.shape[1]),
         col_upper=np.full(matrix.shape[1], np.inf),
     )
-    return with_margin(value, costs, thresholds)
+    return with_margin(value, costs, thresholds, measure)
