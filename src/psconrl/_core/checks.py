@@ -18,6 +18,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+FLOAT, INT, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
+"""Made once: comparing a dtype with a type makes one each time."""
+
 ROW_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to one; it is renormalised then."""
 

@@ -1,4 +1,7 @@
-"""From a problem to a model of some of its states, and back; `part` has the numbering."""
+"""From a problem to a model of some of its states, and back; `part` has the numbering.
+
+What comes back is plain: named tuples take longer to be made than some of this to be computed.
+"""
 
 from typing import NamedTuple
 
@@ -34,8 +37,8 @@ def fold_costs(costs: Floats, pairs: Ints) -> Floats:
 
 
 @njit
-def fold_start(kept: Kept, rows: Rows, states: Ints, pairs: Ints, A: int) -> Kept:
-    """A start in the numbers of a model; where it says nothing of a state, its first pair."""
+def fold_start(kept: Kept, rows: Rows, states: Ints, pairs: Ints, A: int) -> tuple[Ints, Ints, Floats, Ints]:
+    """A start in the numbers of a model, as fields of `Kept`; where it says nothing of a state, its first pair."""
     K, width = len(states), kept.policies.shape[1]
     policies = np.empty((len(kept.policies), K), dtype=np.int64)
     bias, way, reference = np.zeros(K), np.full(K, -1), np.zeros(1, dtype=np.int64)
@@ -50,7 +53,7 @@ def fold_start(kept: Kept, rows: Rows, states: Ints, pairs: Ints, A: int) -> Kep
             bias[i] = kept.bias[s]
         if s == kept.reference[0]:
             reference[0] = i
-    return Kept(policies, reference, bias, way)
+    return policies, reference, bias, way
 
 
 @njit
@@ -72,8 +75,11 @@ def unfold_policy(policy: Floats, pairs: Ints, whole: Floats) -> None:
 
 
 @njit
-def unfold_start(start: Kept, last: Kept, states: Ints, pairs: Ints, S: int, A: int) -> Kept:
-    """A start of a model in the numbers of the problem; of states that are not in the model what the last one said."""
+def unfold_start(start: Kept, last: Kept, states: Ints, pairs: Ints, S: int, A: int) -> tuple[Ints, Ints, Floats, Ints]:
+    """A start of a model in the numbers of the problem, as fields of `Kept`.
+
+    Of states that are not in the model it says what the last one said.
+    """
     k = len(start.policies)
     policies, way, bias = np.zeros((k, S + 1), dtype=np.int64), np.full(S + 1, -1), np.zeros(S + 1)
     for s in range(min(S + 1, last.policies.shape[1])):
@@ -88,4 +94,4 @@ def unfold_start(start: Kept, last: Kept, states: Ints, pairs: Ints, S: int, A: 
             policies[j, s] = max(pairs[start.policies[j, i]], 0) % A
     reference = np.empty(1, dtype=np.int64)
     reference[0] = states[start.reference[0]] + 1
-    return Kept(policies, reference, bias, way)
+    return policies, reference, bias, way

@@ -33,10 +33,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.checks import BOOL, FLOAT, INT, Bools, Floats, Ints
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
+from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     observed = memory.observed
     used, chains = observed.used.item(0), kernels.Chains(*observed.chains)
     evidence, apart, counted, seen = _kept(memory, chains, used)
-    drawn = kernels.sample(
+    rows, states, pairs, (tried, weights, known) = kernels.sample(
         evidence,
         apart,
         THETA,
@@ -81,13 +82,13 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     )
     carry = {
         "evidence": evidence,
-        "tried": drawn.apart.tried,
-        "weights": drawn.apart.weights,
-        "apart": np.array([drawn.apart.evidence]),
+        "tried": tried,
+        "weights": weights,
+        "apart": np.array([known]),
         "counted": chains.number[:used].copy(),
         "seen": seen,
     }
-    return Part(drawn.rows, drawn.states, drawn.pairs, problem, carry)
+    return Part(Rows(*rows), states, pairs, problem, carry)
 
 
 def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, kernels.Apart, Ints, Bools]:
@@ -103,9 +104,9 @@ def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, ke
             and of_all.shape == (1,)
             and counted.ndim == before.ndim == tried.ndim == 1
             and len(before) <= S
-            and evidence.dtype == weights.dtype == of_all.dtype == np.float64
-            and counted.dtype == tried.dtype == np.int64
-            and before.dtype == np.bool_
+            and evidence.dtype == weights.dtype == of_all.dtype == FLOAT
+            and counted.dtype == tried.dtype == INT
+            and before.dtype == BOOL
             and all(array.flags.carray for array in (evidence, weights, counted, tried))
         ):
             apart = kernels.Apart(tried, weights, float(of_all[0]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats, Ints
+from psconrl._core.checks import FLOAT, INT, Floats, Ints
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Carry
 from psconrl.planning.compiled.rows import Rows
@@ -58,7 +58,8 @@ class Part(NamedTuple):
         S, A = self.problem.S, self.problem.A
         last = _kept(start)
         folded = kernels.fold_start(last, self.rows, self.states, self.pairs, A)
-        given: dict[str, NDArray[Any]] = {**folded._asdict(), "multipliers": np.zeros(len(thresholds))}
+        given: dict[str, NDArray[Any]] = dict(zip(kernels.Kept._fields, folded, strict=True))
+        given["multipliers"] = np.zeros(len(thresholds))
         if start is not None and "multipliers" in start:
             given["multipliers"] = start["multipliers"]
         best = plan_rows(self.rows, self.own_costs(costs), thresholds, join=join, start=given, steer=steer)
@@ -66,7 +67,7 @@ class Part(NamedTuple):
         if "policies" in best.start:
             found = kernels.Kept(*(best.start[name] for name in kernels.Kept._fields))
             whole = kernels.unfold_start(found, last, self.states, self.pairs, S, A)
-            following |= {**whole._asdict(), "multipliers": best.start["multipliers"]}
+            following.update(zip(kernels.Kept._fields, whole, strict=True), multipliers=best.start["multipliers"])
         policy = None if best.policy is None else self.whole_policy(best.policy)
         return best._replace(policy=policy, start=following, steered=self.whole_mixture(best.steered))
 
@@ -103,8 +104,8 @@ def _kept(start: Carry | None) -> kernels.Kept:
                 and len(kept.policies) > 0
                 and kept.policies.shape[1:] == kept.bias.shape == kept.way.shape
                 and kept.reference.shape == (1,)
-                and kept.policies.dtype == kept.reference.dtype == kept.way.dtype == np.int64
-                and kept.bias.dtype == np.float64
+                and kept.policies.dtype == kept.reference.dtype == kept.way.dtype == INT
+                and kept.bias.dtype == FLOAT
                 and kept.policies.flags.carray
             ):
                 return kept
