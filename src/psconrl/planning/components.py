@@ -48,6 +48,8 @@ SMALL = 130
 _FULL, _LARGEST = 0.02, 2000
 """unless half of the pairs have such a share of all moves: inverses serve fuller models up to this size."""
 
+_HANDFUL = 10
+"""With no more states than this, iterations by Python are as fast as what might save some of them."""
 _ROUNDS = 1000
 _ROOM = 4000
 _TRIES, _TAME = 3, 1e5
@@ -135,9 +137,22 @@ class Component:
         if self._hard:
             return self._cheapest(c)
         bound = -np.inf if self._failed else self._by_kernels(c)
-        if np.isneginf(bound) and not self.inverted:
-            bound = self._by_places(c)
-        policy = self._first(c) if self._last is None else self._last
+        first, led = self._first(c) if self._last is None else self._last, False
+        if np.isneginf(bound) and self.rows.S > _HANDFUL:
+            bound, led = self._by_places(c), True
+        found = self._iterated(c, first if self._last is None else self._last, bound)
+        if led and self.inverted and found.gain - found.bound > PROVEN:
+            # Iterations that end elsewhere may have a better proof.
+            again = self._iterated(c, first, found.bound)
+            found = again if again.gain <= found.gain else found._replace(bound=again.bound)
+        if found.gain - found.bound > PROVEN and self._few:
+            self._hard = True
+            return self._cheapest(c)
+        self._last = found.policy
+        return found._replace(bound=max(found.bound, float(c.min())))
+
+    def _iterated(self, c: Floats, policy: Ints, bound: float) -> Priced:
+        """Policy iteration for the cost c (pairs,), every policy evaluated exactly, with the best bound on the way."""
         best, least = policy, np.inf
         seen: set[bytes] = set()
         tries = _TRIES if np.isneginf(bound) else 0
@@ -170,11 +185,7 @@ class Component:
                 self._last = policy
                 bound = max(bound, self._by_kernels(c))
                 policy = self._last
-        if least - bound > PROVEN and self._few:
-            self._hard = True
-            return self._cheapest(c)
-        self._last = best
-        return Priced(best, least, max(bound, float(c.min())))
+        return Priced(best, least, bound)
 
     @cached_property
     def _alike(self) -> tuple[Ints, Ints]:
@@ -211,10 +222,10 @@ class Component:
         best = policy if inside.all() else self.led(policy, {int(s): int(policy[s]) for s in np.flatnonzero(inside)})
         return Priced(best, float(gains[k]), float(gains[k]) - 8 * self.rows.S * EPS * float(np.abs(c).max()))
 
-    def _by_kernels(self, c: Floats) -> float:
+    def _by_kernels(self, c: Floats, factors: bool = False) -> float:
         """The bound that inverses or sparse factors prove, and the policy that goes with it as the next start."""
         none = np.zeros(0)
-        found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
+        found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, factors=factors)
         optimum = found.optimum
         if optimum.status != OPTIMAL or not optimum.objective - optimum.bound <= PROVEN:
             return -np.inf
@@ -222,7 +233,7 @@ class Component:
         return float(optimum.bound)
 
     def _by_places(self, c: Floats) -> float:
-        """The same, from policies that go to a good place, wherever they are, and stay there.
+        """The same by sparse factors, from policies that go to a good place, wherever they are, and stay there.
 
         Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
         that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
@@ -232,14 +243,14 @@ class Component:
         home, self._last, _ = self._sighted(c)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
-            found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows)
+            found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows, factors=True)
             if found.status != OPTIMAL:
                 break
             law, policy = found.mixture.laws[0], found.mixture.policies[0]
             core = np.flatnonzero(law >= _CORE * law.max())
             led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
             self._last = led
-            bound = self._by_kernels(c)
+            bound = self._by_kernels(c, factors=True)
             if bound > -np.inf:
                 return bound
             home, self._last = int(found.bias.argmin()), led
@@ -266,20 +277,23 @@ class Component:
         bias: Floats,
         levels: Floats = NO_LEVELS,
         rows: Rows | None = None,
+        factors: bool = False,
     ) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
-        decide between equals, or none (0,); rows: other probabilities than those of the model.
+        decide between equals, or none (0,); rows: other probabilities than those of the model; factors: no inverses.
         """
-        if self._last is None and not self.inverted:
+        factors = factors or not self.inverted
+        if self._last is None and factors:
             _, self._last, bias = self._sighted(costs[0])
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        search = plan if self.inverted else plan_many
+        search = plan_many if factors else plan
         found = search(self.rows if rows is None else rows, costs, limits, start, goal, levels)
-        if not self.inverted:
-            self._last, self._failed = found.last.copy(), found.status == FAILED
+        if factors:
+            self._last = found.last.copy()
+            self._failed = found.status == FAILED and not self.inverted
         return found
 
     def _first(self, c: Floats) -> Ints:

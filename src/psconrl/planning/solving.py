@@ -264,7 +264,7 @@ class Known:
         if m and feasible:
             # Not before: it depends on the units of the limits, and what it leaves behind would decide between equals.
             margin, _ = self._margin(feasible)
-        target = self._averages(chosen)
+        target = self.averages(chosen)
         attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
         if feasible:
@@ -304,7 +304,7 @@ class Known:
         multipliers = np.zeros(self.cmdp.m)
         multipliers[self.limits] = best.multipliers
         tau, unit = self.units.tau, self.units.unit
-        averages, columns = self._averages(best), [self._column(column) for _, column in best.columns]
+        averages, columns = self.averages(best), [self._column(column) for _, column in best.columns]
         slack = max(averages[0] - best.bound, 0.0)
         found = shadow_prices.unique(multipliers, columns, averages, tau, slack)
         if found is not None:
@@ -317,7 +317,7 @@ class Known:
         total, none = 1.0 + multipliers.sum(), np.zeros(0)
         combined = np.append(1.0, multipliers) @ self.units.costs / total
         found = self._mixture(combined[np.newaxis], VALUE, Limits(none, none))
-        return self._averages(found), float(total * found.bound)
+        return self.averages(found), float(total * found.bound)
 
     def _executed(self, mixture: Mixture, join: float) -> _Executed:
         """The stationary policy of a mixture, evaluated exactly."""
@@ -331,7 +331,7 @@ class Known:
         """The averages (m + 1,) of a column, of all costs."""
         return np.asarray(self.units.costs[:, column.policy] @ column.law)
 
-    def _averages(self, mixture: Mixture) -> Floats:
+    def averages(self, mixture: Mixture) -> Floats:
         """The averages (m + 1,) of a mixture, of all costs."""
         return np.asarray(sum(weight * self._column(column) for weight, column in mixture.columns))
 

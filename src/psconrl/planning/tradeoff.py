@@ -75,7 +75,7 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     tight = np.append(held, free.J[0] + _SLACK)
     thrifty = known.mixture(VALUE, Limits(tight, np.ones(len(tight))), np.append(others, -1), main=constraint)
     least = low + unit * float(safest.J[0])
-    idle = low + unit * float(thrifty.J[0]) if thrifty.status == OPTIMAL else low + unit * float(free.J[0])
+    idle = low + unit * float(thrifty.J[0] if thrifty.status == OPTIMAL else known.averages(free)[constraint])
     if thresholds is None:
         taus = np.linspace(least, max(idle, least), points)
     else:
