@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from psconrl.analysis.ends import Numbers, code_of, ends, precise, short, told
+from psconrl.analysis.ends import Numbers, code_of, ends, listed, precise, short, told
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.published import APPENDIX, FIGURE_1, READ, REASONS, tolerance
 from psconrl.analysis.references import levels
@@ -172,12 +172,8 @@ def readme(found: Document) -> str:
 
 def winners(places: Mapping[str, Sequence[str]]) -> str:
     """Agents with the places where they win, in words."""
-    told = [f"{agent} on {_listed(names)}" for agent, names in places.items()]
+    told = [f"{agent} on {listed(names)}" for agent, names in places.items()]
     return told[0] if len(told) == 1 else f"{', to '.join(told[:-1])}, and to {told[-1]}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def headline(found: Document) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ def ends(group: Group, window: int | None = None, read: int | None = None) -> Nu
             "consumption": summary(average[:, 1]),
         }
     return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def told(quantity: Numbers | None) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from psconrl.analysis import curves
+from psconrl.analysis.ends import listed
 from psconrl.analysis.groups import Group
 from psconrl.analysis.ranking import REFERENCES
 from psconrl.analysis.statistics import Interval, mean_interval, number
@@ -123,7 +124,7 @@ def _kept(agents: Sequence[Finding], limits: int) -> str:
     if len(keeping) == len(agents):
         return f"{'It' if len(agents) == 1 else 'All of them'} kept {what}, as far as the noise lets one say."
     if keeping:
-        who = _listed(keeping) if len(keeping) <= _NAMED else f"{len(keeping)} of the {len(agents)}"
+        who = listed(keeping) if len(keeping) <= _NAMED else f"{len(keeping)} of the {len(agents)}"
         return f"{who} kept {what}, as far as the noise lets one say; the others did not."
     nearest = min(agents, key=lambda f: max(_excess(use) for use in f.uses))
     worst = max(nearest.uses, key=_excess)
@@ -140,10 +141,6 @@ def _excess(use: Use) -> float:
 
 def _agents(n: int) -> str:
     return "One agent" if n == 1 else f"{_WORDS[n] if n < len(_WORDS) else n} agents"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _text(value: float) -> str:
