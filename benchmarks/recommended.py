@@ -53,7 +53,7 @@ def main() -> None:
         folder = Path(args.out) / "tables"
         folder.mkdir(exist_ok=True)
         (folder / "untuned.json").write_text(as_json(found), encoding="utf-8")
-        print(ranking.untuned_table(found))
+        print(ranking.untuned_table(found), ranking.rivals_table(found), sep="\n")
 
 
 if __name__ == "__main__":

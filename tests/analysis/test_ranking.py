@@ -82,6 +82,7 @@ def test_the_agent_without_settings_is_held_against_psconrl_as_published() -> No
     assert row["ratio"]["mean"] == pytest.approx(own / theirs)
     assert (row["rival"]["agent"], row["rival"]["setting"], row["rival"]["of"]) == ("PSConRL", "prior = 0.0001", 2)
     assert ranking.untuned_table(document).count("\n") == 3
+    assert ranking.rivals_table(document).count("\n") == 3
     assert ranking.document(found) is None  # these are quick runs
     assert "## Without tuning" in ranking.as_markdown([ranked])
     published = beyond.published(WORLD).id

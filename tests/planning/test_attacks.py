@@ -262,11 +262,12 @@ def test_hitting_times_that_no_float_can_hold() -> None:
     assert times[-1] == np.inf
 
 
-@pytest.mark.parametrize("S", [6, 50, 400])
+@pytest.mark.parametrize("S", [6, 11, 50, 129, 131, 400])
 def test_rivers(S: int) -> None:
     """Against the current: the value is right, and what is returned has it."""
     cmdp = river(S)
     solution = solve(cmdp)
+    assert solution.proven
     assert solution.value == pytest.approx(by_linprog(cmdp, stateless=True).value, abs=1e-6)
     if getattr(solution, "attained", True):
         averages = evaluate(cmdp, solution.policy).average_costs.max(axis=1)
