@@ -89,10 +89,7 @@ def judge_best(
     found += _value(best.value, oracle, near)
     gap = _gap(best)
     found += _multipliers(best.multipliers, best.value, gap, oracle, near)
-    if gap is not None:
-        wrong = _distance(Fraction(float(best.value)), oracle, near, gap + near(CERTIFIED, 0))
-        if gap < -near(CERTIFIED, 0) or (wrong is not None and wrong > gap + near(CERTIFIED, 0)):
-            found.append(Failure("gap", f"the value is off by {wrong:.3g}, the certified gap is {gap:.3g}"))
+    found += _certified(best.value, gap, oracle, near)
     found += _rows(best.policy)
     where = _promised(transitions, best, oracle)
     limits = [Fraction(float(x)) for x in (best.value, *thresholds)]
@@ -119,6 +116,7 @@ def judge_optimistic(
     found += _margin(solution, extended, near)
     if solution.feasible:
         found += _value(solution.value, extended, near)
+        found += _certified(solution.value, _gap(solution), extended, near)
     p = solution.transitions
     assert p is not None
     lower = (p_hat - radius[:, :, np.newaxis]).clip(0.0, 1.0)
@@ -221,6 +219,16 @@ def _distance(value: Fraction, oracle: Oracle, near: Tolerances, allowed: float,
         most = exact if tight is None else tight
     over = 0.0 if most is None else max(float(value - most), 0.0)
     return max(over, float(least - value)) if below else over
+
+
+def _certified(value: float, gap: float | None, oracle: Oracle, near: Tolerances) -> list[Failure]:
+    """The certified gap covers the distance of the value from the optimum."""
+    if gap is None:
+        return []
+    wrong = _distance(Fraction(float(value)), oracle, near, gap + near(CERTIFIED, 0))
+    if gap < -near(CERTIFIED, 0) or (wrong is not None and wrong > gap + near(CERTIFIED, 0)):
+        return [Failure("gap", f"the value is off by {wrong:.3g}, the certified gap is {gap:.3g}")]
+    return []
 
 
 def _multipliers(

@@ -13,7 +13,7 @@ from psconrl import structure
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
-from psconrl.planning import best_policy, evaluate, solve, solve_optimistic
+from psconrl.planning import best_policy, evaluate, solve, solve_optimistic, threshold_sweep
 from tests.planning import attacks
 from tests.planning.judge import DECIDED, Failure, Tolerances, judge, judge_best, judge_optimistic, literal
 from tests.planning.oracle import Oracle
@@ -290,6 +290,36 @@ def test_unequal_scales_of_limits() -> None:
     for exponents in ([0, 0, 0, 0], [3, -6, 9, 2], [0, 12, -12, 5], [-12, 3, 12, -7]):
         solution = solve(attacks.times(base, np.power(10.0, exponents)))
         assert solution.conflict == (2,)
+
+
+def test_limits_that_constant_costs_miss_by_rounding_are_met() -> None:
+    """By whoever is asked: 0.1 + 0.2 is above 0.3."""
+    rng = np.random.default_rng(0)
+    p, one = rng.dirichlet(np.ones(2), size=(2, 2)), np.ones((2, 2))
+    free, nearly = rng.random((2, 2)), (0.1 + 0.2) * one
+    assert solve(CMDP(p, np.stack([free, nearly]), [0.3])).margin == 0.0
+    assert solve(CMDP(p, np.stack([free, nearly, one]), [0.3, 0.5])).conflict == (2,)
+    assert np.isfinite(threshold_sweep(CMDP(p, np.stack([free, nearly, free[::-1]]), [0.3, 1.0]), 2).values).all()
+    for method in ("compiled", "highs"):
+        found = solve_optimistic(p, 0.05 * one, np.stack([free, nearly]), [0.3], method=method)
+        assert (found.status, found.margin) == ("optimal", 0.0)
+
+
+@pytest.mark.parametrize("method", ["compiled", "highs"])
+def test_limits_that_are_far_away(method: str) -> None:
+    """They take no digits from others."""
+    rng = np.random.default_rng(0)
+    p, radius, costs = rng.dirichlet(np.ones(2), size=(2, 2)), np.full((2, 2), 0.05), rng.random((3, 2, 2))
+    near = solve_optimistic(p, radius, costs[:2], [0.6], method=method)  # type: ignore[arg-type]
+    both = solve_optimistic(p, radius, costs, [0.6, 1e22], method=method)  # type: ignore[arg-type]
+    assert both.margin == pytest.approx(near.margin, abs=1e-9)
+    assert both.value == pytest.approx(near.value, abs=1e-9)
+
+
+def test_a_constant_main_cost_is_proven() -> None:
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=(3, 2))
+    assert solve(CMDP(p, np.full((1, 3, 2), 0.7))).proven
+    assert solve_optimistic(p, np.full((3, 2), 0.1), np.zeros((3, 3, 2)), [0.0, 0.0]).proven
 
 
 def test_a_start_with_negative_multipliers() -> None:

@@ -21,6 +21,7 @@ policy of one component.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
@@ -104,11 +105,15 @@ class Column(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """The best policy (n,) of a component for some cost, its average, and a lower bound of the least average."""
+    """The best policy (n,) of a component for some cost, its average, and a lower bound of the least average.
+
+    law: that of the policy (n,), where to find it once more would take long; else None.
+    """
 
     policy: Ints
     gain: float
     bound: float
+    law: Floats | None = None
 
 
 class Component:
@@ -137,14 +142,16 @@ class Component:
         if self._hard:
             return self._cheapest(c)
         bound = -np.inf if self._failed else self._by_kernels(c)
-        first, led = self._first(c) if self._last is None else self._last, False
+        before = self._last
         if np.isneginf(bound) and self.rows.S > _HANDFUL:
-            bound, led = self._by_places(c), True
-        found = self._iterated(c, first if self._last is None else self._last, bound)
-        if led and self.inverted and found.gain - found.bound > PROVEN:
-            # Iterations that end elsewhere may have a better proof.
-            again = self._iterated(c, first, found.bound)
-            found = again if again.gain <= found.gain else found._replace(bound=again.bound)
+            bound = self._by_places(c)
+        elsewhere = self.inverted and self._last is not before
+        found = self._iterated(c, self._first(c) if self._last is None else self._last, bound)
+        if elsewhere and found.gain - found.bound > PROVEN:
+            # Iterations that end somewhere else may have a better proof.
+            with suppress(SolverError):
+                again = self._iterated(c, self._first(c) if before is None else before, found.bound)
+                found = again if again.gain <= found.gain else found._replace(bound=again.bound)
         if found.gain - found.bound > PROVEN and self._few:
             self._hard = True
             return self._cheapest(c)
@@ -153,7 +160,7 @@ class Component:
 
     def _iterated(self, c: Floats, policy: Ints, bound: float) -> Priced:
         """Policy iteration for the cost c (pairs,), every policy evaluated exactly, with the best bound on the way."""
-        best, least = policy, np.inf
+        best, least, law = policy, np.inf, None
         seen: set[bytes] = set()
         tries = _TRIES if np.isneginf(bound) else 0
         advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
@@ -166,7 +173,7 @@ class Component:
                 raise
             g = float(found.average_costs[0, 0])
             if g < least:
-                best, least = policy, g
+                best, least, law = policy, g, None if self.inverted else found.stationary
             if least - bound <= (CLOSE if self.inverted else PROVEN):
                 break
             bounded_advantages(self.rows, c, g, found.parts[0], advantages, noise)
@@ -185,7 +192,7 @@ class Component:
                 self._last = policy
                 bound = max(bound, self._by_kernels(c))
                 policy = self._last
-        return Priced(best, least, bound)
+        return Priced(best, least, bound, law)
 
     @cached_property
     def _alike(self) -> tuple[Ints, Ints]:
@@ -353,7 +360,7 @@ class Components:
         spent = float(question.prices @ question.tau)
         priced = [part.price(c[part.pairs]) for part in self.parts]
         if self.start is None:
-            gains = [self._column(k, found.policy) for k, found in enumerate(priced)]
+            gains = [self._column(k, found) for k, found in enumerate(priced)]
             best = min(gains, key=lambda column: float(np.append(question.main, question.prices) @ column.J))
             bound = min(found.bound for found in priced)
         else:
@@ -375,16 +382,18 @@ class Components:
         found = evaluate_chain(self.rows.matrix()[policy], self.costs[:, policy], start)
         return Column(policy, found.average_costs @ start, found.stationary)
 
-    def _column(self, k: int, own: Ints) -> Column:
+    def _column(self, k: int, priced: Priced) -> Column:
         """The policy of a component, evaluated there; elsewhere the first pair."""
-        part = self.parts[k]
+        part, own = self.parts[k], priced.policy
         policy = self.rows.begin[:-1].copy()
         policy[part.states] = part.pairs[own]
-        chosen = self.costs[:, part.pairs[own]]
+        chosen, law = self.costs[:, part.pairs[own]], np.zeros(self.rows.S)
+        if priced.law is not None:
+            law[part.states] = priced.law
+            return Column(policy, chosen @ priced.law, law)
         start = np.zeros(len(part.states))
         start[0] = 1.0
         found = evaluate_chain(part.chain(own), chosen, start)
-        law = np.zeros(self.rows.S)
         law[part.states] = found.stationary
         return Column(policy, found.average_costs[:, 0], law)
 

@@ -72,6 +72,14 @@ class Intervals:
         p[lost] = otherwise[lost]
         return nearest_members(p, self.lower, self.upper)
 
+    def least_means(self, h: Floats) -> Floats:
+        """The least mean of h (S,) over all members, for each of the rows (K, S)."""
+        order = np.argsort(h)
+        room = (self.upper - self.lower)[:, order]
+        rest = (1.0 - self.lower.sum(axis=1))[:, np.newaxis]
+        shares = np.clip(rest - (np.cumsum(room, axis=1) - room), 0.0, room)
+        return np.asarray(self.lower @ h + shares @ h[order])
+
     @property
     def free(self) -> Bools:
         """The entries that can vary."""

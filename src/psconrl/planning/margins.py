@@ -46,13 +46,16 @@ class Safest(Protocol):
         """The prices (m,) that prove it."""
 
 
-S = TypeVar("S", bound=Safest)
+Found = TypeVar("Found", bound=Safest)
 
 
-def largest(tau: Floats, unit: Floats, safest: Callable[[Limits], S]) -> tuple[float, S]:
+def largest(tau: Floats, unit: Floats, safest: Callable[[Limits], Found]) -> tuple[float, Found]:
     """The margin of limits tau (m,), m > 0, on costs of these units (m,), and who attains it."""
     if unit.max() <= _ALIKE * unit.min():
-        found = safest(Limits(tau, unit.min() / unit))
+        near = tau
+        if (tau > _FAR).any():
+            near = np.minimum(tau - (tau * unit).min() / unit, _FAR)
+        found = safest(Limits(near, unit.min() / unit))
         return float(((tau - found.J[1:]) * unit).min()), found
     at, tau, least = 0.0, tau + _MET, np.inf
     below, above = (-np.inf, 0.0), (np.inf, 0.0)

@@ -8,6 +8,7 @@ where all that is not known is whole pairs (`point_sets`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,7 +34,7 @@ from psconrl.planning.executable import executable, met_classes, ratio_policy
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.decomposition import deterministic
-from psconrl.planning.lp.highs import PRICED, Vertex
+from psconrl.planning.lp.highs import Vertex
 from psconrl.planning.lp.occupancy import OccupancyProgram, best_vertex, conflict, largest_margin
 from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.mixtures import executed, members_of, switching_times
@@ -43,7 +44,7 @@ from psconrl.planning.solution import PROVED, Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.steered import Steered
 from psconrl.planning.steering import from_solution, steered_between
-from psconrl.planning.tolerances import PROVEN, SUPPORT
+from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
@@ -131,7 +132,9 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
     excess = (worst - limits) / units.unit
     attained = bool((excess <= ATTAINED).all())
-    reached = max(float((averages @ frame.initial)[0]), float(units.averages(target)[0]))
+    reached = float(units.averages(target)[0])
+    if attained:
+        reached = max(reached, float((averages @ frame.initial)[0]))
     return Solution(
         status="optimal" if feasible else "infeasible",
         value=float(units.averages(np.append(found.value, np.zeros(m)))[0]),
@@ -169,8 +172,8 @@ def _optimum(intervals: Intervals, frame: CMDP, units: Units, join: float, metho
         return _by_program(intervals, frame, units)
     try:
         # In sets that nearly fall apart biases leave no better bound. The linear program, whose tolerance is hardly
-        # less, gives flows that are wrong by as much there.
-        return _by_columns(intervals, frame, units, join / 4, PROVED)
+        # less, gives flows that are wrong by as much there. Units are less than twice the range.
+        return _by_columns(intervals, frame, units, join / 4, PROVED / 2)
     except SolverError:
         pass
     try:
@@ -186,7 +189,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
     scaled = pairs.in_slots(units.costs).reshape(m + 1, S, -1)
     every, nothing = np.arange(m), np.zeros((0, 2, 1, S), dtype=np.int64)
 
-    def best(goal: int, which: Ints, limits: Limits, close: float = close) -> Believed:
+    def best(goal: int, which: Ints, limits: Limits, close: float) -> Believed:
         costs = np.ascontiguousarray(units.costs[np.append(0, which + 1)])
         slotted = pairs.in_slots(ties.decided(costs) if goal == VALUE else costs).reshape(len(costs), S, -1)
         found = optimise(within, slotted, limits, nothing, goal)
@@ -195,18 +198,18 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
             raise SolverError("no policy and model of the set were proved to be the best: numbers are too uneven")
         return found
 
-    def least(which: Ints, close: float = close) -> Believed:
+    def least(which: Ints, close: float) -> Believed:
         return best(VALUE, which, Limits(units.near[which], np.ones(len(which))), close)
 
     def safest(limits: Limits) -> _Safest[Believed]:
-        found = best(MARGIN, every, limits)
+        found = best(MARGIN, every, limits, close)
         columns = believed(within, scaled, found, np.zeros((scaled[0].size, S)))
         return _Safest(found.weights @ columns.J, found.optimum.multipliers, found)
 
-    found = least(every)
+    found = least(every, close)
     feasible = found.optimum.status == OPTIMAL
     margin, held = np.inf, tuple[int, ...]()
-    bound, multipliers = float(found.optimum.bound) - ties.SIZE, found.optimum.multipliers
+    bound, multipliers = float(found.optimum.bound) - ties.SIZE, found.optimum.multipliers + 0.0  # -0 is 0
     if m:
         margin, attained = margins.largest(units.tau, units.unit[1:], safest)
     if not feasible:
@@ -305,7 +308,15 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     spent = sum(w * (units.costs[:, policy] @ law) for w, policy, law in columns)
     if np.abs(spent - units.costs @ mu).max() > ATTAINED:
         raise SolverError("the linear program's model is not what it says: probabilities are below its tolerances")
-    return _Optimum(feasible, margin, value, value - PRICED, prices, columns, p, held)
+    bound = max(_bound(rows, pairs.source, units, sign * vertex.row_duals[: frame.S], prices) for sign in (1.0, -1.0))
+    return _Optimum(feasible, margin, value, bound, prices, columns, p, held)
+
+
+def _bound(rows: Intervals, source: Ints, units: Units, h: Floats, prices: Floats) -> float:
+    """A bound of the optimum, for any bias h (S,) and prices (m,): see `compiled.optimistic`."""
+    tags = np.append(1.0, prices) @ units.costs
+    rounding = (4 + len(h)) * EPS * (np.ptp(h) + np.abs(tags).max())
+    return float((tags + rows.least_means(h - h.min()) - (h - h.min())[source]).min() - prices @ units.near - rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +395,6 @@ def best_optimistic(
             return OptimisticPolicy(
                 True, policy, made.value, multipliers, made.connected, 1, gap, columns, way, steered
             )
-    method: Method = "compiled" if proven else "highs"
     if not proven:
         points, wide = in_rows(p_hat, pairs), pairs.taken(radius)
         best = best_of_points(points, wide, flat, thresholds, join=join, begin=pairs.begin, steer=steer)
@@ -393,7 +403,11 @@ def best_optimistic(
             table = None if best.policy is None else pairs.table(best.policy)
             named = None if best.steered is None else best.steered.named(pairs)
             return OptimisticPolicy(best.feasible, table, best.value, *proof, columns, way, named)
-    solved = solve_optimistic(p_hat, radius, costs, thresholds, join=join, method=method, available=pairs.available)
+    ask = partial(solve_optimistic, p_hat, radius, costs, thresholds, join=join, available=pairs.available)
+    try:
+        solved = ask(method="compiled" if proven else "highs")
+    except SolverError:
+        solved = ask()
     return OptimisticPolicy(
         solved.feasible,
         solved.policy if solved.feasible else None,

@@ -106,12 +106,12 @@ class Solution:
     def proven(self) -> bool:
         """Whether the value is proved to be the least, to 1e-6 of the range of c_0; `gap` says how far it may be off.
 
-        True if infeasible: that is not said without a proof.
+        True if infeasible: that is not said without a proof; and if c_0 is constant.
         """
         if not self.feasible:
             return True
         width = 1.0 if self.model is None else float(np.ptp(self.model.pairs.taken(self.model.costs)[0]))
-        return bool(self.gap <= PROVED * max(width, np.finfo(np.float64).tiny))
+        return width == 0.0 or bool(self.gap <= PROVED * width)
 
     def holds_after(self, tolerance: ArrayLike) -> float:
         """A number of steps from which on the policy keeps its long-run averages, from the initial law.

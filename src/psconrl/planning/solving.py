@@ -49,9 +49,6 @@ LONGEST = 10**12
 ATTAINED = 1e-6
 """A stationary policy attains what its averages miss by less than this, in units of each cost."""
 
-_ROUNDING = 1e-15
-"""Limits on constant costs are met if they miss them by no more than this share of themselves."""
-
 _NOISE = 1e-11
 """What rounding may do to averages, in units of their cost."""
 
@@ -150,6 +147,7 @@ class Known:
         # Constant costs are the same under every policy: their limits are met or not, and decide nothing else.
         self.slack = cmdp.thresholds - costs[1:, 0]
         self.constant = (costs[1:] == costs[1:, :1]).all(axis=1)
+        self.unmet = self.constant & (self.units.tau < 0)
         self.limits = np.flatnonzero(~self.constant)
 
     @cached_property
@@ -195,7 +193,9 @@ class Known:
         way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
             way.parts = [self.single]
-        optimum = plain_generate(Components.ask, way, limits, goal, np.zeros(len(limits.tau)), CLOSE)
+        # Margins are not proved further than the prices of large components, which take longest, are.
+        close = PROVEN if goal == MARGIN and not inverted(self.rows) else CLOSE
+        optimum = plain_generate(Components.ask, way, limits, goal, np.zeros(len(limits.tau)), close)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
@@ -247,8 +247,7 @@ class Known:
         cmdp, units, m = self.cmdp, self.units, self.cmdp.m
         tau = units.near[self.limits]
         best = self.mixture(VALUE, Limits(tau, np.ones(len(tau))), self.limits)
-        met = bool((self.slack[self.constant] >= -_ROUNDING * np.abs(cmdp.thresholds[self.constant])).all())
-        feasible = best.status == OPTIMAL and met
+        feasible = best.status == OPTIMAL and not self.unmet.any()
         chosen, margin = best, np.inf
         if m and not feasible:
             margin, chosen = self._margin(feasible)
@@ -356,7 +355,7 @@ class Known:
         first, and stays out if the rest is in conflict without it.
         """
         if best.status != INFEASIBLE:
-            return (int(np.flatnonzero(self.constant & (self.slack < 0))[0]) + 1,)
+            return (int(np.flatnonzero(self.unmet)[0]) + 1,)
         kept = self.limits
         for i in kept[::-1]:
             without = kept[kept != i]

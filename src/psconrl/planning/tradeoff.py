@@ -65,9 +65,8 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     known, i = Known(cmdp), constraint - 1
     others = known.limits[known.limits != i]
     held = known.units.near[others]
-    met = np.delete(known.slack, i)[np.delete(known.constant, i)] >= 0
     free = known.mixture(VALUE, Limits(held, np.ones(len(others))), others)
-    if free.status == INFEASIBLE or not met.all():
+    if free.status == INFEASIBLE or np.delete(known.unmet, i).any():
         raise InvalidModelError(f"the constraints other than {constraint} cannot hold together")
     low, unit = float(known.units.low[constraint]), float(known.units.unit[constraint])
     safest = known.mixture(VALUE, Limits(held, np.ones(len(others))), others, main=constraint)

@@ -12,6 +12,9 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 
+_ROUNDING = 1e-15
+"""Limits on constant costs are met if they miss them by no more than this share of themselves."""
+
 _FAR = 4.0
 """Limits further than this above the range of their cost cannot bind; nearer ones do as well."""
 
@@ -29,13 +32,16 @@ class Units(NamedTuple):
         """The units of costs (m + 1, K) with thresholds (m,)."""
         low = costs.min(axis=1)
         width = costs.max(axis=1) - low
+        rest = thresholds - low[1:]
+        # Limits on constant costs that miss them by rounding are met.
+        rest[(width[1:] == 0) & (np.abs(rest) <= _ROUNDING * np.abs(thresholds))] = 0.0
         # A constant cost has no range. What its limit leaves is the unit, for that is all that matters of it; if that
         # is nothing, its own size; if that is nothing, too, no more than the units of others.
-        for size in (np.append(1.0, np.abs(thresholds - low[1:])), np.abs(low), width[width > 0].min(initial=1.0)):
+        for size in (np.append(1.0, np.abs(rest)), np.abs(low), width[width > 0].min(initial=1.0)):
             width = np.where(width > 0, width, size)
         unit = np.exp2(np.ceil(np.log2(width)))
         scaled = (costs - low[:, np.newaxis]) / unit[:, np.newaxis]
-        return Units(scaled, (thresholds - low[1:]) / unit[1:], low, unit)
+        return Units(scaled, rest / unit[1:], low, unit)
 
     @property
     def near(self) -> Floats:

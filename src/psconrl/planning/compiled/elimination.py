@@ -291,6 +291,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
         s = order[i]
         count = before = 0
         plain = True
+        row[i] = 1.0  # what comes back to the state is not looked at
         for entry in range(chain.indptr[s], chain.indptr[s + 1]):
             j, p = place[chain.indices[entry]], chain.data[entry]
             if j == i or not p > 0.0:
@@ -318,23 +319,23 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
             low_at[lows], low[lows], low_scale[lows] = k, p, x
             lows += 1
             fast = plain and p >= enough[k]
-            for e in range(up_begin[k], up_begin[k + 1]):
-                j = up_at[e]
-                if j == i:
-                    continue
-                if row[j] == 0.0:
-                    if j < i:
-                        push(waiting, before, j)
+            for e in range(np.uint64(up_begin[k]), np.uint64(up_begin[k + 1])):
+                j = np.uint64(up_at[e])  # without a sign it need not be looked at for being negative
+                there, more = row[j], p * up[e]
+                if there == 0.0:
+                    if up_at[e] < i:
+                        push(waiting, before, up_at[e])
                         before += 1
                     else:
-                        touched[count] = j
+                        touched[count] = up_at[e]
                         count += 1
-                if fast:
-                    row[j] += p * up[e]
-                else:
+                if fast or (more >= _LEAST and x == 0 and up_scale[e] == 0 and scale[j] == 0):
+                    row[j] = there + more
+                elif up_at[e] != i:
                     m, y = _product(p, x, up[e], up_scale[e])
-                    row[j], scale[j] = _sum(row[j], scale[j], m, y)
+                    row[j], scale[j] = _sum(there, scale[j], m, y)
                     plain = plain and scale[j] == 0
+        row[i] = 0.0
         total, x = 0.0, 0
         if plain:
             for e in range(count):
