@@ -305,6 +305,18 @@ def test_limits_that_constant_costs_miss_by_rounding_are_met() -> None:
         assert (found.status, found.margin) == ("optimal", 0.0)
 
 
+def test_limits_on_constant_costs_that_leave_next_to_nothing_or_nearly_all() -> None:
+    """Their unit is what they leave: it must not overflow that of others, nor hide what misses another limit."""
+    p, one = np.random.default_rng(0).dirichlet(np.ones(2), size=(2, 2)), np.ones((2, 2))
+    costs = np.stack([1e12 * np.arange(4.0).reshape(2, 2), 0.0 * one])
+    for limit in (1e-302, 5e-324):
+        found = solve(CMDP(p, costs, [limit]))
+        assert found.feasible
+        assert found.multipliers.tolist() == [0.0]
+    far = threshold_sweep(CMDP(p, np.stack([costs[0], 0.3 * one]), [1e9]), 1, [0.299999, 0.3, 0.4])
+    assert np.isnan(far.values).tolist() == [True, False, False]
+
+
 @pytest.mark.parametrize("method", ["compiled", "highs"])
 def test_limits_that_are_far_away(method: str) -> None:
     """They take no digits from others."""

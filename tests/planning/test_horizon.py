@@ -13,6 +13,7 @@ from psconrl.errors import InvalidArgumentError, InvalidTypeError, SolverError
 from psconrl.planning import horizon
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.solving import Known
+from tests.planning import attacks
 from tests.planning.reference import random_cmdps
 
 
@@ -237,3 +238,12 @@ def test_very_long_horizons_are_the_long_run() -> None:
         assert solution.average_costs[0] <= solution.value + 1e-6
         assert (solution.average_costs[1:] <= cmdp.thresholds + 1e-7).all()
     assert Known(psconrl.make("toy")).single is not None
+
+
+def test_limits_on_costs_of_very_different_size() -> None:
+    """Whose excess, in one measure, is too much for a linear program."""
+    for number in (105, 110):
+        cmdp = attacks.model("scaled", number, entropy=11)
+        found = psconrl.solve(cmdp, horizon=1000)
+        averages = evaluate(cmdp, found.policy, horizon=1000).average_costs @ cmdp.initial
+        np.testing.assert_allclose(found.average_costs, averages, rtol=1e-6)

@@ -48,6 +48,8 @@ _GUARD = 1e-7
 _SHIFT = 1e-4
 """Weights are shifted by this to see what that does."""
 _ROUNDS = 25
+_APART = 1e9
+"""Units of limits that are further apart than this are treated as if they were no further: solvers see no more."""
 _SMALL = 1e-8
 """Steps that promise less than this, or are shorter, end the search."""
 _PRICES = (1e2, 1e4, 1e6)
@@ -174,7 +176,7 @@ def _searched(family: _Family) -> Floats:
             J, w = _descended(family, *corner, tau, np.ones(len(tau)), 1.0, price)
         if _excess(known, J, tau) <= _GUARD / 2:
             return w
-    measure = unit.max() / unit
+    measure = np.minimum(unit.max() / unit, _APART)
     J, w = min((J, w), *corners, key=lambda pair: _excess(known, pair[0], tau, measure))
     J, w = _descended(family, J, w, tau, measure, 0.0, 1.0)
     if _excess(known, J, tau) <= _GUARD / 2:

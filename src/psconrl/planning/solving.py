@@ -302,14 +302,13 @@ class Known:
         """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""
         multipliers = np.zeros(self.cmdp.m)
         multipliers[self.limits] = best.multipliers
-        tau, unit = self.units.tau, self.units.unit
+        tau = self.units.tau
         averages, columns = self.averages(best), [self._column(column) for _, column in best.columns]
         slack = max(averages[0] - best.bound, 0.0)
         found = shadow_prices.unique(multipliers, columns, averages, tau, slack)
         if found is not None:
             return found
-        weight = unit[0] / unit[1:]
-        return shadow_prices.least(multipliers, averages[0], columns, tau, weight, self._best_at, slack)
+        return shadow_prices.least(multipliers, averages[0], columns, tau, self.units.prices, self._best_at, slack)
 
     def _best_at(self, multipliers: Floats) -> tuple[Floats, float]:
         """The averages (m + 1,) of a policy that is best at given prices (m,), and a bound on their sum for all."""

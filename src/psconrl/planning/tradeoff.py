@@ -13,6 +13,7 @@ from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.solving import Known
 from psconrl.planning.tolerances import FEASIBLE
+from psconrl.planning.units import ROUNDING
 
 _SLACK = 1e-11
 """Policies whose main cost is this near to the least, in units of it, cost least."""
@@ -82,7 +83,9 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
         checks.finite(taus, "thresholds", "give finite limits")
     values, multipliers = np.full(len(taus), np.nan), np.full((len(taus), cmdp.m), np.nan)
     for k, tau in enumerate(taus):
-        if tau < least - FEASIBLE * unit:
+        # The unit of a constant cost is that of the limit that the model has.
+        room = ROUNDING * abs(tau) if known.constant[i] else FEASIBLE * unit
+        if tau < least - room:
             continue
         scaled = np.append(held, min(max((tau - low) / unit, float(safest.J[0])), 4.0))
         found = known.mixture(VALUE, Limits(scaled, np.ones(len(scaled))), np.append(others, i))

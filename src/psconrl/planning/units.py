@@ -12,7 +12,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 
-_ROUNDING = 1e-15
+ROUNDING = 1e-15
 """Limits on constant costs are met if they miss them by no more than this share of themselves."""
 
 _FAR = 4.0
@@ -34,7 +34,7 @@ class Units(NamedTuple):
         width = costs.max(axis=1) - low
         rest = thresholds - low[1:]
         # Limits on constant costs that miss them by rounding are met.
-        rest[(width[1:] == 0) & (np.abs(rest) <= _ROUNDING * np.abs(thresholds))] = 0.0
+        rest[(width[1:] == 0) & (np.abs(rest) <= ROUNDING * np.abs(thresholds))] = 0.0
         # A constant cost has no range. What its limit leaves is the unit, for that is all that matters of it; if that
         # is nothing, its own size; if that is nothing, too, no more than the units of others.
         for size in (np.append(1.0, np.abs(rest)), np.abs(low), width[width > 0].min(initial=1.0)):
@@ -53,6 +53,12 @@ class Units(NamedTuple):
         shape = (-1,) + (1,) * (scaled.ndim - 1)
         return np.asarray(self.low.reshape(shape) + self.unit.reshape(shape) * scaled)
 
+    @property
+    def prices(self) -> Floats:
+        """What a price of one in these units is in those of the model, (m,); no more than floats can be."""
+        with np.errstate(over="ignore"):
+            return np.minimum(self.unit[0] / self.unit[1:], np.finfo(np.float64).max)
+
     def multipliers(self, scaled: Floats) -> Floats:
         """Shadow prices (m,) in the units of the model."""
-        return np.asarray(scaled * (self.unit[0] / self.unit[1:]))
+        return np.asarray(scaled * self.prices + 0.0)  # -0 is 0
