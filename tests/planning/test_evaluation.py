@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from psconrl import make, solve
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidModelError
-from psconrl.planning import evaluate
+from psconrl.planning import evaluate, evaluation
 from psconrl.planning.compiled import elimination, mixing, ordering
 from psconrl.planning.compiled.elimination import Chain
 from psconrl.planning.evaluation import chain_of, evaluate_chain
@@ -451,3 +452,41 @@ def test_the_order_fills_in_little() -> None:
     assert sorted(order.order.tolist()) == list(range(S - 1))
     assert 2 * fill(chain, order.order, order.place) < fill(chain, np.arange(S - 1), np.arange(S))
     assert not ordering.minimum_degree(chain, np.arange(S) == S - 1, 1000.0).complete
+
+
+def _grid_chain() -> sparse.csr_array:
+    """The way from everywhere in a slippery grid to its goal, and from there to the start."""
+    cmdp = make("grid", rows=30, columns=25, slip=0.1)
+    solved = solve(cmdp).mixture[0].policy
+    return cmdp.matrix[np.arange(cmdp.S) * cmdp.A + solved]
+
+
+def test_a_nearby_chain_and_gmres_agree_with_elimination() -> None:
+    matrix = _grid_chain()
+    chain, classes, S = chain_of(matrix), closed_classes(matrix), matrix.shape[0]
+    r = elimination.likely_state(chain, 0)
+    refined = evaluation._Refined(chain, classes, r)
+    assert refined.converged
+    exact = evaluate_chain(matrix, np.random.default_rng(3).random((1, S)), np.full(S, 1 / S))
+    np.testing.assert_allclose(refined.law, exact.stationary, atol=1e-12)
+    amounts = np.random.default_rng(3).random(S) - exact.average_costs[0]
+    parts = refined.bias(amounts)
+    np.testing.assert_allclose(parts.sum(axis=0), exact.bias[0], atol=1e-10)
+    assert refined.shares(exact.stationary).tolist() == [1.0]
+    np.testing.assert_array_equal(refined.values(np.array([0.3])), np.full(S, 0.3))
+
+
+@pytest.mark.parametrize("leak", [1e-6, 1e-10, 1e-14])
+def test_a_nearby_chain_is_not_believed_where_states_hardly_meet(leak: float) -> None:
+    """Two grids joined by rare moves: their shares would be noise, and elimination is asked."""
+    one = _grid_chain()
+    S = one.shape[0]
+    cross = sparse.csr_array((np.array([leak]), (np.array([0]), np.array([0]))), shape=(S, S))
+    less = sparse.csr_array((np.array([3 * leak]), (np.array([0]), np.array([0]))), shape=(S, S))
+    matrix = sparse.csr_array(sparse.block_array([[one, cross], [less, one]]))
+    chain = chain_of(matrix)
+    refined = evaluation._Refined(chain, closed_classes(matrix), elimination.likely_state(chain, 0))
+    if refined.converged:
+        assert refined.law[:S].sum() == pytest.approx(0.75, abs=1e-3)
+    else:
+        assert leak < 1e-6

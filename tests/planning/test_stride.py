@@ -12,7 +12,7 @@ from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
 from psconrl.planning.compiled import factors, stride
 from psconrl.planning.compiled.patterns import no_pattern
-from psconrl.planning.compiled.pricing import Columns
+from psconrl.planning.compiled.pricing import Columns, look_ahead
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import SMALL
 from psconrl.planning.for_agents import best_policy
@@ -167,7 +167,9 @@ def test_random_sparse_models(S: int, branching: int, m: int) -> None:
         check_agreement(rows, cmdp.costs, cmdp.thresholds)
 
 
-def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: float) -> tuple[bool, float, list[int]]:
+def strides(
+    own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: float, least: float = 0.0
+) -> tuple[bool, float, list[int]]:
     """Of three states with two actions, all at the first: whether the limit is met, the step, the actions then."""
     rows = Rows.from_dense(np.full((3, 2, 3), 1 / 3))
     room = Columns(np.empty((1, 2)), np.empty((1, 3)), np.empty((1, 3), dtype=np.int64), np.zeros(1, dtype=np.int64))
@@ -191,7 +193,7 @@ def strides(own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: f
         none,
         policy,
     )
-    met, step, changes = stride._stride(way, mu, excess, multiplier)
+    met, step, changes = stride._stride(way, mu, excess, multiplier, least)
     actions = (policy - rows.begin[:-1]).tolist()
     assert changes == sum(actions) or not met
     return met, step, actions
@@ -206,6 +208,9 @@ def test_a_stride_ends_where_the_limit_is_met() -> None:
     assert strides(own, slope, mu, 0.52, 1.0) == (True, 0.1 / 0.2, [1, 1, 0])
     assert strides(own, slope, mu, 0.9, 1.0)[::2] == (False, [0, 0, 0])  # nothing leads so far down
     assert strides(own, -slope, mu, -0.52, 0.4) == (True, -0.4, [1, 0, 0])  # not below zero
+    # Further than that, if it is known that actions do less together than alone.
+    assert strides(own, slope, mu, 0.3, 1.0, least=0.7) == (True, 0.7, [1, 1, 0])
+    assert strides(own, -slope, mu, -0.3, 0.4, least=0.7) == (True, -0.4, [1, 0, 0])
 
 
 def test_laws_and_biases_are_those_of_exact_evaluation() -> None:
@@ -221,14 +226,26 @@ def test_laws_and_biases_are_those_of_exact_evaluation() -> None:
         factor = factors.factorise(rows, policy, order, rare, factors.factor_room(S, 8 * S))
         assert factor.fine[0]
         h, mu, guess = np.zeros(S), np.zeros(S), np.zeros(S)
-        g, left = stride.bias_by(rows, policy, factor, costs, h, 0.0, stride.exactly(1e-11))
+        g, left = factors.bias_by(rows, policy, factor, costs, h, 0.0, factors.exactly(1e-11))
         assert left <= 1e-11
-        assert stride.law_by(rows, policy, factor, mu, guess) <= EXACT_LAW
+        assert factors.law_by(rows, policy, factor, mu, guess) <= EXACT_LAW
         assert g == pytest.approx(exact.average_costs[1, 0], abs=1e-9)
         np.testing.assert_allclose(mu, exact.stationary, rtol=0, atol=1e-10)
         np.testing.assert_array_equal(guess, mu)
         bias = exact.bias[1] - exact.bias[1, r]
         np.testing.assert_allclose(h, bias, rtol=0, atol=1e-7 * np.abs(bias).max())
+
+
+def test_what_lies_ahead_is_what_value_iteration_finds() -> None:
+    cmdp = make("grid", rows=9, columns=7, slip=0.1)
+    rows, c, rate = rows_of(cmdp), cmdp.costs[0].ravel().copy(), 0.1
+    expected = np.zeros(cmdp.S)
+    for _ in range(400):
+        expected = (c + (1 - rate) * (cmdp.matrix @ expected)).reshape(cmdp.S, cmdp.A).min(axis=1)
+    for hopeful in (True, False):
+        ahead, policy = look_ahead(rows, c, rate, hopeful, 1e-15, 400)
+        np.testing.assert_allclose(ahead, expected, atol=1e-9)
+        np.testing.assert_allclose(ahead, (c + (1 - rate) * (cmdp.matrix @ ahead))[policy], atol=1e-9)
 
 
 def test_a_sparse_prior() -> None:

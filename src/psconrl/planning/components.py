@@ -35,9 +35,9 @@ from psconrl.planning.compiled.counting import closed_laws
 from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
-from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
-from psconrl.planning.compiled.pricing import Start
+from psconrl.planning.compiled.pricing import Start, look_ahead
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.stride import plan_many
 from psconrl.planning.compiled.walk import plan
@@ -57,10 +57,10 @@ _TRIES, _TAME = 3, 1e5
 """How often kernels are tried again after a policy whose bias is this small: it leaves them enough digits."""
 _RATES = (1e-2, 1e-4, 1e-6)
 """How often models are left in which good places are looked for: biases are at most the inverse."""
-_SIGHT = 400
-"""How many steps ahead the first place is looked for."""
+_SIGHT = 100
+"""How often all states are looked at for the first place, at most."""
 _BLURRED = 1e-3
-"""Further steps that change the differences between states by less than this share show nothing new."""
+"""Looking again shows nothing new if it changes what lies ahead by less than this share of the differences."""
 _CORE = 1e-3
 """States visited less often than this share of the most visited are on the way to a place."""
 _LEVEL = 1e-14
@@ -247,7 +247,7 @@ class Component:
         one returns, has no such parts, and shows which is good.
         """
         none, alone = np.zeros(0), np.ascontiguousarray(c[np.newaxis])
-        home, self._last, _ = self._sighted(c)
+        home, self._last, _ = self._sighted(c, hopeful=True)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
             found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows, factors=True)
@@ -263,17 +263,13 @@ class Component:
             home, self._last = int(found.bias.argmin()), led
         return -np.inf
 
-    def _sighted(self, c: Floats) -> tuple[int, Ints, Floats]:
-        """The state from which some steps cost the least, the policy for them, and what they cost (S,)."""
-        begin, matrix = self.rows.begin[:-1], self.matrix
-        total = np.zeros(self.rows.S)
-        for _ in range(_SIGHT):
-            ahead = c + (1 - _RATES[0]) * (matrix @ total)
-            before, total = total, np.minimum.reduceat(ahead, begin)
-            if np.ptp(total - before) <= _BLURRED * np.ptp(total):
-                break
-        nothing = np.zeros(self.rows.K)
-        return int(total.argmin()), self._improved(begin, ahead - ahead.max() - 1, nothing), total
+    def _sighted(self, c: Floats, hopeful: bool) -> tuple[int, Ints, Floats]:
+        """The state from which some steps cost the least, the policy for them, and what they cost (S,).
+
+        hopeful: whether to look for a place to stay at, or for what there is far away.
+        """
+        ahead, policy = look_ahead(self.rows, np.ascontiguousarray(c), _RATES[0], hopeful, _BLURRED, _SIGHT)
+        return int(ahead.argmin()), policy, ahead
 
     def plan(
         self,
@@ -292,8 +288,10 @@ class Component:
         decide between equals, or none (0,); rows: other probabilities than those of the model; factors: no inverses.
         """
         factors = factors or not self.inverted
-        if self._last is None and factors:
-            _, self._last, bias = self._sighted(costs[0])
+        if factors and goal == MARGIN:
+            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
+        elif factors and self._last is None:
+            _, self._last, bias = self._sighted(costs[0], hopeful=False)
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         search = plan_many if factors else plan

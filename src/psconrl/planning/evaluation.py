@@ -8,7 +8,8 @@ All states but one of each recurrent class are eliminated without subtractions, 
 laws and averages are accurate to rounding in every entry, however nearly decomposable the chain is. The one that is
 kept is likely: where the law says that it was not, the likeliest is taken instead, and all is done again; the law does
 not depend on it, but the bias is what is collected on the way to it. Where elimination would fill in too much, in
-random graphs, chains mix fast, and iteration takes its place. In the end the equations of the bias are checked.
+random graphs, chains mix fast, and iteration takes its place; in large grids a nearby chain is eliminated, and GMRES
+brings back what it lacks. In the end the equations of the bias are checked.
 """
 
 from __future__ import annotations
@@ -37,8 +38,18 @@ from psconrl.planning.compiled.elimination import (
     residuals,
     visits,
 )
+from psconrl.planning.compiled.factors import (
+    RARER,
+    bias_by,
+    elimination_order,
+    exactly,
+    factor_room,
+    factorise,
+    law_by,
+)
 from psconrl.planning.compiled.mixing import pace, settle, spread
 from psconrl.planning.compiled.ordering import Order, minimum_degree
+from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.finite_time import GOOD, Setting, first_steps
 
 if TYPE_CHECKING:
@@ -50,6 +61,10 @@ PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""
 _WORK = 2e4
 """Eliminations of more multiplications than this for each state come only after iteration, which then is faster."""
+_MUCH = 1e8
+"""So do those of more in all."""
+_ENOUGH = 1e-14
+"""Equations of the bias by iteration need not hold better than to this share of the amounts."""
 _SMALL = 2000
 """Chains up to this size may be eliminated in an order that fills in more."""
 _UNLIKELY = 1e-2
@@ -270,10 +285,10 @@ def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
     """By elimination, unless it takes long and iteration converges."""
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
     order = _order(chain, kept, _WORK * (len(chain.indptr) - 1))
-    if not order.complete:
-        mixing = _Mixing(chain, classes)
-        if mixing.converged:
-            return mixing
+    if not order.complete or order.work > _MUCH:
+        iterated = _Refined(chain, classes, int(kept[0])) if order.complete else _Mixing(chain, classes)
+        if iterated.converged:
+            return iterated
         order = _order(chain, kept, np.inf)
     return _Eliminated(chain, classes, kept, order)
 
@@ -376,8 +391,7 @@ class _Mixing:
         mass, spreads = spread(chain, np.where(self.recurrent, 1.0 / S, 0.0), self.recurrent)
         time = mass * pace(chain)
         self.law = np.where(self.recurrent, time / self._by_class(time)[self.label], 0.0)
-        # Blocks of states that hardly meet keep the weights they started with; the bias of some cost betrays them.
-        probe = np.random.default_rng(0).random(S)
+        probe = _probe(S)
         averages = np.array([probe[states] @ self.law[states] for states in classes])
         self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
 
@@ -403,6 +417,53 @@ class _Mixing:
     def _by_class(self, mass: Floats) -> Floats:
         sums = np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
         return np.asarray(sums, dtype=np.float64)
+
+
+class _Refined:
+    """A chain of one class that leads somewhere: GMRES with the factor of a nearby one; `converged` says if it does."""
+
+    def __init__(self, chain: Chain, classes: list[Ints], r: int) -> None:
+        S = len(chain.indptr) - 1
+        self.rows, self.policy = Rows(np.arange(S + 1), *chain), np.arange(S)
+        order = elimination_order(self.rows, self.policy, r)
+        self.factor = factorise(self.rows, self.policy, order, RARER, factor_room(S, 8 * S))
+        self.law = np.zeros(S)
+        self.converged = len(classes) == 1 and bool(self.factor.fine[0])
+        if self.converged:
+            law = np.zeros(S)
+            self.converged = law_by(self.rows, self.policy, self.factor, law, np.zeros(S)) < np.inf
+            self.law[classes[0]] = law[classes[0]]
+        if self.converged:
+            self.law /= self.law.sum()
+            probe = _probe(S)
+            h, missed = self._bias(probe - probe @ self.law)
+            self.converged = missed <= _FAILED and bool(np.ptp(h) < 1 / _FAILED)
+
+    def shares(self, initial: Floats) -> Floats:
+        return np.ones(1)
+
+    def values(self, of_classes: Floats) -> Floats:
+        return np.full(len(self.law), of_classes[0])
+
+    def collected(self, amounts: Floats) -> Floats:
+        raise NotImplementedError("there is one class")
+
+    def bias(self, amounts: Floats) -> Floats:
+        bias, _ = self._bias(amounts)
+        bias -= self.law @ bias
+        return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
+
+    def _bias(self, amounts: Floats) -> tuple[Floats, float]:
+        """The bias (S,), 0 in the reference state, and what averages by the law, or the equations, may be off by."""
+        bias = np.zeros(len(amounts))
+        enough = _ENOUGH * float(np.linalg.norm(amounts))
+        g, left = bias_by(self.rows, self.policy, self.factor, amounts, bias, 0.0, exactly(enough))
+        return bias, abs(g) + left
+
+
+def _probe(S: int) -> Floats:
+    """Some costs (S,). Blocks that hardly meet may keep the weights they started with: a bias betrays them."""
+    return np.random.default_rng(0).random(S)
 
 
 def _label(classes: list[Ints], S: int) -> Ints:

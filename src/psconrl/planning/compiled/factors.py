@@ -22,14 +22,17 @@ from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import longer_floats, longer_ints, pop, push
 from psconrl.planning.compiled.patterns import Pattern
 from psconrl.planning.compiled.rows import Rows, copy, row_times
+from psconrl.planning.tolerances import EXACT_LAW
 
-RARE = 0.03
-"""Moves less likely than this are left out of the factor."""
+RARE, RARER = 0.03, 0.003
+"""Moves less likely than this are left out of the factor; the second where no order fills in little."""
 _NEAR = np.array([0.3, 0.02])
 """The order of elimination follows moves at least this likely, the first as far as they lead."""
 STEPS = 40
 """GMRES steps before it starts again."""
 RESTARTS = 4
+_HOPE = 0.5
+"""A start that leaves more than this share of what was left before is the last."""
 
 
 class Factor(NamedTuple):
@@ -453,7 +456,7 @@ def refine(rows: Rows, policy: Ints, factor: Factor, b: Floats, y: Floats, trans
         for s in range(S):
             w[s] = b[s] - w[s]
         before, left = left, math.sqrt(_square(w))
-        if not left > enough or not left < before or attempt == aim.restarts:
+        if not left > enough or not left < _HOPE * before or attempt == aim.restarts:
             break
         for s in range(S):
             V[0, s] = w[s] / left
@@ -510,3 +513,45 @@ def _project(V: Floats, i: int, w: Floats) -> float:
     for s in range(len(w)):
         w[s] -= total * V[i, s]
     return total
+
+
+@njit
+def exactly(enough: float) -> Aim:
+    """To iterate as long as it helps."""
+    return Aim(enough, STEPS, RESTARTS)
+
+
+@njit
+def bias_by(rows: Rows, policy: Ints, factor: Factor, c: Floats, h: Floats, g: float, aim: Aim) -> tuple[float, float]:
+    """Gain and bias (in place, from a guess of both) of a policy for the costs c (K,), by a factor; gain and error."""
+    S, r = len(h), factor.order[-1]
+    costs = np.empty(S)
+    shift = h[r]
+    for s in range(S):
+        costs[s] = c[policy[s]]
+        h[s] -= shift
+    h[r] = g
+    left = refine(rows, policy, factor, costs, h, False, aim)
+    g = h[r]
+    h[r] = 0.0
+    return g, left
+
+
+@njit
+def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) -> float:
+    """The stationary law of a policy by a factor, from a guess, which is replaced; what is left, inf if much is."""
+    S = len(mu)
+    one = np.zeros(S)
+    one[factor.order[-1]] = 1.0
+    for s in range(S):
+        mu[s] = guess[s]
+    left = refine(rows, policy, factor, one, mu, True, exactly(EXACT_LAW))
+    exact = left <= EXACT_LAW
+    total = 0.0
+    for s in range(S):
+        mu[s] = max(mu[s], 0.0) if exact else 0.0
+        total += mu[s]
+    for s in range(S):
+        mu[s] /= total if exact else 1.0
+        guess[s] = mu[s]
+    return left if exact else np.inf

@@ -222,6 +222,41 @@ def lean(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
 
 
 @njit
+def look_ahead(rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float, sweeps: int) -> tuple[Floats, Ints]:
+    """What lies ahead of each state (S,) at the costs c (K,), at best, and the pairs (S,) that go there.
+
+    All ends at a rate in every step. Without hope, at first the worst is expected everywhere: as soon as states are
+    looked at in turn, from the first to the last and back, what is good is seen from afar. With hope, at first the best
+    is expected, and only states where one can stay keep it. At most so many sweeps, until what lies ahead changes by
+    less than a share `enough` of its span.
+    """
+    S = len(rows.begin) - 1
+    ahead, policy = np.empty(S), np.empty(S, dtype=np.int64)
+    extreme = c[0]
+    for pair in range(len(c)):
+        extreme = min(extreme, c[pair]) if hopeful else max(extreme, c[pair])
+    for s in range(S):
+        ahead[s] = extreme / rate
+    for sweep in range(sweeps):
+        change = 0.0
+        for k in range(S):
+            s = k if sweep % 2 == 0 else S - 1 - k
+            least = np.inf
+            for pair in range(rows.begin[s], rows.begin[s + 1]):
+                total = 0.0
+                for move in moves_of(rows, pair):
+                    total += rows.data[move] * ahead[end_of(rows, move)]
+                total = c[pair] + (1.0 - rate) * total
+                if total < least - TIE:
+                    least, policy[s] = total, pair
+            change = max(change, abs(ahead[s] - least))
+            ahead[s] = least
+        if change <= enough * span_of(ahead):
+            break
+    return ahead, policy
+
+
+@njit
 def add_column(columns: Columns, costs: Floats, policy: Ints) -> bool:
     """Add a policy, whose law is written at the end of `columns` already, unless it is there; whether it was new."""
     n, S = columns.known[0], len(policy)

@@ -17,16 +17,17 @@ from psconrl._core.njit import njit
 from psconrl.planning.compiled.elimination import Chain
 from psconrl.planning.compiled.factors import (
     RARE,
-    RESTARTS,
-    STEPS,
+    RARER,
     Aim,
     Factor,
+    bias_by,
     elimination_order,
+    exactly,
     factor_room,
     factorise,
     factorise_whole,
+    law_by,
     likely_state,
-    refine,
 )
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, generate
 from psconrl.planning.compiled.inverses import lead, reroute
@@ -50,7 +51,7 @@ from psconrl.planning.compiled.pricing import (
     span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import CLOSE, EPS, EXACT, EXACT_LAW, FLAT, PROVEN, TIE
+from psconrl.planning.tolerances import CLOSE, EPS, EXACT, FLAT, PROVEN, TIE
 
 _FIRST, _SHARE = 1e-3, 0.1
 """Before the end, evaluations are exact to a share of the improvement found last, and at first to 1e-3."""
@@ -69,16 +70,21 @@ _STRIDES = 40
 """After so many strides, multipliers are those of the master program."""
 
 _WORK_PER_STATE = 3e4
-"""Whole rows are eliminated where that takes no more multiplications than this, for each state."""
+"""Whole rows are eliminated where that takes no more multiplications than this, for each state,"""
+_LITTLE, _MUCH = 1e6, 1e7
+"""and only where it takes no more than the first in all, or, if nothing else serves, the second: a nearby chain in
+which fewer moves are rare does for policies that lead somewhere."""
 _SELDOM = 100.0
 """A reference is replaced by a state visited this many times as often: seen from rare states, all others look alike."""
 _OTHER = 8
 """So many GMRES steps at the most may go by the factor of another policy; where whole rows are eliminated, no more than
 half of the time that a new one takes, and one step alone is not worth a try."""
+_ROOM = 8
+"""Numbers in each triangle of the factor of a nearby chain, for each state; there may be more."""
 _PER_STATE = 8
 """What a GMRES step looks at for each state, beside the factor."""
 
-_ACCURACY, _LOW, _HIGH, _GAIN, _FINEST = 0, 1, 2, 3, 4
+_ACCURACY, _LOW, _HIGH, _GAIN, _FINEST, _RARE, _BEFORE, _EXCESS = 0, 1, 2, 3, 4, 5, 6, 7
 _ROUND, _DONE, _REFERENCE, _FRESH, _LENT = 0, 1, 2, 3, 4
 
 
@@ -88,8 +94,9 @@ class Factors(NamedTuple):
     costs (m + 1, K); policy (S,), its bias h (S,) and advantages own (K,) for the costs c (K,) asked for last; h1 (S,),
     slope (K,): the same for c_1; law (S,): a guess; start (k, S): policies to begin with. pattern: that in which whole
     rows are eliminated, empty where they are not; room: for the factor. numbers: accuracy, the least and the largest
-    multiplier that may be optimal, the gain of c_1, the finest accuracy; counts: rounds, evaluations, reference state,
-    1 before the start policies were added, how many steps may go by the factor in the room.
+    multiplier that may be optimal, the gain of c_1, the finest accuracy, which moves are rare, the multiplier asked for
+    before and by how much its policy exceeds the limit; counts: rounds, evaluations, reference state, 1 before the
+    start policies were added, how many steps may go by the factor in the room.
     """
 
     rows: Rows
@@ -128,46 +135,52 @@ def by_factors(
     multipliers, h, found = into[0], into[1], Mixture(into[2], into[3], into[4], into[5])
     costs = decided(true_costs, levels)
     m, K, S = len(limits.tau), costs.shape[1], len(rows.begin) - 1
-    columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
-    policy, c, own = np.empty(S, dtype=np.int64), np.empty(K), np.empty(K)
-    policies, guess, r = begin(rows, costs, start, c, h)
-    numbers, counts = np.zeros(5), np.zeros(5, dtype=np.int64)
-    numbers[_ACCURACY], numbers[_HIGH] = _FIRST, np.inf
-    counts[_REFERENCE], counts[_FRESH] = r, 1
-    numbers[_FINEST], close = (TIE, CLOSE) if len(levels) > 0 else (EXACT, PROVEN)
-    copy(policies[-1], policy)
     ends = np.empty(S + 1, dtype=np.int64)
     for s in range(S + 1):
         ends[s] = rows.indptr[rows.begin[s]]
     together = Chain(ends, rows.indices, rows.data)
     whole = minimum_degree(together, np.zeros(S, dtype=np.bool_), _WORK_PER_STATE * S)
-    pattern = pattern_of(together, whole) if whole.complete else no_pattern()
-    way = Factors(
-        rows,
-        costs,
-        columns,
-        columns.J,
-        columns.known,
-        policy,
-        h,
-        own,
-        c,
-        np.zeros(S),
-        np.empty(K),
-        np.zeros(S),
-        policies,
-        pattern,
-        factor_room(S, pattern.up_begin[-1] if whole.complete else 8 * S),
-        numbers,
-        counts,
-    )
-    optimum = generate(_price, way, limits, goal, guess, close, True)
+    columns = room_for(max(2 * m + 6, min(_COLUMNS, _MEMORY // S)), m, S)
+    finest, close = (TIE, CLOSE) if len(levels) > 0 else (EXACT, PROVEN)
+    nearby = whole.complete and whole.work > _LITTLE
+    while True:
+        c, numbers, counts = np.empty(K), np.zeros(8), np.zeros(5, dtype=np.int64)
+        policies, guess, r = begin(rows, costs, start, c, h)
+        numbers[_ACCURACY], numbers[_HIGH], numbers[_FINEST] = _FIRST, np.inf, finest
+        numbers[_RARE] = RARER if nearby else RARE
+        counts[_REFERENCE], counts[_FRESH] = r, 1
+        columns.known[0] = 0
+        pattern = pattern_of(together, whole) if whole.complete and not nearby else no_pattern()
+        way = Factors(
+            rows,
+            costs,
+            columns,
+            columns.J,
+            columns.known,
+            policies[-1].copy(),
+            h,
+            np.empty(K),
+            c,
+            np.zeros(S),
+            np.empty(K),
+            np.zeros(S),
+            policies,
+            pattern,
+            factor_room(S, _ROOM * S if len(pattern.order) == 0 else pattern.up_begin[-1]),
+            numbers,
+            counts,
+        )
+        optimum = generate(_price, way, limits, goal, guess, close, True)
+        failed = optimum.status == FAILED or (optimum.status == OPTIMAL and optimum.objective - optimum.bound > PROVEN)
+        if not nearby or not failed or whole.work > _MUCH:
+            break
+        nearby = False
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
     off = 0.0
     if count == 0:
-        copy(policy, found.policies[0])
+        copy(way.policy, found.policies[0])
     for k in range(count if goal == VALUE and optimum.status == OPTIMAL else 0):
         off = max(off, _check(way, found, k))
     return optimum.status, optimum.objective, optimum.bound, off, count
@@ -183,7 +196,7 @@ def _check(way: Factors, mixture: Mixture, k: int) -> float:
     rows, policy, law = way.rows, way.policy, mixture.laws[k]
     S = len(policy)
     copy(mixture.policies[k], policy)
-    factor = _factor(way, likely_state(rows, policy, way.counts[_REFERENCE]), RARE)
+    factor = _factor(way, likely_state(rows, policy, way.counts[_REFERENCE]), way.numbers[_RARE])
     if not factor.fine[0]:
         return np.inf
     whole, off = len(way.pattern.order) > 0, 0.0
@@ -255,7 +268,7 @@ def _price(way: Factors, question: Question) -> Reply:
         numbers[_HIGH] = min(numbers[_HIGH], multiplier)
     numbers[_GAIN], _ = bias_by(rows, policy, factor, costs[1], way.h1, numbers[_GAIN], exactly(numbers[_ACCURACY]))
     advantages_of(rows, costs[1], numbers[_GAIN], way.h1, way.slope)
-    found, step, changes = _stride(way, way.law, excess, multiplier)
+    found, step, changes = _stride(way, way.law, excess, multiplier, _further(way, excess, multiplier))
     if not found:
         again = not new and numbers[_ACCURACY] > finest
         return Reply(True, bound, question.prices, again, question.prices)
@@ -288,11 +301,25 @@ def _add_starts(way: Factors) -> None:
 
 
 @njit
-def _stride(way: Factors, mu: Floats, excess: float, multiplier: float) -> tuple[bool, float, int]:
+def _further(way: Factors, excess: float, multiplier: float) -> float:
+    """How far to move the multiplier at least, by what the last move did, as long as only one side of it is known.
+
+    Actions that take over one after another on the same way do less together than each of them would alone.
+    """
+    numbers = way.numbers
+    before, moved = numbers[_EXCESS], multiplier - numbers[_BEFORE]
+    numbers[_BEFORE], numbers[_EXCESS] = multiplier, excess
+    alone = numbers[_HIGH] == np.inf if excess > 0.0 else numbers[_LOW] == 0.0
+    fallen = (before - excess) / moved if moved != 0.0 else 0.0
+    return abs(excess) / fallen if alone and before * excess > 0.0 and fallen > 0.0 else 0.0
+
+
+@njit
+def _stride(way: Factors, mu: Floats, excess: float, multiplier: float, least: float) -> tuple[bool, float, int]:
     """How far to move the multiplier, and, written to the policy, the pairs that take over on the way to the limit.
 
-    mu (S,): the stationary law of the policy, which exceeds the limit by `excess`. Whether the limit is met (else the
-    policy stays), step, changes of actions.
+    mu (S,): the stationary law of the policy, which exceeds the limit by `excess`; least: how far at least. Whether the
+    limit is met (else the policy stays), step, changes of actions.
     """
     rows, own, slope = way.rows, way.own, way.slope
     S, K = len(mu), len(own)
@@ -306,26 +333,21 @@ def _stride(way: Factors, mu: Floats, excess: float, multiplier: float) -> tuple
             if fall > FLAT and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
                 when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
                 count += 1
-    changes, step, met = 0, -multiplier, sign < 0.0
+    changes, step, met, there = 0, -multiplier, sign < 0.0, False
     for k in np.argsort(when[:count]):
+        if there and when[k] > least:
+            break
         pair, s = pairs[k], states[k]
         before = 0.0 if wanted[s] == way.policy[s] else slope[wanted[s]]
         if sign * (slope[pair] - before) < 0.0:
             wanted[s] = pair
             changes += 1
             excess += mu[s] * (slope[pair] - before)
-            if sign * excess <= 0.0:
-                step, met = sign * when[k], True
-                break
+            if not there and sign * excess <= 0.0:
+                step, met, there = sign * max(when[k], min(least, most)), True, True
     if met:
         copy(wanted, way.policy)
     return met, step, changes
-
-
-@njit
-def exactly(enough: float) -> Aim:
-    """To iterate as long as it helps."""
-    return Aim(enough, STEPS, RESTARTS)
 
 
 @njit
@@ -359,7 +381,8 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     wanted, last, order = policy.copy(), policy.copy(), np.empty(_SWEEPS * S, dtype=np.int64)
     g, left = 0.0, np.inf
     enough = max(_FIRST, 0.5 * accuracy)
-    rare, first = RARE, way.counts[_REFERENCE]
+    common, first = way.numbers[_RARE], way.counts[_REFERENCE]
+    rare = common
     own, whole = way.counts[_LENT] == 0, len(way.pattern.order) > 0
     factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
     fine, sound, r = factor.fine[0], False, factor.order[-1]
@@ -402,14 +425,14 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             for s in range(S):
                 h[s] = 0.0
             own = True
-            if whole and factor.fine[0]:
+            if factor.fine[0] and (whole or rare < common < RARE):
                 # Biases so large that rounding hides costs: nothing else would help.
                 copy(last, policy)
                 break
-            if rare > RARE / 50.0 and not whole:
+            if rare > common / 50.0 and not whole:
                 rare /= 10.0
             else:
-                rare = RARE
+                rare = common
                 if sound:
                     r, led = reroute(rows, policy, c)
                 else:
@@ -441,46 +464,10 @@ def _lead_to(rows: Rows, policy: Ints, r: int) -> bool:
 
 
 @njit
-def bias_by(rows: Rows, policy: Ints, factor: Factor, c: Floats, h: Floats, g: float, aim: Aim) -> tuple[float, float]:
-    """Gain and bias (in place, from a guess of both) of a policy for the costs c (K,), by a factor; gain and error."""
-    S, r = len(h), factor.order[-1]
-    costs = np.empty(S)
-    shift = h[r]
-    for s in range(S):
-        costs[s] = c[policy[s]]
-        h[s] -= shift
-    h[r] = g
-    left = refine(rows, policy, factor, costs, h, False, aim)
-    g = h[r]
-    h[r] = 0.0
-    return g, left
-
-
-@njit
-def law_by(rows: Rows, policy: Ints, factor: Factor, mu: Floats, guess: Floats) -> float:
-    """The stationary law of a policy by a factor, from a guess, which is replaced; what is left, inf if much is."""
-    S = len(mu)
-    one = np.zeros(S)
-    one[factor.order[-1]] = 1.0
-    for s in range(S):
-        mu[s] = guess[s]
-    left = refine(rows, policy, factor, one, mu, True, exactly(EXACT_LAW))
-    exact = left <= EXACT_LAW
-    total = 0.0
-    for s in range(S):
-        mu[s] = max(mu[s], 0.0) if exact else 0.0
-        total += mu[s]
-    for s in range(S):
-        mu[s] /= total if exact else 1.0
-        guess[s] = mu[s]
-    return left if exact else np.inf
-
-
-@njit
 def _law_many(way: Factors) -> tuple[bool, Factor]:
     """Write the law of the policy at the end of the columns; it is rerouted if it has several. Whether, factor."""
     rows, columns, policy = way.rows, way.columns, way.policy
-    r, rare = way.counts[_REFERENCE], RARE
+    r, rare = way.counts[_REFERENCE], way.numbers[_RARE]
     factor = way.room
     for _ in range(6):
         factor = _factor(way, likely_state(rows, policy, r), rare)
@@ -488,11 +475,11 @@ def _law_many(way: Factors) -> tuple[bool, Factor]:
         if factor.fine[0] and law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law) < np.inf:
             way.counts[_REFERENCE] = r
             return True, factor
-        if rare > RARE / 50.0 and len(way.pattern.order) == 0:
+        if rare > way.numbers[_RARE] / 50.0 and len(way.pattern.order) == 0:
             rare /= 10.0
         else:
             r, led = reroute(rows, policy, way.costs[0])
-            rare = RARE
+            rare = way.numbers[_RARE]
             if not led:
                 break
     return False, factor
