@@ -45,6 +45,7 @@ EXACT = 400
 _COLUMNS = 128
 _ROUNDS = 60
 _PARTS = 4
+"""In so many parts of falling size a bias is held."""
 _UNLIKELY = 1e-2
 """A kept state less likely than this share of the likeliest is exchanged for that one."""
 _ROUNDING = 16.0
@@ -54,7 +55,7 @@ _ROUNDING = 16.0
 class Exact(NamedTuple):
     """A way of pricing; J and known are those of the columns.
 
-    costs (m + 1, K); label (S,) and stays (K,): see `end_components.split`; largest first: the order of the components;
+    costs (m + 1, K); label (S,) and stays (K,): see `end_components.split`; order: the components, the largest first;
     policy (S,): the best so far; c (K,): the costs asked for; start (k, S): policies to begin with; fresh (1,): 1 until
     they were added.
     """
