@@ -231,10 +231,13 @@ def compile_others(planner: bool, agents: Sequence[str]) -> None:
         planner_kernels.compile_execution()
     toy = environments.make("toy")
     planning.best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
-    # States that are hardly ever left: only components prove what is best.
+    # States that are hardly ever left: laws are made anew.
     leave = np.array([1e-12, 1e-13])
     p = np.stack([1.0 - leave, leave], axis=1)
     planning.best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
+    # States that cannot be left, and a limit that only both can keep.
+    stay, costs = np.eye(2)[:, np.newaxis], np.eye(2)[:, :, np.newaxis]
+    planning.best_policy(stay, costs, [0.5], join=0.1)
     for agent in agents:
         _tried(agent)
 

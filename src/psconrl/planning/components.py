@@ -29,9 +29,10 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.graph import groups, strong_classes
+from psconrl._core.graph import groups
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.counting import closed_laws
+from psconrl.planning.compiled.end_components import split
 from psconrl.planning.compiled.exact import bounded_advantages
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
@@ -74,26 +75,9 @@ Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
     """The maximal end components: states and pairs of each, ascending, in the order of their first states."""
-    source, K = rows.source, rows.K
-    entry_pair = np.repeat(np.arange(K), np.diff(rows.indptr))
-    real = rows.data > 0
-    pair, start, end = entry_pair[real], source[entry_pair[real]], rows.indices[real]
-    allowed = np.ones(K, dtype=np.bool_)
-    while True:
-        kept = allowed[pair]
-        graph = sparse.csr_array((np.ones(int(kept.sum())), (start[kept], end[kept])), shape=(rows.S, rows.S))
-        _, label = strong_classes(graph)
-        leaving = pair[kept][label[start[kept]] != label[end[kept]]]
-        # A state without any pair left cannot be stayed in; pairs that lead to it leave what is left.
-        alive = np.zeros(rows.S, dtype=np.bool_)
-        allowed[leaving] = False
-        alive[source[allowed]] = True
-        lost = pair[kept][~alive[end[kept]]]
-        if not len(leaving) and not allowed[lost].any():
-            break
-        allowed[lost] = False
-    states = groups(label, alive)
-    return [(group, np.flatnonzero(allowed & np.isin(source, group))) for group in states]
+    label, stays = np.empty(rows.S, dtype=np.int64), np.empty(rows.K, dtype=np.bool_)
+    split(rows, label, stays)
+    return list(zip(groups(label, label >= 0), groups(label[rows.source], stays), strict=True))
 
 
 class Column(NamedTuple):

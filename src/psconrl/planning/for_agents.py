@@ -201,9 +201,12 @@ def plan_rows(
         best = _compiled(rows, flat, thresholds, join, *_kept(rows, start, m), steer, shape)
         if best is not None:
             return best
-    ask = second_opinion.by_highs if method == "highs" else second_opinion.by_either
     try:
-        best = ask(rows, flat, thresholds, join, steer)
+        if method == "highs":
+            best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
+        else:
+            begin = _kept(rows, start, m)[0] if method == "compiled" else None
+            best = second_opinion.by_either(rows, flat, thresholds, join, steer, begin)
     except SolverError:
         if method != "compiled":
             raise

@@ -7,9 +7,13 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import ties
+from psconrl.planning.compiled.by_components import EXACT, law_from
+from psconrl.planning.compiled.by_components import by_components as kernel
+from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.pricing import Mixture, certified, price_tags
+from psconrl.planning.compiled.planned import room
+from psconrl.planning.compiled.pricing import Mixture, Start, certified, price_tags
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.components import SMALL, Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain, stationary_law
@@ -18,8 +22,8 @@ from psconrl.planning.for_agents import BestPolicy, Method, Steer
 from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
-from psconrl.planning.steering import from_columns
-from psconrl.planning.tolerances import CLOSE, FEASIBLE
+from psconrl.planning.steering import from_columns, steered_between
+from psconrl.planning.tolerances import CLOSE, FEASIBLE, PROVEN
 from psconrl.planning.weights import best_weights, carrying
 
 _SURE = 1e-6
@@ -28,7 +32,10 @@ _SURE = 1e-6
 
 def averages_of(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
     """The exact averages (m + 1,) of a policy (K,) from a start state."""
-    law = np.zeros(rows.S)
+    law = np.empty(rows.S)
+    if rows.S <= EXACT and law_from(rows, policy, start, law):
+        return (costs * policy) @ law[rows.source]
+    law[:] = 0.0
     law[start] = 1.0
     found = evaluate_chain(chain_of(rows, policy), _mean_costs(rows, costs, policy), law)
     return np.asarray(found.average_costs[:, start])
@@ -43,10 +50,12 @@ def exact_mixture(
     """
     laws = np.zeros(mixture.laws.shape)
     for policy, rough, law in zip(mixture.policies, mixture.laws, laws, strict=True):
+        chosen = np.bincount(policy, minlength=rows.K).astype(np.float64)
+        if rows.S <= EXACT and law_from(rows, chosen, int(rough.argmax()), law):
+            continue
         inside = np.zeros(rows.S, dtype=np.bool_)
         closed_class(rows, policy, int(rough.argmax()), inside)
-        chain = chain_of(rows, np.bincount(policy, minlength=rows.K).astype(np.float64))
-        found = stationary_law(chain[inside][:, inside])
+        found = stationary_law(chain_of(rows, chosen)[inside][:, inside])
         if found is None:
             return None
         law[inside] = found
@@ -72,9 +81,11 @@ def _mean_costs(rows: Rows, costs: Floats, policy: Floats) -> Floats:
     return np.stack([np.bincount(source, policy * c, rows.S).astype(np.float64) for c in costs])
 
 
-def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
-    """What components prove; where that is not enough, the linear program, if it proves more."""
-    best, unproved = by_components(rows, costs, thresholds, join, steer)
+def by_either(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None, start: Start | None = None
+) -> BestPolicy:
+    """What components prove; where that is not enough, the linear program, if it proves more; see `by_components`."""
+    best, unproved = by_components(rows, costs, thresholds, join, steer, start)
     if best is not None and unproved <= _SURE:
         return best
     try:
@@ -94,9 +105,16 @@ def by_either(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer:
 
 
 def by_components(
-    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None, start: Start | None = None
 ) -> tuple[BestPolicy | None, float]:
-    """The stateless program component by component, None if there is no answer; and what of its value is unproved."""
+    """The stateless program component by component, None if there is no answer; and what of its value is unproved.
+
+    costs (m + 1, K). start: where compiled code begins in models of some hundred states; without one, or where it has
+    no proof, all is done here.
+    """
+    best = None if start is None or rows.S > EXACT else _by_kernel(rows, costs, thresholds, join, steer, start)
+    if best is not None:
+        return best, 0.0
     m = len(thresholds)
     # Limits that can just be met may need a little room.
     for tau in (thresholds, thresholds + FEASIBLE):
@@ -118,6 +136,32 @@ def by_components(
     if steer is not None:
         best = best._replace(steered=from_columns(rows, costs, columns, thresholds, steer))
     return best, float(abs(optimum.objective - optimum.bound))
+
+
+def _by_kernel(
+    rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None, start: Start
+) -> BestPolicy | None:
+    """The same, compiled; None where it has no proof."""
+    m, into = len(thresholds), room(len(costs), rows.S)
+    multipliers, mixture, nowhere = into[0], Mixture(*into[2:6]), np.full(rows.S, -1)
+    limits, given = (thresholds, np.ones(m)), (*start, nowhere)
+    status, objective, bound, _, count = kernel(tuple(rows), costs, ties.levels(rows.K), limits, given, VALUE, into)
+    if status == INFEASIBLE:
+        return _infeasible(m, "components")
+    if status == FAILED or not objective - bound <= PROVEN:
+        return None
+    mixture = mixture.first(count)
+    if ((mixture.weights @ mixture.J)[1:] - thresholds > FEASIBLE).any():
+        return None
+    policy, value, averages, classes, connected, _, _, reference, _ = execute(rows, costs, mixture, nowhere, join)
+    if np.isnan(averages[0]):
+        averages = averages_of(rows, costs, policy, int(reference[0]))
+    missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
+    gap = max(value, float(averages[0]) + missed) - bound + ties.SIZE
+    steered = None if steer is None or not m else steered_between(rows, costs, mixture, thresholds, steer)
+    return BestPolicy(
+        True, policy, value, averages, multipliers, classes, connected, max(gap, 0.0), "components", {}, steered
+    )
 
 
 def _infeasible(m: int, method: Method) -> BestPolicy:

@@ -99,10 +99,7 @@ class Rows(NamedTuple):
 
     def part(self, states: Ints, pairs: Ints) -> Rows:
         """The model of some states with some pairs of theirs, all ascending, none of which leaves the states."""
-        matrix = self.matrix()[pairs][:, states]
-        begin = np.searchsorted(pairs, self.begin[np.append(states, self.S)])
-        begin[-1] = len(pairs)
-        return Rows(begin, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+        return part_of(self, states, pairs)
 
 
 @njit
@@ -126,6 +123,30 @@ def compress(P: Floats) -> tuple[Ints, Ints, Floats]:
                 size += 1
         indptr[row + 1] = size
     return indptr, indices, data
+
+
+@njit
+def part_of(rows: Rows, states: Ints, pairs: Ints) -> Rows:
+    """The model of some states with some pairs of theirs, all ascending, none of which leaves the states."""
+    place, moves = np.full(len(rows.begin) - 1, -1), 0
+    for i in range(len(states)):
+        place[states[i]] = i
+    for pair in pairs:
+        moves += rows.indptr[pair + 1] - rows.indptr[pair]
+    begin, indptr = np.zeros(len(states) + 1, dtype=np.int64), np.zeros(len(pairs) + 1, dtype=np.int64)
+    indices, data = np.empty(moves, dtype=np.int64), np.empty(moves)
+    size, s = 0, 0
+    for k in range(len(pairs)):
+        while pairs[k] >= rows.begin[states[s] + 1]:
+            s += 1
+            begin[s] = k
+        for move in range(rows.indptr[pairs[k]], rows.indptr[pairs[k] + 1]):
+            if rows.data[move] > 0.0:
+                indices[size], data[size] = place[rows.indices[move]], rows.data[move]
+                size += 1
+        indptr[k + 1] = size
+    begin[len(states)] = len(pairs)
+    return Rows(begin, indptr, indices[:size], data[:size])
 
 
 @njit_inline

@@ -47,6 +47,8 @@ from psconrl.planning.tolerances import CLOSE, FLAT, PROVEN, TIE
 
 _COLUMNS = 128
 _ROUNDS = 100
+_ANEW = 8
+"""Policy iteration that needs more inverses than this goes round in circles; of 3,000 plans none needed so many."""
 _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
 _WALK = 40
@@ -207,7 +209,7 @@ def _iterate(way: Inverses) -> tuple[bool, float]:
     """
     rows, chain, c, h = way.rows, way.chain, way.c, way.h
     S = len(h)
-    fresh = False
+    fresh, made = False, 0
     wanted = np.empty(S, dtype=np.int64)
     for _ in range(1, _ROUNDS):
         g = bias_of(rows, chain, c, h)
@@ -222,7 +224,7 @@ def _iterate(way: Inverses) -> tuple[bool, float]:
                 changes += 1
         if not own <= tie:
             # Updates have worn the inverse out.
-            if fresh or not np.isfinite(own):
+            if fresh or not np.isfinite(own) or made == _ANEW:
                 return False, np.nan
             r = chain.reference[0]
             likeliest = r
@@ -232,12 +234,13 @@ def _iterate(way: Inverses) -> tuple[bool, float]:
             chain.reference[0] = likeliest
             if not start_anew(rows, chain, c):
                 return False, np.nan
-            fresh = True
+            fresh, made = True, made + 1
             continue
         if changes == 0:
             return True, g
         fresh = turn(rows, chain, wanted) >= 0
-        if fresh and not start_anew(rows, chain, c):
+        made += fresh
+        if fresh and (made > _ANEW or not start_anew(rows, chain, c)):
             return False, np.nan
     return False, np.nan
 
