@@ -5,9 +5,9 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.pairs import Pairs
-from psconrl.agents import _posterior_kernels, _random_kernels
+from psconrl.agents import _random_kernels
 from psconrl.agents.counts import Counts
-from psconrl.agents.posterior import CUT, Prior
+from psconrl.agents.posterior import CUT, Prior, draw_rows
 from psconrl.planning.compiled.rows import Rows
 
 
@@ -27,9 +27,8 @@ def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float
     if (alpha == alpha.flat[0]).all():
         nothing = np.zeros(0, dtype=np.int64)
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))
-    given = prior.level, prior.support, prior.allowed, prior.own
     chains, stream = Counts.from_dense(counts).chains, _random_kernels.seeded(rng)
-    indptr, indices, data = _posterior_kernels.draw_rows(*given, *chains, S, stream, cut)
+    indptr, indices, data = draw_rows(prior, chains, S, stream, cut)
     p = np.zeros((len(indptr) - 1, S))
     p[np.repeat(np.arange(len(p)), np.diff(indptr)), indices] = data
     return p.reshape(alpha.shape)

@@ -188,8 +188,8 @@ def test_where_all_others_fail_another_start_is_tried(monkeypatch: pytest.Monkey
     compiled, cold = for_agents._compiled, [True]
 
     def lost(*args: Any) -> Any:
-        start = args[4]
-        return compiled(*args) if cold[0] and not start.multipliers.any() else None
+        _, multipliers, *_ = args[4]
+        return compiled(*args) if cold[0] and not multipliers.any() else None
 
     def failing(*args: Any) -> Any:
         raise SolverError("failed numerically")

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, get_args, get_type_hints
 
 from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral
 
 # Those of `signal` turn numbers into names and back, which takes longer than some kernels.
 _set: Callable[[int, Any], Any] = _signal.signal
@@ -24,7 +25,19 @@ _SIGINT = int(signal.SIGINT)
 _MAIN = threading.main_thread().ident
 
 
-class Unbroken(CPUDispatcher):
+_plain: Callable[[Any], Any] = unliteral
+
+
+class Kernel(CPUDispatcher):
+    """A kernel that is compiled once for all numbers of a kind: to numba a constant is of a kind of its own."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What numba asks for where a kernel calls another."""
+        plain = [_plain(kind) for kind in args], {name: _plain(kind) for name, kind in kws.items()}
+        return super().get_call_template(*plain)
+
+
+class Unbroken(Kernel):
     """A kernel that is never left half-way when Python calls it."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -54,8 +67,7 @@ def unbroken(kernel: Any) -> Any:
     """The same kernel, protected, if it is compiled."""
     if isinstance(kernel, CPUDispatcher):
         kernel._cache.load_overload = partial(_whole, kernel._cache.load_overload)  # type: ignore[attr-defined]
-        if _has_named_tuples(_result(kernel.py_func)):
-            kernel.__class__ = Unbroken
+        kernel.__class__ = Unbroken if _has_named_tuples(_result(kernel.py_func)) else Kernel
     return kernel
 
 

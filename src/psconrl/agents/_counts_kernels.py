@@ -111,12 +111,10 @@ def empirical(
 
 
 @njit
-def mean_costs(sums: Floats, visits: Ints) -> Floats:
-    """Sums of costs (m + 1, S, A) over visits (S, A); 0 for pairs never visited."""
+def mean_costs(sums: Floats, visits: Ints, means: Floats) -> None:
+    """Fill in sums of costs (m + 1, S, A) over visits (S, A); 0 for pairs never visited."""
     n, S, A = sums.shape
-    means = np.empty((n, S, A))
     for i in range(n):
         for s in range(S):
             for a in range(A):
                 means[i, s, a] = sums[i, s, a] / max(visits[s, a], 1)
-    return means

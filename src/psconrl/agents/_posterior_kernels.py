@@ -13,53 +13,44 @@ the row differs by less than 2 S cut in L1.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._random_kernels import State, exponential, gamma, mix, uniform
-from psconrl.planning.compiled.rows import longer
+
+Arrays = tuple[Any, ...]
 
 STICKS_UP_TO = 0.1
 """Above this parameter nearly all entries matter, and are drawn one by one."""
 
 
 @njit
-def draw_rows(
-    level: Floats,
-    support: Ints,
-    allowed: Ints,
-    parameters: Floats,
-    head: Ints,
-    link: Ints,
-    target: Ints,
-    number: Ints,
-    S: int,
-    state: State,
-    cut: float,
-) -> tuple[Ints, Ints, Floats]:
-    """One model by rows (indptr, indices, data) from the posterior.
+def draw_rows(prior: Arrays, chains: Arrays, S: int, state: State, cut: float, into: Arrays, first_row: int) -> int:
+    """Fill in a model by rows (indptr, indices, data) from the posterior; the row from which on there is no more room.
 
-    The prior: level (rows,) is the parameter of each possible next state of a row, nan if they differ; then, or if
-    only some are possible, allowed[support[row] : support[row + 1]] are the possible ones and `parameters` their
-    own; an empty `support` means that all are. The counts are chains of entries, see `counts`.
+    To go on from there, call it again with more room and that row. The prior: level (rows,) is the parameter of each
+    possible next state of a row, nan if they differ; then, or if only some are possible, allowed[support[row] :
+    support[row + 1]] are the possible ones and `parameters` their own; an empty `support` means that all are. The
+    counts are chains of entries, see `counts`.
     """
-    mix(state)
-    rows = len(head)
+    level, support, allowed, parameters = prior
+    head, link, target, number = chains
+    indptr, indices, data = into
+    if first_row == 0:
+        mix(state)
+        indptr[0] = 0
     restricted = len(support) > 0
-    indptr = np.zeros(rows + 1, dtype=np.int64)
-    indices = np.empty(rows * 8 + S, dtype=np.int64)
-    data = np.empty(rows * 8 + S)
     own = np.zeros(S)
     others = np.empty(S, dtype=np.int64)
     at = np.full(S, -1)
     pool = allowed if restricted else np.arange(S)
-    size = 0
-    for row in range(rows):
-        while size + S > len(indices):
-            indices = longer(indices)
-            data = longer(data)
+    size = indptr[first_row]
+    for row in range(first_row, len(head)):
+        if size + S > len(indices):
+            return row
         first = size
         alpha = level[row]
         begin, end = (support[row], support[row + 1]) if restricted else (0, S)
@@ -72,8 +63,8 @@ def draw_rows(
         entry = head[row]
         while entry >= 0:
             x = target[entry]
-            prior = 0.0 if sticks else own[x] if restricted else alpha
-            weight = gamma(state, prior + number[entry])
+            added = 0.0 if sticks else own[x] if restricted else alpha
+            weight = gamma(state, added + number[entry])
             indices[size] = x
             data[size] = weight
             at[x] = size
@@ -96,7 +87,7 @@ def draw_rows(
             at[indices[i]] = -1
         size = normalise(indices, data, first, size, cut)
         indptr[row + 1] = size
-    return indptr, indices[:size].copy(), data[:size].copy()
+    return len(head)
 
 
 @njit_inline

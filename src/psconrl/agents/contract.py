@@ -78,7 +78,9 @@ class Memory:
 
     def mean_costs(self) -> Floats:
         """Empirical means (m + 1, S, A), 0 for pairs never visited."""
-        return kernels.mean_costs(self.cost_sums, self.visits)
+        means = np.empty(self.cost_sums.shape)
+        kernels.mean_costs(self.cost_sums, self.visits, means)
+        return means
 
     def mean_transitions(self) -> Floats:
         """p_hat (S, A, S), rows of zeros for pairs never visited."""

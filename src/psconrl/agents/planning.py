@@ -121,16 +121,18 @@ def carried(best: BestPolicy, memory: Memory) -> Carry:
 
 def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
     """The plan that executes a best policy."""
-    assert best.policy is not None
+    _, policy, value, _, multipliers, _, connected, _, method, start, steered = best
+    assert policy is not None
     return Plan(
-        best.policy[np.newaxis],
-        **stop,
-        value=best.value,
-        connected=best.connected,
-        solver=best.method,
-        carry=carried(best, memory),
-        steered=best.steered,
-        multipliers=best.multipliers if len(best.multipliers) else None,
+        policy[np.newaxis],
+        stop["max_length"],
+        stop["count_limit"],
+        value=value,
+        connected=connected,
+        solver=method,
+        carry={**memory.carry, **start},
+        steered=steered,
+        multipliers=multipliers if len(multipliers) else None,
     )
 
 

@@ -77,7 +77,7 @@ class PosteriorAgent(Agent):
 
     def costs_in(self, model: Rows | Part, memory: Memory) -> Floats:
         """The costs to plan with in a sampled model; with a learned prior those of its moves, see `move_costs`."""
-        if self.tells_moves_apart and isinstance(model, Part):
+        if isinstance(model, Part) and self.tells_moves_apart:
             return move_costs.sampled_costs(model, memory)
         return self.costs(memory)
 
@@ -159,15 +159,25 @@ def _check(parameters: Floats, empty: Bools, pairs: Pairs) -> None:
 
 def draw(prior: Prior, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Rows:
     """One model from the posterior Dirichlet(prior + counts), without entries below `cut`, by the rows of the prior."""
+    chains, begin = counts.chains, counts.begin
+    if prior.pairs is not None:
+        chains, begin = (chains[0][prior.pairs.numbers], *chains[1:]), prior.pairs.begin
+    return Rows(begin, *draw_rows(prior, chains, counts.S, random_kernels.seeded(rng), cut))
+
+
+def draw_rows(
+    prior: Prior, chains: tuple[Ints, Ints, Ints, Ints], S: int, seeded: random_kernels.State, cut: float
+) -> tuple[Ints, Ints, Floats]:
+    """Rows (indptr, indices, data) from the posterior of counts, the chains of each row; see `counts`."""
+    n = len(chains[0])
+    indptr, indices, data = np.empty(n + 1, np.int64), np.empty(8 * n + S, np.int64), np.empty(8 * n + S)
     given = prior.level, prior.support, prior.allowed, prior.own
-    head, link, target, number = counts.chains
-    if prior.pairs is None:
-        begin = counts.begin
-    else:
-        head, begin = head[prior.pairs.numbers], prior.pairs.begin
-    seeded = random_kernels.seeded(rng)
-    indptr, indices, data = kernels.draw_rows(*given, head, link, target, number, counts.S, seeded, cut)
-    return Rows(begin, indptr, indices, data)
+    row = kernels.draw_rows(given, chains, S, seeded, cut, (indptr, indices, data), 0)
+    while row < n:
+        indices, data = np.concatenate([indices, indices]), np.concatenate([data, data])
+        row = kernels.draw_rows(given, chains, S, seeded, cut, (indptr, indices, data), row)
+    size = indptr.item(n)
+    return indptr, indices[:size], data[:size]
 
 
 def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Part:
@@ -175,12 +185,10 @@ def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Gen
 
     Every action there leads to a seen state, each as likely as the other.
     """
-    S, pairs = counts.S, problem.pairs
-    given = prior.level, prior.support, prior.allowed, prior.own
-    head, link, target, number = counts.chains
-    head = head if pairs.every else head[pairs.numbers]
-    seeded = random_kernels.seeded(rng)
-    indptr, indices, data = kernels.draw_rows(*given, head, link, target, number, S + 1, seeded, cut)
+    S, pairs, chains = counts.S, problem.pairs, counts.chains
+    if not pairs.every:
+        chains = chains[0][pairs.numbers], *chains[1:]
+    indptr, indices, data = draw_rows(prior, chains, S + 1, random_kernels.seeded(rng), cut)
     rows = Rows(
         np.append(pairs.begin, pairs.K + 1),
         np.append(indptr, indptr[-1] + S),

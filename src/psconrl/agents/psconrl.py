@@ -36,7 +36,7 @@ import numpy as np
 from psconrl._core.checks import Floats, one_of, real
 from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.part import Part
-from psconrl.agents.planning import LimitedAgent, carried, exploit, to_least_visited
+from psconrl.agents.planning import LimitedAgent, carried, exploit, plan_in, to_least_visited
 from psconrl.agents.posterior import PosteriorAgent
 from psconrl.agents.schedules import Stop, quadrupling, tsde
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
@@ -68,11 +68,14 @@ class PSConRL(LimitedAgent, PosteriorAgent):
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
         """p_k from the posterior, or with the floor in the prior's place."""
-        return super().sample(memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
+        return PosteriorAgent.sample(self, memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
 
     def best(self, model: Rows | Part, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model."""
-        return plan_elsewhere(model, costs, limits, memory, stop, self.elsewhere, steer=self.steer(memory, stop))
+        steer = None if self.execution == "stationary" else self.steer(memory, stop)
+        if self.elsewhere == "fastest way":
+            return plan_in(model, costs, limits, memory, stop, steer=steer)
+        return plan_elsewhere(model, costs, limits, memory, stop, self.elsewhere, steer=steer)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""

@@ -198,7 +198,7 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, *_kept(rows, start, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer, shape)
         if best is not None:
             return best
     try:
@@ -211,7 +211,7 @@ def plan_rows(
         if method != "compiled":
             raise
         # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
-        best = _compiled(rows, flat, thresholds, join, *_kept(rows, None, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, _kept(rows, None, m), steer, shape)
         if best is None:
             raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
@@ -222,14 +222,14 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     m = len(thresholds)
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(rows)(rows, flat, limits, _kept(rows, None, m)[0], MARGIN, NO_LEVELS)
+    optimum = planner(rows)(rows, flat, limits, Begin(*_kept(rows, None, m)[:4]), MARGIN, NO_LEVELS)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return second_opinion.margin_by_highs(rows, flat, thresholds)
 
 
-def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Begin, Ints]:
-    """What the compiled planner starts from, and the last way: those of a start that fits, else the first pairs.
+def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Floats, Ints, Floats, Ints]:
+    """A `Begin` for the compiled planner, and the last way: those of a start that fits, else the first pairs.
 
     Kernels look at the numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
     they would be compiled once more.
@@ -252,11 +252,11 @@ def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Begin, Ints]:
                 and bias.flags.carray
                 and way.flags.carray
             ):
-                return Begin(policies, multipliers, reference, bias), way
+                return policies, multipliers, reference, bias, way
         except (KeyError, AttributeError, TypeError):
             pass
     first = rows.begin[:-1].reshape(1, S).copy()
-    return Begin(first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S)), np.full(S, -1)
+    return first, np.zeros(m), np.zeros(1, dtype=np.int64), np.zeros(S), np.full(S, -1)
 
 
 @cache
@@ -279,38 +279,42 @@ def _compiled(
     costs: Floats,
     thresholds: Floats,
     join: float,
-    start: Begin,
-    last_way: Ints,
+    given: tuple[Ints, Floats, Ints, Floats, Ints],
     steer: Steer | None,
     shape: tuple[int, ...],
 ) -> BestPolicy | None:
-    """The answer of the compiled planner, a policy of some shape; None if it has no proof."""
+    """The answer of the compiled planner, a policy of some shape; None if it has no proof. given: see `_kept`."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = inverted(rows), n - 1
-    into, limits, given = room(n, S, K if few else 0), (thresholds, _ones(m)), (*start, last_way)
-    multipliers, bias, J, laws, policies, weights, policy, averages, way, reference, _ = into
+    into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
+    multipliers, bias, J, laws, policies, weights, policy, averages, way, reference = into
     made: list[Any]
     for kernel, levels in _attempts(few, K):
         status, objective, bound, off, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
         if status == FAILED and kernel is by_factors:
-            found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), start)
+            found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), Begin(*given[:4]))
             if found is not None:
                 status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
                 count, made = n, []
         if status != FAILED:
             break
     if status == INFEASIBLE:
-        following = {**start._asdict(), "way": last_way}
+        policies, multipliers, reference, bias, way = given
+        following = _following(policies, multipliers, reference, bias, way)
         nothing = np.full(n, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
     bound -= ties.SIZE
-    if count < n:
-        J, laws, policies, weights = J[:count], laws[:count], policies[:count], weights[:count]
-    mixture = Mixture(J, laws, policies, weights)
+    if len(made) and steer is None and made[1] == 1 and made[3] >= _LINK and off <= _ROUGH:
+        # What most plans are: one class, executed already.
+        value, _, connected, _ = made
+        following = _following(policies if count == n else policies[:count], multipliers, reference, bias, way)
+        gap, policy = max(value - bound, 0.0) + _OFF, policy.reshape(shape)
+        return BestPolicy(True, policy, value, averages, multipliers, 1, connected, gap, "compiled", following)
+    mixture = Mixture(J, laws, policies, weights).first(count)
     met = MISSED if few else FEASIBLE
-    if few and not made and ((weights @ J)[1:] - thresholds > met).any():
+    if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
     value, classes, connected, link = made or (np.nan, 0, False, 1.0)
     rough = off > _ROUGH
@@ -334,13 +338,7 @@ def _compiled(
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
         gap = max(gap, float(averages[0]) + missed - bound)
     gap += _OFF
-    following = {
-        "policies": mixture.policies,
-        "multipliers": multipliers,
-        "reference": reference,
-        "bias": bias,
-        "way": way,
-    }
+    following = _following(mixture.policies, multipliers, reference, bias, way)
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
@@ -348,6 +346,11 @@ def _compiled(
     return BestPolicy(
         True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
     )
+
+
+def _following(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, way: Ints) -> Start:
+    """What the next plan may start from."""
+    return {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": bias, "way": way}
 
 
 def _shaped(rows: Rows, policy: Floats) -> Floats:

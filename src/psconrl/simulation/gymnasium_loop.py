@@ -17,7 +17,7 @@ from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 from psconrl.simulation.learner import REASONS, Learner
-from psconrl.simulation.run import Run, episode_columns
+from psconrl.simulation.run import Run, episode_table
 from psconrl.simulation.tabular import check_available, one_thread, optimum_level, time_grid
 
 
@@ -94,7 +94,7 @@ def learn(
         cumulative=curves[0],
         cumulative_excess=curves[1],
         peaks=curves[2],
-        episodes=np.array(rows, episode_columns(problem.m)),
+        episodes=episode_table(rows, problem.m),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state_names=learner.state_names,

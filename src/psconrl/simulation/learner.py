@@ -47,7 +47,7 @@ from psconrl.simulation.described import described
 from psconrl.simulation.given import chosen, require_agent, step_costs
 from psconrl.simulation.numbering import Numbering
 from psconrl.simulation.parts import Orders, Seen
-from psconrl.simulation.run import COLUMNS, Episode, Snapshot
+from psconrl.simulation.run import Episode, Snapshot, row_of
 from psconrl.simulation.streams import streams
 
 if TYPE_CHECKING:
@@ -197,13 +197,12 @@ class Learner:
 
     def _adopt(self, plan: Plan, S: int) -> Ints:
         """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
-        orders, visits = plans.orders(plan, self.visits[:S], self._known_pairs(S), self._limits, self._unavailable)
+        visits, pairs = self.visits, self.pairs
+        if len(visits) != S:
+            visits, pairs = visits[:S], Pairs(pairs.available[:S])
+        orders, visits = plans.orders(plan, visits, pairs, self._limits, self._unavailable)
         self.current, self.orders = plan, orders
         return visits
-
-    def _known_pairs(self, S: int) -> Pairs:
-        """The pairs of the first S states."""
-        return self.pairs if len(self.pairs.available) == S else Pairs(self.pairs.available[:S])
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -229,8 +228,7 @@ class Learner:
             prices = None if plan.multipliers is None else units.prices(plan.multipliers)
             value = float(units.low[0]) + float(units.width[0]) * float(plan.value)
             plan = replace(plan, value=value, multipliers=prices)
-        episode = Episode(plan, self.t - length, length, REASONS[reason])
-        row = tuple([column.value(episode) for column in COLUMNS])
+        row = row_of(Episode(plan, self.t - length, length, REASONS[reason]))
         return row if averages is None else (*row, averages)
 
     def act(self, s: Any) -> Any:

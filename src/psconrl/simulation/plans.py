@@ -22,6 +22,8 @@ else:
     rule = late("psconrl.planning.compiled.steering_rule")
     kernels = late("psconrl.simulation._kernels")
 
+_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
+
 Told = Callable[[int, int], str]
 """That a state does not have an action, in words."""
 
@@ -38,12 +40,12 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
         found = getattr(policy, "shape", None) or shown(policy)
         raise InvalidArgumentError(f"Plan.policy is {found}; it must be (L, S, A) with (S, A) = {(S, A)}")
-    if policy.dtype != np.float64:
+    if policy.dtype != _REAL:
         raise InvalidTypeError(f"Plan.policy is an array of {policy.dtype}; it must be of float64")
     whole(plan.max_length, "Plan.max_length")
     if limit is None:
         limit = np.full((S, A), FOREVER)
-    elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != np.int64:
+    elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != _WHOLE:
         found = getattr(limit, "shape", None) or shown(limit)
         raise InvalidArgumentError(f"Plan.count_limit is {found}; it must be int64 (S, A) = {(S, A)}")
     cumulative = np.empty((len(policy), S * A))
@@ -63,7 +65,7 @@ def _check_prices(multipliers: Any, m: int) -> None:
     """Refuse shadow prices that are not one number for each of m limits."""
     if multipliers is None:
         return
-    if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != np.float64:
+    if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != _REAL:
         found = getattr(multipliers, "shape", None) or shown(multipliers)
         raise InvalidArgumentError(f"Plan.multipliers is {found}; it must be float64 (m,) = ({m},), or None")
 

@@ -1,8 +1,8 @@
 """What a run leaves behind."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,32 +38,59 @@ class Episode(NamedTuple):
 class Column(NamedTuple):
     """A column of a run's table of plans: its name, numpy's type, and its value in the row of an episode.
 
-    each_limit: whether it has a value for each limit, (m,), nan where the episode has none.
+    value: the name of an attribute of the episode, or what computes it of an episode. each_limit: whether it has a
+    value for each limit, (m,), nan where the episode has none.
     """
 
     name: str
     kind: Any
-    value: Callable[[Episode], Any]
+    value: str | Callable[[Episode], Any]
     each_limit: bool = False
 
 
 COLUMNS = [
-    Column("start", np.int64, attrgetter("start")),
-    Column("length", np.int64, attrgetter("length")),
-    Column("phase", "U8", attrgetter("plan.phase")),
-    Column("feasible", np.bool_, attrgetter("plan.feasible")),
-    Column("connected", np.bool_, attrgetter("plan.connected")),
-    Column("reason", "U8", attrgetter("reason")),
-    Column("value", np.float64, attrgetter("plan.value")),
-    Column("solver", "U8", attrgetter("plan.solver")),
+    Column("start", np.int64, "start"),
+    Column("length", np.int64, "length"),
+    Column("phase", "U8", "plan.phase"),
+    Column("feasible", np.bool_, "plan.feasible"),
+    Column("connected", np.bool_, "plan.connected"),
+    Column("reason", "U8", "reason"),
+    Column("value", np.float64, "plan.value"),
+    Column("solver", "U8", "plan.solver"),
     Column(
         "multipliers",
         np.float64,
-        lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers + 0.0,  # -0 is 0
+        lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers.copy(),
         each_limit=True,
     ),
 ]
 """The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
+
+
+@cache
+def _values() -> tuple[Callable[[Episode], tuple[Any, ...]], list[Callable[[Episode], Any]]]:
+    """What gives the first values of a row, attributes, all at once, and what gives each of the others."""
+    names: list[str] = []
+    others: list[Callable[[Episode], Any]] = []
+    for column in COLUMNS:
+        if isinstance(column.value, str) and not others:
+            names.append(column.value)
+        else:
+            others.append(attrgetter(column.value) if isinstance(column.value, str) else column.value)
+    return attrgetter(*names), others
+
+
+def row_of(episode: Episode) -> tuple[Any, ...]:
+    """The row of an episode, a value for each of the columns."""
+    first, others = _values()
+    return (*first(episode), *[value(episode) for value in others])
+
+
+def episode_table(rows: Sequence[tuple[Any, ...]], m: int, averages: bool = False) -> NDArray[Any]:
+    """A run's table of plans, of their rows."""
+    table = np.array(rows, episode_columns(m, averages))
+    table["multipliers"] += 0.0  # -0 is 0
+    return table
 
 
 def episode_columns(m: int, averages: bool = False) -> list[Any]:

@@ -23,7 +23,7 @@ from psconrl.problem import Problem
 from psconrl.simulation import saved
 from psconrl.simulation.learner import REASONS, Learner, Rows
 from psconrl.simulation.parts import Curves, Supply, plain
-from psconrl.simulation.run import Run, episode_columns
+from psconrl.simulation.run import Run, episode_table
 from psconrl.simulation.world import World
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class _Simulation:
             cumulative=curves[0],
             cumulative_excess=curves[1],
             peaks=curves[2],
-            episodes=np.array(rows, episode_columns(self.cmdp.m, self.evaluate_policies)),
+            episodes=episode_table(rows, self.cmdp.m, self.evaluate_policies),
             counts=self._counts(),
             snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
             state_names=self.cmdp.state_names,

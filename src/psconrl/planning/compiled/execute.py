@@ -76,7 +76,10 @@ def is_way(way: Ints, begin: Ints) -> bool:
 def execute_mixture(
     model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
 ) -> tuple[float, int, bool, float]:
-    """Fill in what `planned.room` has for it; value, classes, connected, link as `Executed` has them."""
+    """Fill in a policy (K,), its averages (n,), the way (S,), the reference (1,) and a stop of each column.
+
+    Value, classes, connected, link as `Executed` has them.
+    """
     rows = Rows(model[0], model[1], model[2], model[3])
     _, laws, policies, weights = mixture
     policy, averages, way, reference, stops = into

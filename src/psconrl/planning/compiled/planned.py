@@ -25,7 +25,7 @@ objective, bound (as `generation.Optimum`), what averages of the mixture may be 
 Inverses leave the mixture executed, where there is room for it, and give its value, classes, whether it is connected,
 and its link (see `execute`)."""
 
-Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints, Ints, Ints]
+Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints, Ints]
 
 
 class Planned(NamedTuple):
@@ -61,7 +61,7 @@ class Planned(NamedTuple):
 def room(n: int, S: int, K: int = 0) -> Room:
     """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, a `Mixture`, and its execution.
 
-    That is a policy (K,), its averages (n,), the way (S,), the reference (1,) and stops (n,); without pairs, nothing.
+    That is a policy (K,), its averages (n,), the way (S,) and the reference (1,); without pairs, nothing.
     """
     return (
         np.empty(n - 1),
@@ -74,7 +74,6 @@ def room(n: int, S: int, K: int = 0) -> Room:
         np.empty(n),
         np.empty(S, np.int64),
         np.empty(1, np.int64),
-        np.empty(n, np.int64),
     )
 
 

@@ -160,19 +160,20 @@ def improve(
             before, ahead = improved, S
         ahead -= 1
         s = order[k]
-        best = -tie
+        best, better = -tie, policy[s] if k < S else wanted[s]
         for pair in range(rows.begin[s], rows.begin[s + 1]):
             advantage = advantage_of(rows, c, g, h, s, pair)
             if k < S:
                 advantages[pair] = advantage
                 lower = min(lower, advantage)
-                if pair == policy[s]:
-                    own = max(own, advantage) if improved else max(own, abs(advantage))
-            if advantage < best:
-                best = advantage
-                wanted[s] = pair
+            better = pair if advantage < best else better
+            best = advantage if advantage < best else best
+        if k < S:
+            mine = advantages[policy[s]]
+            own = max(own, mine) if improved else max(own, abs(mine))
         if best < -tie:
             # Lowered at once, so that what lies behind it sees the improvement in the same sweep.
+            wanted[s] = better
             h[s] += best
             improved += 1
             most = max(most, -best)

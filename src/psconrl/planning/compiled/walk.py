@@ -123,7 +123,8 @@ def by_inverses(
         return FAILED, np.nan, -np.inf, off, 0, value, classes, connected, link
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
-        made = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, into[6:])
+        filled = into[6], into[7], into[8], into[9], np.empty(count, dtype=np.int64)
+        made = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, filled)
         value, classes, connected, link = made
     return optimum.status, optimum.objective, optimum.bound, off, count, value, classes, connected, link
 
