@@ -52,6 +52,10 @@ def chains_of(counts: Ints) -> _hierarchy_kernels.Chains:
     return _hierarchy_kernels.Chains(*Counts.from_dense(counts).chains)
 
 
+def tried_in(counts: Ints) -> Bools:
+    return (counts.sum(axis=2) > 0).ravel()
+
+
 class Recorder(agents.PSConRL):
     """PSConRL that writes down what it knew at each plan."""
 
@@ -88,7 +92,8 @@ def test_the_evidence_of_a_first_look_is_the_likelihood_of_the_symmetric_law() -
     rng = np.random.default_rng(np.random.SeedSequence(32))
     counts = rng.poisson(0.7, (5, 2, 5))
     evidence, seen = np.zeros((len(THETA), len(EPS))), np.ones(5, dtype=np.bool_)
-    _hierarchy_kernels.score(evidence, THETA, EPS, chains_of(counts), np.zeros(0, dtype=np.int64), seen, 5)
+    nothing = np.zeros(0, dtype=np.int64)
+    _hierarchy_kernels.score(evidence, THETA, EPS, chains_of(counts), nothing, tried_in(counts), seen, 5)
     for g, theta in enumerate(THETA):
         alpha = theta / 5
         wanted = sum(
@@ -193,7 +198,7 @@ def test_theta_is_calibrated() -> None:
         p = special.softmax(gammas, axis=2)
         counts = np.array([rng.multinomial(rng.integers(1, 12), row) for row in p.reshape(-1, S)]).reshape(S, A, S)
         evidence = np.zeros((len(THETA), 1))
-        _hierarchy_kernels.score(evidence, THETA, one, chains_of(counts), nothing, seen, S)
+        _hierarchy_kernels.score(evidence, THETA, one, chains_of(counts), nothing, tried_in(counts), seen, S)
         posterior = special.softmax(evidence[:, 0])
         ranks[i] = posterior[:truth].sum() + rng.random() * posterior[truth]
     observed = np.bincount(np.minimum((ranks * 10).astype(int), 9), minlength=10)
@@ -216,9 +221,9 @@ def test_whether_pairs_are_alike_is_calibrated() -> None:
         p = special.softmax(np.log(rng.standard_gamma(1 + alpha)) + np.log(rng.random((S, A, S))) / alpha, axis=2)
         counts = np.array([rng.multinomial(rng.integers(0, 9), row) for row in p.reshape(-1, S)]).reshape(S, A, S)
         evidence, chains = np.zeros((len(THETA), 1)), chains_of(counts)
-        _hierarchy_kernels.score(evidence, THETA, one, chains, nothing, seen, S)
+        _hierarchy_kernels.score(evidence, THETA, one, chains, nothing, tried_in(counts), seen, S)
         apart = _hierarchy_kernels.Apart(nothing, np.zeros((0, len(THETA))), 0.0)
-        apart = _hierarchy_kernels.score_apart(apart, THETA, chains, nothing, S)
+        apart = _hierarchy_kernels.score_apart(apart, THETA, chains, nothing, tried_in(counts), S)
         told[i] = special.expit(apart.evidence - _hierarchy_kernels.log_mean(evidence))
     bins = np.minimum((told * 5).astype(int), 4)
     assert (np.bincount(bins, minlength=5) > 40).sum() >= 3

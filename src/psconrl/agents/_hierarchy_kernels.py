@@ -44,27 +44,33 @@ class Apart(NamedTuple):
 
 
 @njit
-def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: int) -> bool:
-    """Whether evidence of both kinds and the numbers that it is of can be from the past of these counts."""
+def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: int, fresh: Bools) -> bool:
+    """Whether evidence of both kinds and the numbers that it is of can be from the past of these counts.
+
+    Marks in `fresh` (S * A,) the pairs of which something was counted since.
+    """
     fine = len(counted) <= used and np.isfinite(apart.evidence)
     for entry in range(min(len(counted), used)):
         fine = fine and 1 <= counted[entry] <= chains.number[entry]
     for log in evidence.flat:
         fine = fine and np.isfinite(log)
-    for weight in apart.weights.flat:
-        fine = fine and 0.0 < weight <= 1.0
+    for r in range(len(apart.weights)):
+        for g in range(apart.weights.shape[1]):  # without branches: this is most of what is looked at
+            fine &= (apart.weights[r, g] > 0.0) & (apart.weights[r, g] <= 1.0)
     known = np.zeros(len(chains.head), dtype=np.bool_)
     for row in apart.tried:
         if not 0 <= row < len(known) or known[row]:
             return False
         known[row] = True
     for row in range(len(known)):
-        counts = False
+        counts = new = False
         entry = chains.head[row]
         while entry >= 0:
             counts = counts or entry < len(counted)
+            new = new or entry >= len(counted) or chains.number[entry] > counted[entry]
             entry = chains.link[entry]
         fine = fine and known[row] == counts
+        fresh[row] = new
     return fine
 
 
@@ -85,26 +91,38 @@ def look(seen: Bools, chains: Chains, used: int, state: int) -> int:
 
 
 class Product(NamedTuple):
-    """Factors of a likelihood whose logarithm is not yet taken: above (theta, eps), below (theta,), how many (1,)."""
+    """Factors of a likelihood whose logarithm is not yet taken: above (theta, eps), below (theta,), how many (1,).
 
+    alpha (theta, eps): the parameters of the next state that is looked at.
+    """
+
+    alpha: Floats
     above: Floats
     below: Floats
     factors: Ints
 
 
 @njit
-def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, seen: Bools, K: int) -> None:
-    """Add to evidence (theta, eps) the logarithm of how likely it made what is new.
+def score(
+    evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, fresh: Bools, seen: Bools, K: int
+) -> None:
+    """Add to evidence (theta, eps) the logarithm of how likely it made what is new, in the pairs `fresh` (S * A,).
 
     seen (S,), K: the states seen before, and the number of states that were thought possible. Supports of other
     actions are those before, too.
     """
     S = len(seen)
     A = len(chains.head) // S
-    product = Product(np.ones(evidence.shape), np.ones(len(theta)), np.zeros(1, dtype=np.int64))
+    alpha, above, below = np.empty(evidence.shape), np.ones(evidence.shape), np.ones(len(theta))
+    product = Product(alpha, above, below, np.zeros(1, dtype=np.int64))
     common, own = np.zeros(S, dtype=np.int64), np.zeros(A, dtype=np.int64)
     for s in range(S):
-        total, news = 0, False
+        news = False
+        for row in range(s * A, s * A + A):
+            news = news or fresh[row]
+        if not news:
+            continue
+        total = 0
         for a in range(A):
             own[a] = 0
             entry = chains.head[s * A + a]
@@ -112,11 +130,10 @@ def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted:
                 if entry < len(counted):
                     common[chains.target[entry]] += 1
                     own[a] += 1
-                news = news or entry >= len(counted) or chains.number[entry] > counted[entry]
                 entry = chains.link[entry]
             total += own[a]
-        if news:
-            for a in range(A):
+        for a in range(A):
+            if fresh[s * A + a]:
                 others = total - own[a]
                 _score_row(evidence, theta, eps, chains, counted, seen, K, s * A + a, common, others, product)
         for row in range(s * A, s * A + A):
@@ -142,6 +159,7 @@ def _score_row(
     product: Product,
 ) -> None:
     """The same for one row; common (S,): how many actions of its state led to each state, others: of other actions."""
+    alpha, above, below = product.alpha, product.above, product.below
     N = 0
     entry = chains.head[row]
     while entry >= 0:
@@ -154,11 +172,16 @@ def _score_row(
         shared = 1.0 / K
         if others > 0:
             shared = (common[x] - (n > 0)) / others if seen[x] else 0.0
+        if n < chains.number[entry]:
+            for e in range(len(eps)):
+                base = (1.0 - eps[e]) * shared + eps[e] / K
+                for g in range(len(theta)):
+                    alpha[g, e] = theta[g] * base
         for _ in range(n, chains.number[entry]):
             for g in range(len(theta)):
-                product.below[g] *= theta[g] + N
+                below[g] *= theta[g] + N
                 for e in range(len(eps)):
-                    product.above[g, e] *= theta[g] * ((1.0 - eps[e]) * shared + eps[e] / K) + n
+                    above[g, e] *= alpha[g, e] + n
             n += 1
             N += 1
             product.factors[0] += 1
@@ -180,38 +203,40 @@ def _settle(evidence: Floats, product: Product) -> None:
 
 
 @njit
-def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, K: int) -> Apart:
+def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, fresh: Bools, K: int) -> Apart:
     """The same if each pair is of its own kind, with a theta of its own and nothing shared; `apart` stays as it is."""
-    slot = np.full(len(chains.head), -1)
-    for r in range(len(apart.tried)):
+    before = R = len(apart.tried)
+    slot = np.full(len(fresh), -1)
+    for r in range(before):
         slot[apart.tried[r]] = r
-    R = len(apart.tried)
-    for row in range(len(slot)):
-        if chains.head[row] >= 0 and slot[row] < 0:
+    for row in range(len(fresh)):
+        if fresh[row] and slot[row] < 0:
             slot[row] = R
             R += 1
     tried, evidence = np.empty(R, dtype=np.int64), apart.evidence
-    weights = np.full((R, len(theta)), 1.0 / len(theta))
-    weights[: len(apart.tried)] = apart.weights
-    for row in range(len(slot)):
-        if slot[row] < 0:
+    weights, alpha = np.empty((R, len(theta))), np.empty(len(theta))
+    for r in range(R):
+        for g in range(len(theta)):
+            weights[r, g] = apart.weights[r, g] if r < before else 1.0 / len(theta)
+    for r in range(before):
+        tried[r] = apart.tried[r]
+    for g in range(len(theta)):
+        alpha[g] = theta[g] / K
+    for row in range(len(fresh)):
+        if not fresh[row]:
             continue
         tried[slot[row]] = row
-        N, news = 0, False
+        N = 0
         entry = chains.head[row]
         while entry >= 0:
-            n = counted[entry] if entry < len(counted) else 0
-            N += n
-            news = news or n < chains.number[entry]
+            N += counted[entry] if entry < len(counted) else 0
             entry = chains.link[entry]
-        if not news:
-            continue
         own, factors = weights[slot[row]], 0
         entry = chains.head[row]
         while entry >= 0:
             for n in range(counted[entry] if entry < len(counted) else 0, chains.number[entry]):
                 for g in range(len(theta)):
-                    own[g] *= (theta[g] / K + n) / (theta[g] + N)
+                    own[g] *= (alpha[g] + n) / (theta[g] + N)
                 N += 1
                 factors += 1
                 if factors == FACTORS:
@@ -302,14 +327,20 @@ def sample(
 ) -> tuple[tuple[Ints, Ints, Ints, Floats], Ints, Ints, tuple[Ints, Floats, float]]:
     """Score what is new, mark what is seen, and draw hyperparameters and a model of the states seen.
 
-    evidence and seen are brought up to date. available (S, A): the actions that there are. endless: there may be states
-    beyond the S that are numbered.
+    evidence and seen are brought up to date; if they are not from the past of these counts, they begin anew.
+    available (S, A): the actions that there are. endless: there may be states beyond the S that are numbered.
 
     Gives the model (`Rows`), the numbers of its states, -1 for the one that stands for all others, those of its pairs,
     s * A + a, and what is known now if each pair is of its own kind (`Apart`); all as plain tuples, which are faster.
     """
     mix(stream)
     S = len(seen)
+    fresh = np.zeros(len(chains.head), dtype=np.bool_)
+    if not sound(evidence, apart, counted, chains, used, fresh):
+        apart = Apart(np.zeros(0, dtype=np.int64), np.zeros((0, len(theta))), 0.0)
+        counted = np.zeros(0, dtype=np.int64)
+        evidence[:], seen[:] = 0.0, False
+        sound(evidence, apart, counted, chains, used, fresh)
     n = 0
     for s in range(S):
         n += seen[s]
@@ -317,9 +348,9 @@ def sample(
     if first:
         n = look(seen, chains, used, state)
     possible = n + (endless or n < S)
-    score(evidence, theta, eps, chains, counted, seen, possible)
-    apart = score_apart(apart, theta, chains, counted, possible)
-    if not first:
+    score(evidence, theta, eps, chains, counted, fresh, seen, possible)
+    apart = score_apart(apart, theta, chains, counted, fresh, possible)
+    if n < S:
         n = look(seen, chains, used, state)
     K = n + (endless or n < S)
     states = np.full(K, -1)
@@ -353,7 +384,7 @@ def draw_rows(
         place[states[i]] = i
     begin, indptr = np.zeros(K + 1, dtype=np.int64), np.zeros(K * A + 1, dtype=np.int64)
     pairs = np.empty(K * A, dtype=np.int64)
-    indices = np.empty(K + K * A * 4, dtype=np.int64)
+    indices = np.empty(K + K * A * 8, dtype=np.int64)
     data = np.empty(len(indices))
     size = pair = 0
     if first == 1:

@@ -64,7 +64,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     """
     observed = memory.observed
     used, chains = observed.used.item(0), kernels.Chains(*observed.chains)
-    evidence, apart, counted, seen = _kept(memory, chains, used)
+    evidence, apart, counted, seen = _kept(memory)
     rows, states, pairs, (tried, weights, known) = kernels.sample(
         evidence,
         apart,
@@ -91,8 +91,8 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     return Part(Rows(*rows), states, pairs, problem, carry)
 
 
-def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, kernels.Apart, Ints, Bools]:
-    """Copies of the evidence and the states seen, and the numbers they are of, if they are from this run's past."""
+def _kept(memory: Memory) -> tuple[Floats, kernels.Apart, Ints, Bools]:
+    """Copies of the evidence and the states seen, and the numbers they are of; kernels look at their values."""
     S, carry = memory.observed.S, memory.carry
     seen = np.zeros(S, dtype=np.bool_)
     try:
@@ -109,10 +109,8 @@ def _kept(memory: Memory, chains: kernels.Chains, used: int) -> tuple[Floats, ke
             and before.dtype == BOOL
             and all(array.flags.carray for array in (evidence, weights, counted, tried))
         ):
-            apart = kernels.Apart(tried, weights, float(of_all[0]))
-            if kernels.sound(evidence, apart, counted, chains, used):
-                seen[: len(before)] = before
-                return evidence.copy(), apart, counted, seen
+            seen[: len(before)] = before
+            return evidence.copy(), kernels.Apart(tried, weights, of_all.item(0)), counted, seen
     except (KeyError, AttributeError, TypeError):
         pass
     nothing = np.zeros(0, dtype=np.int64)
