@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Memory, Plan, _hierarchy_kernels, _random_kernels, check_agent
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
+from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT, PosteriorAgent
+from psconrl.planning.compiled.rows import Rows
 
 POSTERIOR: list[type[PosteriorAgent]] = [agents.PSConRL, agents.CMDPPSRL, agents.TSDE]
 
@@ -179,6 +181,49 @@ def test_actions_that_a_state_has_not_are_not_drawn() -> None:
     assert pairs.tolist() == [1, 2, 3, 4]
     assert rows.begin.tolist() == [0, 1, 3, 4]
     rows.checked()
+
+
+@pytest.mark.parametrize("S", [3, 30])
+def test_pairs_that_were_never_tried_lead_anywhere_if_they_look_free(S: int) -> None:
+    """Small models: to every state alike. Large ones: to a few, each state as often as the other (chi-square)."""
+    counts = np.zeros((S, 2, S), dtype=np.int64)
+    counts[:, 0, 0] = counts[0, 0, 1:] = 1
+    available, thetas = np.ones((S, 2), dtype=np.bool_), np.where(tried_in(counts), 0.1, 0.0)
+    stream = _random_kernels.seeded(np.random.default_rng(np.random.SeedSequence([38, S])))
+    found = np.zeros(S)
+    for _ in range(200):
+        rows, _ = _hierarchy_kernels.draw_rows(thetas, 0.1, chains_of(counts), np.arange(S), available, stream, CUT)
+        rows.checked()
+        unknown = rows.matrix().toarray()[1::2]
+        if S <= _hierarchy_kernels.GUESSES:
+            np.testing.assert_allclose(unknown, 1.0 / S)
+        guesses = unknown * min(S, _hierarchy_kernels.GUESSES)
+        np.testing.assert_allclose(guesses, guesses.round(), atol=1e-9)
+        found += guesses.sum(axis=0)
+    assert stats.chisquare(found).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("costs", ["estimated", "known"])
+def test_half_of_the_plans_let_pairs_lead_anywhere_that_look_free(costs: Literal["estimated", "known"]) -> None:
+    """With known costs nothing but the draw makes an agent try what it does not know."""
+    cmdp = psconrl.make("marsrover-4x4")
+    guessed: list[bool] = []
+
+    class Watched(agents.PSConRL):
+        def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+            model = super().sample(memory, rng)
+            assert isinstance(model, Part)
+            unknown = (model.pairs >= 0) & (memory.visits.ravel()[model.pairs] == 0)
+            if len(model.states) > _hierarchy_kernels.GUESSES and unknown.sum() > 2:
+                row = np.repeat(unknown, np.diff(model.rows.indptr))
+                guesses = model.rows.data[row] * _hierarchy_kernels.GUESSES
+                guessed.append(len(guesses) > 2 * unknown.sum() and np.allclose(guesses, guesses.round()))
+            return model
+
+    for seed in range(4):
+        simulate(Watched(cmdp.problem(costs), prior="learned"), cmdp, 100, seed=seed)
+    assert len(guessed) > 100
+    assert 0.35 < np.mean(guessed) < 0.65 if costs == "estimated" else not any(guessed)
 
 
 def test_theta_is_calibrated() -> None:

@@ -19,6 +19,9 @@ from psconrl.planning.compiled.rows import Rows, longer
 FACTORS = 16
 """How many factors are multiplied before a logarithm is taken: each is above 1e-18 and below 1e18."""
 
+GUESSES = 8
+"""Next states that are drawn for a pair that leads anywhere: so many that none of them is all that it promises."""
+
 LEAST = 1e-300
 """The least weight of a concentration: what was nearly excluded may come back."""
 
@@ -322,6 +325,7 @@ def sample(
     state: int,
     available: Bools,
     endless: bool,
+    free: bool,
     stream: State,
     cut: float,
 ) -> tuple[tuple[Ints, Ints, Ints, Floats], Ints, Ints, tuple[Ints, Floats, float]]:
@@ -329,6 +333,7 @@ def sample(
 
     evidence and seen are brought up to date; if they are not from the past of these counts, they begin anew.
     available (S, A): the actions that there are. endless: there may be states beyond the S that are numbered.
+    free: pairs that were never tried are thought to cost nothing; then they lead anywhere, in every other plan.
 
     Gives the model (`Rows`), the numbers of its states, -1 for the one that stands for all others, those of its pairs,
     s * A + a, and what is known now if each pair is of its own kind (`Apart`); all as plain tuples, which are faster.
@@ -359,6 +364,9 @@ def sample(
             K -= 1
             states[K] = s
     own, shared = hyperparameters(evidence, apart, theta, eps, states, available, stream)
+    if free and uniform(stream) < 0.5:
+        for row in range(len(own)):
+            own[row] = own[row] if chains.head[row] >= 0 else 0.0
     rows, pairs = draw_rows(own, shared, chains, states, available, stream, cut)
     model = rows.begin, rows.indptr, rows.indices, rows.data
     return model, states, pairs, (apart.tried, apart.weights, apart.evidence)
@@ -368,7 +376,7 @@ def sample(
 def draw_rows(
     thetas: Floats, eps: float, chains: Chains, states: Ints, available: Bools, stream: State, cut: float
 ) -> tuple[Rows, Ints]:
-    """A model of `states` (K,), and its pairs, s * A + a; thetas (S * A,): the concentration of each.
+    """A model of `states` (K,), and its pairs, s * A + a; thetas (S * A,): their concentrations, 0: leads anywhere.
 
     State -1, if it is the first, stands for all others, and leads to each of the seen alike by its one action, -1.
 
@@ -419,7 +427,9 @@ def draw_rows(
             own, after = limits[a], limits[a + 1]
             others = limits[A] - (after - own)
             theta = thetas[states[i] * A + a]
-            if theta <= STICKS_UP_TO * K:
+            if theta == 0.0:
+                size = _anywhere(indices, data, size, at, stream)
+            elif theta <= STICKS_UP_TO * K:
                 size = _break_sticks(
                     indices, data, begun, size, theta, eps, support, own, after, others, at, stream, cut
                 )
@@ -484,6 +494,20 @@ def _break_sticks(
         else:
             data[at[x]] += left - rest
         left = rest
+    return size
+
+
+@njit
+def _anywhere(indices: Ints, data: Floats, size: int, at: Ints, stream: State) -> int:
+    """Append next states that are all alike: every state, or as many as are guessed; the new size."""
+    K = len(at)
+    for guess in range(min(K, GUESSES)):
+        x = guess if K <= GUESSES else int(uniform(stream) * K)
+        if at[x] < 0:
+            at[x] = size
+            indices[size], data[size] = x, 0.0
+            size += 1
+        data[at[x]] += 1.0
     return size
 
 

@@ -24,7 +24,11 @@ that of all is their product. At a plan it is drawn from the posterior whether a
 and then the model from its own, Dirichlet of these parameters plus the counts.
 
 The one that stands for all others must not be a paradise: every action there costs the least there is, and leads to a
-seen state, each as likely as the other.
+seen state, each as likely as the other. Pairs that were never tried are thought to cost the least, too, where costs are
+not known, and a draw may let one lead back to itself: then an agent goes a long way to this pair, and passes by others
+as unknown. That finds what is far away, but in most worlds the nearest should be tried first. So a coin decides at each
+plan whether these rows are drawn from the posterior, or lead to a few states, all alike: the prior's mean in small.
+Then all unknown pairs promise about the same, and the nearest is best.
 """
 
 from __future__ import annotations
@@ -77,6 +81,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         memory.state,
         np.array(problem.available),
         problem.open,
+        problem.costs is None,
         random_kernels.seeded(rng),
         cut,
     )
