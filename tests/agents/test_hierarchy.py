@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,7 +17,9 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Memory, Plan, _hierarchy_kernels, _random_kernels, check_agent
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
+from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT, PosteriorAgent
+from psconrl.planning.compiled.rows import Rows
 
 POSTERIOR: list[type[PosteriorAgent]] = [agents.PSConRL, agents.CMDPPSRL, agents.TSDE]
 
@@ -50,6 +52,10 @@ def pairs_of(theta: Floats, eps: Floats) -> list[tuple[tuple[int, float], tuple[
 
 def chains_of(counts: Ints) -> _hierarchy_kernels.Chains:
     return _hierarchy_kernels.Chains(*Counts.from_dense(counts).chains)
+
+
+def tried_in(counts: Ints) -> Bools:
+    return (counts.sum(axis=2) > 0).ravel()
 
 
 class Recorder(agents.PSConRL):
@@ -88,7 +94,8 @@ def test_the_evidence_of_a_first_look_is_the_likelihood_of_the_symmetric_law() -
     rng = np.random.default_rng(np.random.SeedSequence(32))
     counts = rng.poisson(0.7, (5, 2, 5))
     evidence, seen = np.zeros((len(THETA), len(EPS))), np.ones(5, dtype=np.bool_)
-    _hierarchy_kernels.score(evidence, THETA, EPS, chains_of(counts), np.zeros(0, dtype=np.int64), seen, 5)
+    nothing = np.zeros(0, dtype=np.int64)
+    _hierarchy_kernels.score(evidence, THETA, EPS, chains_of(counts), nothing, tried_in(counts), seen, 5)
     for g, theta in enumerate(THETA):
         alpha = theta / 5
         wanted = sum(
@@ -176,6 +183,49 @@ def test_actions_that_a_state_has_not_are_not_drawn() -> None:
     rows.checked()
 
 
+@pytest.mark.parametrize("S", [3, 30])
+def test_pairs_that_were_never_tried_lead_anywhere_if_they_look_free(S: int) -> None:
+    """Small models: to every state alike. Large ones: to a few, each state as often as the other (chi-square)."""
+    counts = np.zeros((S, 2, S), dtype=np.int64)
+    counts[:, 0, 0] = counts[0, 0, 1:] = 1
+    available, thetas = np.ones((S, 2), dtype=np.bool_), np.where(tried_in(counts), 0.1, 0.0)
+    stream = _random_kernels.seeded(np.random.default_rng(np.random.SeedSequence([38, S])))
+    found = np.zeros(S)
+    for _ in range(200):
+        rows, _ = _hierarchy_kernels.draw_rows(thetas, 0.1, chains_of(counts), np.arange(S), available, stream, CUT)
+        rows.checked()
+        unknown = rows.matrix().toarray()[1::2]
+        if S <= _hierarchy_kernels.GUESSES:
+            np.testing.assert_allclose(unknown, 1.0 / S)
+        guesses = unknown * min(S, _hierarchy_kernels.GUESSES)
+        np.testing.assert_allclose(guesses, guesses.round(), atol=1e-9)
+        found += guesses.sum(axis=0)
+    assert stats.chisquare(found).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("costs", ["estimated", "known"])
+def test_half_of_the_plans_let_pairs_lead_anywhere_that_look_free(costs: Literal["estimated", "known"]) -> None:
+    """With known costs nothing but the draw makes an agent try what it does not know."""
+    cmdp = psconrl.make("marsrover-4x4")
+    guessed: list[bool] = []
+
+    class Watched(agents.PSConRL):
+        def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+            model = super().sample(memory, rng)
+            assert isinstance(model, Part)
+            unknown = (model.pairs >= 0) & (memory.visits.ravel()[model.pairs] == 0)
+            if len(model.states) > _hierarchy_kernels.GUESSES and unknown.sum() > 2:
+                row = np.repeat(unknown, np.diff(model.rows.indptr))
+                guesses = model.rows.data[row] * _hierarchy_kernels.GUESSES
+                guessed.append(len(guesses) > 2 * unknown.sum() and np.allclose(guesses, guesses.round()))
+            return model
+
+    for seed in range(4):
+        simulate(Watched(cmdp.problem(costs), prior="learned"), cmdp, 100, seed=seed)
+    assert len(guessed) > 100
+    assert 0.35 < np.mean(guessed) < 0.65 if costs == "estimated" else not any(guessed)
+
+
 def test_theta_is_calibrated() -> None:
     """Drawn from its prior, and data from it: its rank in the posterior is uniform.
 
@@ -193,7 +243,7 @@ def test_theta_is_calibrated() -> None:
         p = special.softmax(gammas, axis=2)
         counts = np.array([rng.multinomial(rng.integers(1, 12), row) for row in p.reshape(-1, S)]).reshape(S, A, S)
         evidence = np.zeros((len(THETA), 1))
-        _hierarchy_kernels.score(evidence, THETA, one, chains_of(counts), nothing, seen, S)
+        _hierarchy_kernels.score(evidence, THETA, one, chains_of(counts), nothing, tried_in(counts), seen, S)
         posterior = special.softmax(evidence[:, 0])
         ranks[i] = posterior[:truth].sum() + rng.random() * posterior[truth]
     observed = np.bincount(np.minimum((ranks * 10).astype(int), 9), minlength=10)
@@ -216,9 +266,9 @@ def test_whether_pairs_are_alike_is_calibrated() -> None:
         p = special.softmax(np.log(rng.standard_gamma(1 + alpha)) + np.log(rng.random((S, A, S))) / alpha, axis=2)
         counts = np.array([rng.multinomial(rng.integers(0, 9), row) for row in p.reshape(-1, S)]).reshape(S, A, S)
         evidence, chains = np.zeros((len(THETA), 1)), chains_of(counts)
-        _hierarchy_kernels.score(evidence, THETA, one, chains, nothing, seen, S)
+        _hierarchy_kernels.score(evidence, THETA, one, chains, nothing, tried_in(counts), seen, S)
         apart = _hierarchy_kernels.Apart(nothing, np.zeros((0, len(THETA))), 0.0)
-        apart = _hierarchy_kernels.score_apart(apart, THETA, chains, nothing, S)
+        apart = _hierarchy_kernels.score_apart(apart, THETA, chains, nothing, tried_in(counts), S)
         told[i] = special.expit(apart.evidence - _hierarchy_kernels.log_mean(evidence))
     bins = np.minimum((told * 5).astype(int), 4)
     assert (np.bincount(bins, minlength=5) > 40).sum() >= 3

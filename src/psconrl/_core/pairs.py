@@ -70,6 +70,10 @@ class Pairs:
     @property
     def uniform(self) -> Floats:
         """The policy (S, A) that takes all actions of a state equally often."""
+        return self._uniform.copy()
+
+    @cached_property
+    def _uniform(self) -> Floats:
         return np.asarray(self.available / self.available.sum(axis=1, keepdims=True))
 
     def taken(self, table: NDArray[Any]) -> NDArray[Any]:

@@ -19,6 +19,9 @@ from psconrl.planning.compiled.rows import Rows, longer
 FACTORS = 16
 """How many factors are multiplied before a logarithm is taken: each is above 1e-18 and below 1e18."""
 
+GUESSES = 8
+"""Next states that are drawn for a pair that leads anywhere: so many that none of them is all that it promises."""
+
 LEAST = 1e-300
 """The least weight of a concentration: what was nearly excluded may come back."""
 
@@ -44,27 +47,33 @@ class Apart(NamedTuple):
 
 
 @njit
-def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: int) -> bool:
-    """Whether evidence of both kinds and the numbers that it is of can be from the past of these counts."""
+def sound(evidence: Floats, apart: Apart, counted: Ints, chains: Chains, used: int, fresh: Bools) -> bool:
+    """Whether evidence of both kinds and the numbers that it is of can be from the past of these counts.
+
+    Marks in `fresh` (S * A,) the pairs of which something was counted since.
+    """
     fine = len(counted) <= used and np.isfinite(apart.evidence)
     for entry in range(min(len(counted), used)):
         fine = fine and 1 <= counted[entry] <= chains.number[entry]
     for log in evidence.flat:
         fine = fine and np.isfinite(log)
-    for weight in apart.weights.flat:
-        fine = fine and 0.0 < weight <= 1.0
+    for r in range(len(apart.weights)):
+        for g in range(apart.weights.shape[1]):  # without branches: this is most of what is looked at
+            fine &= (apart.weights[r, g] > 0.0) & (apart.weights[r, g] <= 1.0)
     known = np.zeros(len(chains.head), dtype=np.bool_)
     for row in apart.tried:
         if not 0 <= row < len(known) or known[row]:
             return False
         known[row] = True
     for row in range(len(known)):
-        counts = False
+        counts = new = False
         entry = chains.head[row]
         while entry >= 0:
             counts = counts or entry < len(counted)
+            new = new or entry >= len(counted) or chains.number[entry] > counted[entry]
             entry = chains.link[entry]
         fine = fine and known[row] == counts
+        fresh[row] = new
     return fine
 
 
@@ -85,26 +94,38 @@ def look(seen: Bools, chains: Chains, used: int, state: int) -> int:
 
 
 class Product(NamedTuple):
-    """Factors of a likelihood whose logarithm is not yet taken: above (theta, eps), below (theta,), how many (1,)."""
+    """Factors of a likelihood whose logarithm is not yet taken: above (theta, eps), below (theta,), how many (1,).
 
+    alpha (theta, eps): the parameters of the next state that is looked at.
+    """
+
+    alpha: Floats
     above: Floats
     below: Floats
     factors: Ints
 
 
 @njit
-def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, seen: Bools, K: int) -> None:
-    """Add to evidence (theta, eps) the logarithm of how likely it made what is new.
+def score(
+    evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted: Ints, fresh: Bools, seen: Bools, K: int
+) -> None:
+    """Add to evidence (theta, eps) the logarithm of how likely it made what is new, in the pairs `fresh` (S * A,).
 
     seen (S,), K: the states seen before, and the number of states that were thought possible. Supports of other
     actions are those before, too.
     """
     S = len(seen)
     A = len(chains.head) // S
-    product = Product(np.ones(evidence.shape), np.ones(len(theta)), np.zeros(1, dtype=np.int64))
+    alpha, above, below = np.empty(evidence.shape), np.ones(evidence.shape), np.ones(len(theta))
+    product = Product(alpha, above, below, np.zeros(1, dtype=np.int64))
     common, own = np.zeros(S, dtype=np.int64), np.zeros(A, dtype=np.int64)
     for s in range(S):
-        total, news = 0, False
+        news = False
+        for row in range(s * A, s * A + A):
+            news = news or fresh[row]
+        if not news:
+            continue
+        total = 0
         for a in range(A):
             own[a] = 0
             entry = chains.head[s * A + a]
@@ -112,11 +133,10 @@ def score(evidence: Floats, theta: Floats, eps: Floats, chains: Chains, counted:
                 if entry < len(counted):
                     common[chains.target[entry]] += 1
                     own[a] += 1
-                news = news or entry >= len(counted) or chains.number[entry] > counted[entry]
                 entry = chains.link[entry]
             total += own[a]
-        if news:
-            for a in range(A):
+        for a in range(A):
+            if fresh[s * A + a]:
                 others = total - own[a]
                 _score_row(evidence, theta, eps, chains, counted, seen, K, s * A + a, common, others, product)
         for row in range(s * A, s * A + A):
@@ -142,6 +162,7 @@ def _score_row(
     product: Product,
 ) -> None:
     """The same for one row; common (S,): how many actions of its state led to each state, others: of other actions."""
+    alpha, above, below = product.alpha, product.above, product.below
     N = 0
     entry = chains.head[row]
     while entry >= 0:
@@ -154,11 +175,16 @@ def _score_row(
         shared = 1.0 / K
         if others > 0:
             shared = (common[x] - (n > 0)) / others if seen[x] else 0.0
+        if n < chains.number[entry]:
+            for e in range(len(eps)):
+                base = (1.0 - eps[e]) * shared + eps[e] / K
+                for g in range(len(theta)):
+                    alpha[g, e] = theta[g] * base
         for _ in range(n, chains.number[entry]):
             for g in range(len(theta)):
-                product.below[g] *= theta[g] + N
+                below[g] *= theta[g] + N
                 for e in range(len(eps)):
-                    product.above[g, e] *= theta[g] * ((1.0 - eps[e]) * shared + eps[e] / K) + n
+                    above[g, e] *= alpha[g, e] + n
             n += 1
             N += 1
             product.factors[0] += 1
@@ -180,38 +206,40 @@ def _settle(evidence: Floats, product: Product) -> None:
 
 
 @njit
-def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, K: int) -> Apart:
+def score_apart(apart: Apart, theta: Floats, chains: Chains, counted: Ints, fresh: Bools, K: int) -> Apart:
     """The same if each pair is of its own kind, with a theta of its own and nothing shared; `apart` stays as it is."""
-    slot = np.full(len(chains.head), -1)
-    for r in range(len(apart.tried)):
+    before = R = len(apart.tried)
+    slot = np.full(len(fresh), -1)
+    for r in range(before):
         slot[apart.tried[r]] = r
-    R = len(apart.tried)
-    for row in range(len(slot)):
-        if chains.head[row] >= 0 and slot[row] < 0:
+    for row in range(len(fresh)):
+        if fresh[row] and slot[row] < 0:
             slot[row] = R
             R += 1
     tried, evidence = np.empty(R, dtype=np.int64), apart.evidence
-    weights = np.full((R, len(theta)), 1.0 / len(theta))
-    weights[: len(apart.tried)] = apart.weights
-    for row in range(len(slot)):
-        if slot[row] < 0:
+    weights, alpha = np.empty((R, len(theta))), np.empty(len(theta))
+    for r in range(R):
+        for g in range(len(theta)):
+            weights[r, g] = apart.weights[r, g] if r < before else 1.0 / len(theta)
+    for r in range(before):
+        tried[r] = apart.tried[r]
+    for g in range(len(theta)):
+        alpha[g] = theta[g] / K
+    for row in range(len(fresh)):
+        if not fresh[row]:
             continue
         tried[slot[row]] = row
-        N, news = 0, False
+        N = 0
         entry = chains.head[row]
         while entry >= 0:
-            n = counted[entry] if entry < len(counted) else 0
-            N += n
-            news = news or n < chains.number[entry]
+            N += counted[entry] if entry < len(counted) else 0
             entry = chains.link[entry]
-        if not news:
-            continue
         own, factors = weights[slot[row]], 0
         entry = chains.head[row]
         while entry >= 0:
             for n in range(counted[entry] if entry < len(counted) else 0, chains.number[entry]):
                 for g in range(len(theta)):
-                    own[g] *= (theta[g] / K + n) / (theta[g] + N)
+                    own[g] *= (alpha[g] + n) / (theta[g] + N)
                 N += 1
                 factors += 1
                 if factors == FACTORS:
@@ -297,19 +325,27 @@ def sample(
     state: int,
     available: Bools,
     endless: bool,
+    free: bool,
     stream: State,
     cut: float,
 ) -> tuple[tuple[Ints, Ints, Ints, Floats], Ints, Ints, tuple[Ints, Floats, float]]:
     """Score what is new, mark what is seen, and draw hyperparameters and a model of the states seen.
 
-    evidence and seen are brought up to date. available (S, A): the actions that there are. endless: there may be states
-    beyond the S that are numbered.
+    evidence and seen are brought up to date; if they are not from the past of these counts, they begin anew.
+    available (S, A): the actions that there are. endless: there may be states beyond the S that are numbered.
+    free: pairs that were never tried are thought to cost nothing; then they lead anywhere, in every other plan.
 
     Gives the model (`Rows`), the numbers of its states, -1 for the one that stands for all others, those of its pairs,
     s * A + a, and what is known now if each pair is of its own kind (`Apart`); all as plain tuples, which are faster.
     """
     mix(stream)
     S = len(seen)
+    fresh = np.zeros(len(chains.head), dtype=np.bool_)
+    if not sound(evidence, apart, counted, chains, used, fresh):
+        apart = Apart(np.zeros(0, dtype=np.int64), np.zeros((0, len(theta))), 0.0)
+        counted = np.zeros(0, dtype=np.int64)
+        evidence[:], seen[:] = 0.0, False
+        sound(evidence, apart, counted, chains, used, fresh)
     n = 0
     for s in range(S):
         n += seen[s]
@@ -317,9 +353,9 @@ def sample(
     if first:
         n = look(seen, chains, used, state)
     possible = n + (endless or n < S)
-    score(evidence, theta, eps, chains, counted, seen, possible)
-    apart = score_apart(apart, theta, chains, counted, possible)
-    if not first:
+    score(evidence, theta, eps, chains, counted, fresh, seen, possible)
+    apart = score_apart(apart, theta, chains, counted, fresh, possible)
+    if n < S:
         n = look(seen, chains, used, state)
     K = n + (endless or n < S)
     states = np.full(K, -1)
@@ -328,6 +364,9 @@ def sample(
             K -= 1
             states[K] = s
     own, shared = hyperparameters(evidence, apart, theta, eps, states, available, stream)
+    if free and uniform(stream) < 0.5:
+        for row in range(len(own)):
+            own[row] = own[row] if chains.head[row] >= 0 else 0.0
     rows, pairs = draw_rows(own, shared, chains, states, available, stream, cut)
     model = rows.begin, rows.indptr, rows.indices, rows.data
     return model, states, pairs, (apart.tried, apart.weights, apart.evidence)
@@ -337,7 +376,7 @@ def sample(
 def draw_rows(
     thetas: Floats, eps: float, chains: Chains, states: Ints, available: Bools, stream: State, cut: float
 ) -> tuple[Rows, Ints]:
-    """A model of `states` (K,), and its pairs, s * A + a; thetas (S * A,): the concentration of each.
+    """A model of `states` (K,), and its pairs, s * A + a; thetas (S * A,): their concentrations, 0: leads anywhere.
 
     State -1, if it is the first, stands for all others, and leads to each of the seen alike by its one action, -1.
 
@@ -353,7 +392,7 @@ def draw_rows(
         place[states[i]] = i
     begin, indptr = np.zeros(K + 1, dtype=np.int64), np.zeros(K * A + 1, dtype=np.int64)
     pairs = np.empty(K * A, dtype=np.int64)
-    indices = np.empty(K + K * A * 4, dtype=np.int64)
+    indices = np.empty(K + K * A * 8, dtype=np.int64)
     data = np.empty(len(indices))
     size = pair = 0
     if first == 1:
@@ -388,7 +427,9 @@ def draw_rows(
             own, after = limits[a], limits[a + 1]
             others = limits[A] - (after - own)
             theta = thetas[states[i] * A + a]
-            if theta <= STICKS_UP_TO * K:
+            if theta == 0.0:
+                size = _anywhere(indices, data, size, at, stream)
+            elif theta <= STICKS_UP_TO * K:
                 size = _break_sticks(
                     indices, data, begun, size, theta, eps, support, own, after, others, at, stream, cut
                 )
@@ -453,6 +494,20 @@ def _break_sticks(
         else:
             data[at[x]] += left - rest
         left = rest
+    return size
+
+
+@njit
+def _anywhere(indices: Ints, data: Floats, size: int, at: Ints, stream: State) -> int:
+    """Append next states that are all alike: every state, or as many as are guessed; the new size."""
+    K = len(at)
+    for guess in range(min(K, GUESSES)):
+        x = guess if K <= GUESSES else int(uniform(stream) * K)
+        if at[x] < 0:
+            at[x] = size
+            indices[size], data[size] = x, 0.0
+            size += 1
+        data[at[x]] += 1.0
     return size
 
 

@@ -27,45 +27,79 @@ class Spent(NamedTuple):
     sums: Floats
 
 
-@njit_inline
-def _gather(seen: Spent, s: int, sign: int, moves: Ints, costs: Floats) -> None:
-    """Add the moves of all actions of state s, and their costs, to moves (S,) and costs (S, n); or take them away."""
-    A = seen.visits.shape[1]
-    for row in range(s * A, s * A + A):
-        entry = seen.head[row]
-        while entry >= 0:
-            x = seen.target[entry]
-            if sign > 0:
-                moves[x] += seen.number[entry]
-                for i in range(costs.shape[1]):
-                    costs[x, i] += seen.spent[entry, i]
-            else:
-                moves[x] = 0
-                for i in range(costs.shape[1]):
-                    costs[x, i] = 0.0
-            entry = seen.link[entry]
+class Moves(NamedTuple):
+    """The same moves side by side, row by row: those of row r are begin[r], ..., begin[r + 1] - 1.
+
+    target, number (used,); spent, mean (used, n): the sums of their costs, and the means.
+    """
+
+    begin: Ints
+    target: Ints
+    number: Ints
+    spent: Floats
+    mean: Floats
 
 
 @njit
-def trust(seen: Spent) -> Floats:
+def in_rows(seen: Spent) -> Moves:
+    """What was counted, without chains: it is gone through several times."""
+    rows, n = len(seen.head), seen.spent.shape[1]
+    begin = np.zeros(rows + 1, dtype=np.int64)
+    target, number = np.empty(len(seen.link), dtype=np.int64), np.empty(len(seen.link), dtype=np.int64)
+    spent, mean = np.empty((len(target), n)), np.empty((len(target), n))
+    k = 0
+    for row in range(rows):
+        entry = seen.head[row]
+        while entry >= 0:
+            target[k], number[k] = seen.target[entry], seen.number[entry]
+            for i in range(n):
+                spent[k, i] = seen.spent[entry, i]
+                mean[k, i] = seen.spent[entry, i] / seen.number[entry]
+            k += 1
+            entry = seen.link[entry]
+        begin[row + 1] = k
+    return Moves(begin, target, number, spent, mean)
+
+
+@njit_inline
+def _gather(seen: Moves, first: int, after: int, moves: Ints, costs: Floats) -> None:
+    """Add the moves from `first` on, and their costs, to moves (S,) and costs (S, n)."""
+    for k in range(first, after):
+        x = seen.target[k]
+        moves[x] += seen.number[k]
+        for i in range(costs.shape[1]):
+            costs[x, i] += seen.spent[k, i]
+
+
+@njit_inline
+def _clear(seen: Moves, first: int, after: int, moves: Ints, costs: Floats) -> None:
+    """Forget them."""
+    for k in range(first, after):
+        x = seen.target[k]
+        moves[x] = 0
+        for i in range(costs.shape[1]):
+            costs[x, i] = 0.0
+
+
+@njit
+def trust(seen: Moves, visits: Ints, sums: Floats) -> Floats:
     """(n,): how much of the cost of a move that its action never made is told by the other actions of its state."""
-    (S, A), n = seen.visits.shape, len(seen.sums)
+    (S, A), n = visits.shape, len(sums)
     moves, costs = np.zeros(S, dtype=np.int64), np.zeros((S, n))
     by_pair, by_others = np.zeros(n), np.zeros(n)
     for s in range(S):
-        _gather(seen, s, 1, moves, costs)
+        first, after = seen.begin[s * A], seen.begin[s * A + A]
+        _gather(seen, first, after, moves, costs)
         for a in range(A):
-            N = seen.visits[s, a]
-            entry = seen.head[s * A + a]
-            while entry >= 0:
-                x, k = seen.target[entry], seen.number[entry]
-                if k < N and k < moves[x]:
+            N = visits[s, a]
+            for k in range(seen.begin[s * A + a], seen.begin[s * A + a + 1]):
+                x, own = seen.target[k], seen.number[k]
+                if own < N and own < moves[x]:
                     for i in range(n):
-                        c = seen.spent[entry, i]
-                        by_pair[i] += (c / k - (seen.sums[i, s, a] - c) / (N - k)) ** 2
-                        by_others[i] += (c / k - (costs[x, i] - c) / (moves[x] - k)) ** 2
-                entry = seen.link[entry]
-        _gather(seen, s, -1, moves, costs)
+                        c = seen.spent[k, i]
+                        by_pair[i] += (seen.mean[k, i] - (sums[i, s, a] - c) / (N - own)) ** 2
+                        by_others[i] += (seen.mean[k, i] - (costs[x, i] - c) / (moves[x] - own)) ** 2
+        _clear(seen, first, after, moves, costs)
     for i in range(n):
         total = by_pair[i] + by_others[i]
         by_pair[i] = by_pair[i] / total if total > 0.0 else 0.0
@@ -73,36 +107,38 @@ def trust(seen: Spent) -> Floats:
 
 
 @njit
-def charge(found: Floats, rows: Rows, states: Ints, pairs: Ints, seen: Spent) -> None:
+def charge(found: Floats, rows: Rows, states: Ints, pairs: Ints, counted: Spent) -> None:
     """Write what the pairs of a model cost into found (n, S, A); those that were never tried are left as they are."""
-    (S, A), n = seen.visits.shape, len(seen.sums)
-    share = trust(seen)
+    visits, sums = counted.visits, counted.sums
+    (S, A), n = visits.shape, len(sums)
+    seen = in_rows(counted)
+    share = trust(seen, visits, sums)
     moves, costs, at = np.zeros(S, dtype=np.int64), np.zeros((S, n)), np.full(S, -1)
+    mean, total = np.empty(n), np.empty(n)
     for i in range(len(states)):
         s = states[i]
         if s < 0:
             continue
-        _gather(seen, s, 1, moves, costs)
+        first, after = seen.begin[s * A], seen.begin[s * A + A]
+        _gather(seen, first, after, moves, costs)
         for pair in range(rows.begin[i], rows.begin[i + 1]):
             a = pairs[pair] - s * A
-            if seen.visits[s, a] == 0:
+            if visits[s, a] == 0:
                 continue
-            entry = seen.head[s * A + a]
-            while entry >= 0:
-                at[seen.target[entry]] = entry
-                entry = seen.link[entry]
+            for k in range(seen.begin[pairs[pair]], seen.begin[pairs[pair] + 1]):
+                at[seen.target[k]] = k
             for c in range(n):
-                mean = seen.sums[c, s, a] / seen.visits[s, a]
-                total = mean
-                for k in range(rows.indptr[pair], rows.indptr[pair + 1]):
-                    x = states[rows.indices[k]]
-                    if x >= 0 and at[x] >= 0:
-                        total += rows.data[k] * (seen.spent[at[x], c] / seen.number[at[x]] - mean)
-                    elif x >= 0 and moves[x] > 0:
-                        total += rows.data[k] * share[c] * (costs[x, c] / moves[x] - mean)
-                found[c, s, a] = min(max(total, 0.0), 1.0)
-            entry = seen.head[s * A + a]
-            while entry >= 0:
-                at[seen.target[entry]] = -1
-                entry = seen.link[entry]
-        _gather(seen, s, -1, moves, costs)
+                mean[c] = total[c] = sums[c, s, a] / visits[s, a]
+            for j in range(rows.indptr[pair], rows.indptr[pair + 1]):
+                x, p = states[rows.indices[j]], rows.data[j]
+                if x >= 0 and at[x] >= 0:
+                    for c in range(n):
+                        total[c] += p * (seen.mean[at[x], c] - mean[c])
+                elif x >= 0 and moves[x] > 0:
+                    for c in range(n):
+                        total[c] += p * share[c] * (costs[x, c] / moves[x] - mean[c])
+            for c in range(n):
+                found[c, s, a] = min(max(total[c], 0.0), 1.0)
+            for k in range(seen.begin[pairs[pair]], seen.begin[pairs[pair] + 1]):
+                at[seen.target[k]] = -1
+        _clear(seen, first, after, moves, costs)

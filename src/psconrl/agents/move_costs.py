@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from psconrl._core.checks import Floats
 from psconrl._core.lazy import late
 from psconrl.agents.contract import Memory
@@ -33,8 +35,10 @@ else:
 
 def sampled_costs(model: Part, memory: Memory) -> Floats:
     """Costs (m + 1, S, A) that belong to a sampled model; means over pairs if costs of moves were not kept."""
-    costs, observed = memory.mean_costs(), memory.observed
-    if observed.spent.shape == (len(observed.chains[1]), len(costs)):
-        seen = kernels.Spent(*observed.chains, observed.spent, memory.visits, memory.cost_sums)
-        kernels.charge(costs, model.rows, model.states, model.pairs, seen)
+    sums, observed = memory.cost_sums, memory.observed
+    if observed.spent.shape != (len(observed.chains[1]), len(sums)):
+        return memory.mean_costs()
+    costs = np.zeros(sums.shape)
+    seen = kernels.Spent(*observed.chains, observed.spent, memory.visits, sums)
+    kernels.charge(costs, model.rows, model.states, model.pairs, seen)
     return costs
