@@ -476,17 +476,14 @@ def test_a_nearby_chain_and_gmres_agree_with_elimination() -> None:
     np.testing.assert_array_equal(refined.values(np.array([0.3])), np.full(S, 0.3))
 
 
-@pytest.mark.parametrize("leak", [1e-6, 1e-10, 1e-14])
+@pytest.mark.parametrize("leak", [1e-3, 1e-6, 1e-10, 1e-14])
 def test_a_nearby_chain_is_not_believed_where_states_hardly_meet(leak: float) -> None:
-    """Two grids joined by rare moves: their shares would be noise, and elimination is asked."""
+    """Two grids joined by moves from a likely state to its twin: if these are rare, shares of the grids are noise."""
     one = _grid_chain()
-    S = one.shape[0]
-    cross = sparse.csr_array((np.array([leak]), (np.array([0]), np.array([0]))), shape=(S, S))
-    less = sparse.csr_array((np.array([3 * leak]), (np.array([0]), np.array([0]))), shape=(S, S))
+    S, r = one.shape[0], elimination.likely_state(chain_of(one), 0)
+    cross, less = (sparse.csr_array(([p], ([r], [r])), shape=(S, S)) for p in (leak, 3 * leak))
     matrix = sparse.csr_array(sparse.block_array([[one, cross], [less, one]]))
-    chain = chain_of(matrix)
-    refined = evaluation._Refined(chain, closed_classes(matrix), elimination.likely_state(chain, 0))
+    refined = evaluation._Refined(chain_of(matrix), closed_classes(matrix), r)
+    assert refined.converged or leak < 1e-3
     if refined.converged:
-        assert refined.law[:S].sum() == pytest.approx(0.75, abs=1e-3)
-    else:
-        assert leak < 1e-6
+        assert refined.law[:S].sum() == pytest.approx(0.75, abs=1e-9)

@@ -436,8 +436,8 @@ class _Refined:
         if self.converged:
             self.law /= self.law.sum()
             probe = _probe(S)
-            h, missed = self._bias(probe - probe @ self.law)
-            self.converged = missed <= _FAILED and bool(np.ptp(h) < 1 / _FAILED)
+            h, g, left = self._bias(probe - probe @ self.law)
+            self.converged = abs(g) <= _FAILED and left <= _FAILED * S**0.5 and bool(np.ptp(h) < 1 / _FAILED)
 
     def shares(self, initial: Floats) -> Floats:
         return np.ones(1)
@@ -449,16 +449,16 @@ class _Refined:
         raise NotImplementedError("there is one class")
 
     def bias(self, amounts: Floats) -> Floats:
-        bias, _ = self._bias(amounts)
+        bias = self._bias(amounts)[0]
         bias -= self.law @ bias
         return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
 
-    def _bias(self, amounts: Floats) -> tuple[Floats, float]:
-        """The bias (S,), 0 in the reference state, and what averages by the law, or the equations, may be off by."""
+    def _bias(self, amounts: Floats) -> tuple[Floats, float, float]:
+        """The bias (S,), 0 in the reference state, the average, and what is left in the equations, as a norm."""
         bias = np.zeros(len(amounts))
         enough = _ENOUGH * float(np.linalg.norm(amounts))
         g, left = bias_by(self.rows, self.policy, self.factor, amounts, bias, 0.0, exactly(enough))
-        return bias, abs(g) + left
+        return bias, g, left
 
 
 def _probe(S: int) -> Floats:

@@ -205,7 +205,7 @@ def plan_rows(
         if method == "highs":
             best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
         else:
-            begin = _kept(rows, start, m)[0] if method == "compiled" else None
+            begin = Begin(*_kept(rows, start, m)[:4]) if method == "compiled" else None
             best = second_opinion.by_either(rows, flat, thresholds, join, steer, begin)
     except SolverError:
         if method != "compiled":

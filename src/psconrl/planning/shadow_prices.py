@@ -35,13 +35,19 @@ class Prices(NamedTuple):
     unproved: float
 
 
-def unique(prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Floats, slack: float) -> Prices | None:
+Best = Callable[[Floats], tuple[Floats, float]]
+"""At given prices the averages (m + 1,) of the best policy, and a bound on J_0 + prices . J of all policies."""
+
+
+def unique(
+    prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Floats, best: Best, slack: float
+) -> Prices | None:
     """The prices, if the columns (m + 1,) that carry the optimum, with averages (m + 1,), leave no choice.
 
     slack: what the `prices` (m,) that are known leave unproved. Limits that do not bind have the price zero, and at
     the right prices all columns that carry weight cost the same: equations that are solved here, as the prices that
-    are known may be those of costs that were changed a little. A price changes a bound by no more than its own change
-    times the distance of its limit from some average.
+    are known may be those of costs that were changed a little, or next to the right ones. A price changes a bound by
+    no more than its own change times the distance of its limit from some average; if that is much, `best` is asked.
     """
     binding = np.flatnonzero(tau - averages[1:] <= _BINDS)
     known = Prices(prices, slack)
@@ -54,7 +60,10 @@ def unique(prices: Floats, columns: Sequence[Floats], averages: Floats, tau: Flo
     exact = np.zeros(len(tau))
     exact[binding] = np.maximum(found, 0.0)
     changed = float(np.abs(exact - prices) @ np.maximum(np.abs(tau), np.abs(1.0 - tau)))
-    return Prices(exact, slack + changed) if changed <= PROVEN else known
+    if changed <= PROVEN:
+        return Prices(exact, slack + changed)
+    unproved = averages[0] + float(exact @ tau) - best(exact)[1]
+    return Prices(exact, unproved) if unproved <= max(slack, PROVEN) else known
 
 
 def least(
@@ -63,14 +72,13 @@ def least(
     columns: Sequence[Floats],
     tau: Floats,
     weight: Floats,
-    best: Callable[[Floats], tuple[Floats, float]],
+    best: Best,
     slack: float,
 ) -> Prices:
     """The optimal prices with the least sum of (weight * price) ** 2.
 
     Args:
         prices: optimal ones (m,). optimum: J*. columns: averages (m + 1,) of policies. tau: limits (m,). weight: (m,).
-        best: at given prices the averages (m + 1,) of the best policy, and a bound on J_0 + prices . J of all policies.
         slack: what `prices` leave unproved.
     """
     size, given = float(np.linalg.norm(weight * prices)), Prices(prices, slack)

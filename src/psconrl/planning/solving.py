@@ -305,7 +305,7 @@ class Known:
         tau = self.units.tau
         averages, columns = self.averages(best), [self._column(column) for _, column in best.columns]
         slack = max(averages[0] - best.bound, 0.0)
-        found = shadow_prices.unique(multipliers, columns, averages, tau, slack)
+        found = shadow_prices.unique(multipliers, columns, averages, tau, self._best_at, slack)
         if found is not None:
             return found
         return shadow_prices.least(multipliers, averages[0], columns, tau, self.units.prices, self._best_at, slack)

@@ -66,6 +66,8 @@ _SWEEPS = 4
 """How often improvements are passed on before the next evaluation."""
 _FEW = 4
 """So few changes of actions on the way to the limit may be the last ones."""
+_MUCH_FURTHER = 3.0
+"""Strides are too short where many actions take over; where the last ones do, they end just at the limit."""
 _STRIDES = 40
 """After so many strides, multipliers are those of the master program."""
 
@@ -318,8 +320,8 @@ def _further(way: Factors, excess: float, multiplier: float) -> float:
 def _stride(way: Factors, mu: Floats, excess: float, multiplier: float, least: float) -> tuple[bool, float, int]:
     """How far to move the multiplier, and, written to the policy, the pairs that take over on the way to the limit.
 
-    mu (S,): the stationary law of the policy, which exceeds the limit by `excess`; least: how far at least. Whether the
-    limit is met (else the policy stays), step, changes of actions.
+    mu (S,): the stationary law of the policy, which exceeds the limit by `excess`; least: how far at least, where that
+    is much further. Whether the limit is met (else the policy stays), step, changes of actions.
     """
     rows, own, slope = way.rows, way.own, way.slope
     S, K = len(mu), len(own)
@@ -344,7 +346,8 @@ def _stride(way: Factors, mu: Floats, excess: float, multiplier: float, least: f
             changes += 1
             excess += mu[s] * (slope[pair] - before)
             if not there and sign * excess <= 0.0:
-                step, met, there = sign * max(when[k], min(least, most)), True, True
+                least = min(least, most) if least > _MUCH_FURTHER * when[k] else when[k]
+                step, met, there = sign * least, True, True
     if met:
         copy(wanted, way.policy)
     return met, step, changes
