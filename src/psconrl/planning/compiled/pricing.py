@@ -228,8 +228,8 @@ def look_ahead(rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float,
 
     All ends at a rate in every step. Without hope, at first the worst is expected everywhere: as soon as states are
     looked at in turn, from the first to the last and back, what is good is seen from afar. With hope, at first the best
-    is expected, and only states where one can stay keep it. At most so many sweeps, until what lies ahead changes by
-    less than a share `enough` of its span.
+    is expected, and only states where one can stay keep it. At most so many sweeps, until differences between states
+    change by less than a share `enough` of the largest.
     """
     S = len(rows.begin) - 1
     ahead, policy = np.empty(S), np.empty(S, dtype=np.int64)
@@ -239,7 +239,7 @@ def look_ahead(rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float,
     for s in range(S):
         ahead[s] = extreme / rate
     for sweep in range(sweeps):
-        change = 0.0
+        low, high = np.inf, -np.inf
         for k in range(S):
             s = k if sweep % 2 == 0 else S - 1 - k
             least = np.inf
@@ -250,9 +250,9 @@ def look_ahead(rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float,
                 total = c[pair] + (1.0 - rate) * total
                 if total < least - TIE:
                     least, policy[s] = total, pair
-            change = max(change, abs(ahead[s] - least))
+            low, high = min(low, least - ahead[s]), max(high, least - ahead[s])
             ahead[s] = least
-        if change <= enough * span_of(ahead):
+        if high - low <= enough * span_of(ahead):
             break
     return ahead, policy
 
