@@ -465,7 +465,7 @@ def test_a_nearby_chain_and_gmres_agree_with_elimination() -> None:
     matrix = _grid_chain()
     chain, classes, S = chain_of(matrix), closed_classes(matrix), matrix.shape[0]
     r = elimination.likely_state(chain, 0)
-    refined = evaluation._Refined(chain, classes, r)
+    refined = evaluation._refined(chain, classes, r)
     assert refined.converged
     exact = evaluate_chain(matrix, np.random.default_rng(3).random((1, S)), np.full(S, 1 / S))
     np.testing.assert_allclose(refined.law, exact.stationary, atol=1e-12)
@@ -483,7 +483,7 @@ def test_a_nearby_chain_is_not_believed_where_states_hardly_meet(leak: float) ->
     S, r = one.shape[0], elimination.likely_state(chain_of(one), 0)
     cross, less = (sparse.csr_array(([p], ([r], [r])), shape=(S, S)) for p in (leak, 3 * leak))
     matrix = sparse.csr_array(sparse.block_array([[one, cross], [less, one]]))
-    refined = evaluation._Refined(chain_of(matrix), closed_classes(matrix), r)
+    refined = evaluation._refined(chain_of(matrix), closed_classes(matrix), r)
     assert refined.converged or leak < 1e-3
     if refined.converged:
         assert refined.law[:S].sum() == pytest.approx(0.75, abs=1e-9)

@@ -286,7 +286,7 @@ def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
     order = _order(chain, kept, _WORK * (len(chain.indptr) - 1))
     if not order.complete or order.work > _MUCH:
-        iterated = _Refined(chain, classes, int(kept[0])) if order.complete else _Mixing(chain, classes)
+        iterated = _refined(chain, classes, int(kept[0])) if order.complete else _Mixing(chain, classes)
         if iterated.converged:
             return iterated
         order = _order(chain, kept, np.inf)
@@ -422,11 +422,11 @@ class _Mixing:
 class _Refined:
     """A chain of one class that leads somewhere: GMRES with the factor of a nearby one; `converged` says if it does."""
 
-    def __init__(self, chain: Chain, classes: list[Ints], r: int) -> None:
+    def __init__(self, chain: Chain, classes: list[Ints], r: int, rare: float) -> None:
         S = len(chain.indptr) - 1
         self.rows, self.policy = Rows(np.arange(S + 1), *chain), np.arange(S)
         order = elimination_order(self.rows, self.policy, r)
-        self.factor = factorise(self.rows, self.policy, order, RARER, factor_room(S, 8 * S))
+        self.factor = factorise(self.rows, self.policy, order, rare, factor_room(S, 8 * S))
         self.law = np.zeros(S)
         self.converged = len(classes) == 1 and bool(self.factor.fine[0])
         if self.converged:
@@ -459,6 +459,12 @@ class _Refined:
         enough = _ENOUGH * float(np.linalg.norm(amounts))
         g, left = bias_by(self.rows, self.policy, self.factor, amounts, bias, 0.0, exactly(enough))
         return bias, g, left
+
+
+def _refined(chain: Chain, classes: list[Ints], r: int) -> _Refined:
+    """With as many rare moves as it takes."""
+    first = _Refined(chain, classes, r, RARER)
+    return first if first.converged or len(classes) > 1 else _Refined(chain, classes, r, 0.1 * RARER)
 
 
 def _probe(S: int) -> Floats:

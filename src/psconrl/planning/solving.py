@@ -260,6 +260,8 @@ class Known:
                 again = self._executed(tighter, join)
                 if (again.J[1:] - units.tau <= 0).all() and again.J[0] <= averages[0] + join:
                     made, averages, spans = again
+        # Before the margin: where the search for that ends is far from here.
+        prices = self._prices(best) if feasible else Prices(np.full(m, np.nan), np.nan)
         if m and feasible:
             # Not before: it depends on the units of the limits, and what it leaves behind would decide between equals.
             margin, _ = self._margin(feasible)
@@ -272,7 +274,6 @@ class Known:
             reached += float(best.multipliers @ missed) + _NOISE
         with np.errstate(over="ignore"):
             spans = units.unit * spans
-        prices = self._prices(best) if feasible else Prices(np.full(m, np.nan), np.nan)
         members = [executed(self.rows, units.costs, column, cmdp.initial, horizon) for _, column in chosen.columns]
         weights = [weight for weight, _ in chosen.columns]
         if horizon is not None:
