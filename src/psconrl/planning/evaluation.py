@@ -286,9 +286,13 @@ def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
     order = _order(chain, kept, _WORK * (len(chain.indptr) - 1))
     if not order.complete or order.work > _MUCH:
-        iterated = _refined(chain, classes, int(kept[0])) if order.complete else _Mixing(chain, classes)
-        if iterated.converged:
-            return iterated
+        if not order.complete:
+            mixing = _Mixing(chain, classes)
+            if mixing.converged:
+                return mixing
+        refined = _refined(chain, classes, int(kept[0]))
+        if refined.converged:
+            return refined
         order = _order(chain, kept, np.inf)
     return _Eliminated(chain, classes, kept, order)
 
