@@ -63,6 +63,8 @@ _WORK = 2e4
 """Eliminations of more multiplications than this for each state come only after iteration, which then is faster."""
 _MUCH = 1e8
 """So do those of more in all."""
+_TAME = 1e3
+"""Where random costs have a larger bias, states hardly meet, and a nearby chain says little of the shares they have."""
 _ENOUGH = 1e-14
 """Equations of the bias by iteration need not hold better than to this share of the amounts."""
 _SMALL = 2000
@@ -441,7 +443,7 @@ class _Refined:
             self.law /= self.law.sum()
             probe = _probe(S)
             h, g, left = self._bias(probe - probe @ self.law)
-            self.converged = abs(g) <= _FAILED and left <= _FAILED * S**0.5 and bool(np.ptp(h) < 1 / _FAILED)
+            self.converged = abs(g) <= _FAILED and left <= _FAILED * S**0.5 and bool(np.ptp(h) <= _TAME)
 
     def shares(self, initial: Floats) -> Floats:
         return np.ones(1)
@@ -450,7 +452,7 @@ class _Refined:
         return np.full(len(self.law), of_classes[0])
 
     def collected(self, amounts: Floats) -> Floats:
-        raise NotImplementedError("there is one class")
+        return self._bias(amounts)[0]
 
     def bias(self, amounts: Floats) -> Floats:
         bias = self._bias(amounts)[0]
