@@ -109,6 +109,7 @@ class Component:
         whole = len(states) == rows.S and len(pairs) == rows.K
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
+        self._bias: Floats = np.zeros(self.rows.S)
         self._failed = self._hard = False
         self.inverted = inverted(self.rows)
 
@@ -276,12 +277,14 @@ class Component:
             _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
         elif factors and self._last is None:
             _, self._last, bias = self._sighted(costs[0], hopeful=False)
+        elif factors and len(bias):
+            bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         search = plan_many if factors else plan
         found = search(self.rows if rows is None else rows, costs, limits, start, goal, levels)
         if factors:
-            self._last = found.last.copy()
+            self._last, self._bias = found.last.copy(), found.bias
             self._failed = found.status == FAILED and not self.inverted
         return found
 
