@@ -109,6 +109,13 @@ class Learner:
     def __reduce__(self) -> tuple[Any, ...]:
         return Learner.restore, (self.agent, self.state())
 
+    def __repr__(self) -> str:
+        averages = ", ".join(f"{average:.4g}" for average in self.average_costs)
+        return (
+            f"Learner({self.agent.name}, seed {self.seed}, t={self.t} of {self.horizon}, states={len(self.states)}, "
+            f"average_costs=[{averages}], episodes={len(self.rows)})"
+        )
+
     @property
     def counts(self) -> Ints:
         """N(s, a, s') as an array (S, A, S), made anew at each call."""
