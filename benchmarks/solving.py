@@ -91,6 +91,17 @@ def corridor(S: int) -> CMDP:
     return CMDP(sparse.csr_array((p, (rows, columns)), shape=(2 * S, S)), costs, [0.5])
 
 
+def torus(n: int) -> CMDP:
+    """An n x n torus with random costs and two limits, slip 0.2: places to stay everywhere."""
+    rng, S = np.random.default_rng(0), n * n
+    r, c = np.divmod(np.arange(S), n)
+    ends = np.stack([(r - 1) % n * n + c, (r + 1) % n * n + c, r * n + (c - 1) % n, r * n + (c + 1) % n], axis=1)
+    p = np.tile((0.05 + 0.8 * np.eye(4)).ravel(), S)
+    columns = np.repeat(ends, 4, axis=0).ravel()
+    matrix = sparse.csr_array((p, (np.repeat(np.arange(4 * S), 4), columns)), shape=(4 * S, S))
+    return CMDP(matrix, rng.random((3, S, 4)), [0.35, 0.35])
+
+
 def models(family: str, largest: int) -> Iterator[tuple[str, CMDP]]:
     """The models of a family, up to a size."""
     if family == "rovers":
@@ -113,6 +124,10 @@ def models(family: str, largest: int) -> Iterator[tuple[str, CMDP]]:
             if largest >= S:
                 yield "river", river(S)
                 yield "corridor", corridor(S)
+    if family == "places":
+        for n in (20, 40, 60, 100):
+            if n * n <= largest:
+                yield f"torus {n}x{n}", torus(n)
     if family == "dense":
         yield "dense", graph(300, 3, 2, 300, 3)
 
@@ -147,7 +162,7 @@ def by_linprog(cmdp: CMDP) -> tuple[float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    families = ("rovers", "grids", "garnets", "graphs", "lines", "dense")
+    families = ("rovers", "grids", "garnets", "graphs", "lines", "places", "dense")
     parser.add_argument("--only", nargs="+", choices=families, default=families)
     parser.add_argument("--largest", type=int, default=20_000, help="number of states")
     parser.add_argument("--alone", action="store_true", help="without linprog")

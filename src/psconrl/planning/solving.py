@@ -53,7 +53,7 @@ _NOISE = 1e-11
 """What rounding may do to averages, in units of their cost."""
 
 _AGREE = 1e-9 + ties.SIZE
-"""Averages of columns by kernels, levels included, and by elimination differ by less, or kernels are not believed."""
+"""Averages of columns by kernels, levels included, and by elimination differ by less, or weights are made anew."""
 
 
 def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solution:
@@ -116,16 +116,24 @@ class Mixture:
         """The averages (m + 1,) of the mixture."""
         return np.asarray(sum(weight * column.J for weight, column in self.columns))
 
+    def reached(self, limits: Limits, goal: int) -> float:
+        """The objective that its averages have: the value, or minus the margin."""
+        return float(self.J[0] if goal == VALUE else ((self.J[1:] - limits.tau) / limits.d).max())
 
-def _weighed(mixture: Mixture, limits: Limits, goal: int) -> Mixture:
-    """The mixture with weights for its exact averages, where those for what kernels know of them miss the limits."""
+
+def _weighed(mixture: Mixture, limits: Limits, goal: int) -> bool:
+    """Give a mixture weights for its exact averages, where those for what kernels know of them miss the limits.
+
+    False where no weights keep them.
+    """
     if goal != VALUE or not (mixture.J[1:] - limits.tau > _NOISE).any():
-        return mixture
+        return True
     J = np.array([column.J for _, column in mixture.columns])
     weights = best_weights(J, limits, mixture.bound, mixture.multipliers)
-    if weights is not None:
-        mixture.columns = [(float(w), column) for w, (_, column) in zip(weights, mixture.columns, strict=True) if w > 0]
-    return mixture
+    if weights is None:
+        return False
+    mixture.columns = [(float(w), column) for w, (_, column) in zip(weights, mixture.columns, strict=True) if w > 0]
+    return True
 
 
 class _Executed(NamedTuple):
@@ -222,7 +230,7 @@ class Known:
             return None
         if optimum.status == INFEASIBLE:
             return Mixture(optimum, [])
-        columns = []
+        columns, agree = [], True
         for name, weight in carrying(optimum):
             policy = self.rows.begin[:-1].copy()
             policy[part.states] = part.pairs[found.columns.policies[name]]
@@ -231,10 +239,17 @@ class Known:
             if own_law is None:
                 return None
             J, law[part.states] = own[:, chosen] @ own_law, own_law
-            if np.abs(J - found.columns.J[name]).max() > _AGREE:
-                return None
+            agree = agree and bool(np.abs(J - found.columns.J[name]).max() <= _AGREE)
             columns.append((float(weight), Column(policy, J, law)))
-        return _weighed(Mixture(optimum, columns), limits, goal)
+        mixture = Mixture(optimum, columns)
+        kept = _weighed(mixture, limits, goal)
+        if agree:
+            return mixture
+        if part.inverted or not kept:
+            return None
+        # The bound holds whatever the averages were thought to be.
+        mixture.objective = mixture.reached(limits, goal) + (0.0 if levels is None else ties.SIZE)
+        return mixture
 
     def _sound(self, mixture: Mixture) -> bool:
         """Whether what kernels found is proved by what it is in exact arithmetic, nearly."""
