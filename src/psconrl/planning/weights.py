@@ -20,12 +20,12 @@ def carrying(optimum: Optimum) -> list[tuple[int, float]]:
     return [(k, w / total) for k, w in found]
 
 
-def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats) -> Floats | None:
+def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, goal: int = VALUE) -> Floats | None:
     """The weights (k,) of columns J (k, m + 1) that keep the limits at the least cost; None where they cannot.
 
-    bound: of the optimum, with its multipliers (m,).
+    bound: of the optimum, with its multipliers (m,). goal: VALUE, or MARGIN for the safest weights.
     """
-    best = plain_generate(_Given.ask, _Given(J, bound), limits, VALUE, multipliers, CLOSE)
+    best = plain_generate(_Given.ask, _Given(J, bound, 1.0 if goal == VALUE else 0.0), limits, goal, multipliers, CLOSE)
     if best.status != OPTIMAL:
         return None
     weights = np.zeros(len(J))
@@ -35,13 +35,16 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats) -
 
 
 class _Given:
-    """A way of pricing that knows some columns J (k, m + 1) and no other ones; bound: of the optimum."""
+    """A way of pricing that knows some columns J (k, m + 1) and no other ones.
 
-    def __init__(self, J: Floats, bound: float) -> None:
-        self.J, self.bound = J, bound
+    bound: of the optimum; main: the share of c_0 in what it bounds.
+    """
+
+    def __init__(self, J: Floats, bound: float, main: float) -> None:
+        self.J, self.bound, self.main = J, bound, main
         self.known = np.array([len(J)])
 
     def ask(self, question: Question) -> Reply:
-        """Nothing new, and nothing known about costs without c_0."""
-        bound = self.bound if question.main == 1.0 else -np.inf
+        """Nothing new, and nothing known about other sums of costs."""
+        bound = self.bound if question.main == self.main else -np.inf
         return Reply(True, bound, question.prices, False, question.prices)

@@ -35,7 +35,7 @@ _NOTHING = 1e-16
 _ELIMINATED = 300
 """Closed classes up to this size are eliminated to compare their averages."""
 
-_MOVES = 256
+MOVES = 256
 """Larger ones are compared after so many moves."""
 
 _LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
@@ -403,20 +403,26 @@ def _class_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
 @njit
 def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> float:
     """The average of c on the closed class k after some hundred moves from anywhere: enough to choose a class by."""
+    later = costs_later(rows, policy, c)
+    total, size = 0.0, 0
+    for s in range(len(policy)):
+        if label[s] == k:
+            total += later[s]
+            size += 1
+    return total / size
+
+
+@njit
+def costs_later(rows: Rows, policy: Ints, c: Floats) -> Floats:
+    """What a step of a policy costs (S,), by c (K,), some hundred moves after each state; lazy ones, so cycles mix."""
     S = len(policy)
     mean, after = np.empty(S), np.empty(S)
     for s in range(S):
         mean[s] = c[policy[s]]
-    for _ in range(_MOVES):
+    for _ in range(MOVES):
         for s in range(S):
-            if label[s] == k:
-                after[s] = mean[s]
-                for move in moves_of(rows, policy[s]):
-                    after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
+            after[s] = mean[s]
+            for move in moves_of(rows, policy[s]):
+                after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
         mean, after = after, mean
-    total, size = 0.0, 0
-    for s in range(S):
-        if label[s] == k:
-            total += mean[s]
-            size += 1
-    return total / size
+    return mean

@@ -30,7 +30,7 @@ from psconrl.planning.compiled.factors import (
     likely_state,
 )
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, generate
-from psconrl.planning.compiled.inverses import lead, reroute
+from psconrl.planning.compiled.inverses import MOVES, costs_later, lead, reroute
 from psconrl.planning.compiled.ordering import minimum_degree
 from psconrl.planning.compiled.patterns import Pattern, no_pattern, pattern_of
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned, planned
@@ -81,6 +81,11 @@ _SELDOM = 100.0
 _OTHER = 8
 """So many GMRES steps at the most may go by the factor of another policy; where whole rows are eliminated, no more than
 half of the time that a new one takes, and one step alone is not worth a try."""
+_MANY, _GATHERED = 400, 2
+"""In models of more states policies that stay in several places are led to the best of these, so often at the most;
+components of smaller models are as fast."""
+_CORE = 1e-3
+"""States less likely than this share of the likeliest are on the way to a place."""
 _ROOM = 8
 """Numbers in each triangle of the factor of a nearby chain, for each state; there may be more."""
 _PER_STATE = 8
@@ -388,7 +393,7 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     rare = common
     own, whole = way.counts[_LENT] == 0, len(way.pattern.order) > 0
     factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
-    fine, sound, r = factor.fine[0], False, factor.order[-1]
+    fine, sound, r, gathered = factor.fine[0], False, factor.order[-1], 0
     for evaluations in range(1, _EVALUATIONS):
         most, needed = 0.0, 0.5 * accuracy
         while fine:
@@ -429,10 +434,13 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
                 h[s] = 0.0
             own = True
             if factor.fine[0] and (whole or rare < common < RARE):
-                # Biases so large that rounding hides costs: nothing else would help.
-                copy(last, policy)
-                break
-            if rare > common / 50.0 and not whole:
+                # Biases so large that rounding hides costs: the policy stays in several places.
+                gathered += 1
+                if S <= _MANY or gathered > _GATHERED or not _gather(rows, policy, c):
+                    copy(last, policy)
+                    break
+                rare = common
+            elif rare > common / 50.0 and not whole:
                 rare /= 10.0
             else:
                 rare = common
@@ -447,6 +455,29 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             fine, r = factor.fine[0], factor.order[-1]
     way.counts[_DONE] += _EVALUATIONS
     return False, g, factor
+
+
+@njit
+def _gather(rows: Rows, policy: Ints, c: Floats) -> bool:
+    """Let a policy, in place, that hardly ever leaves any of several places lead to the one that costs least.
+
+    The best place is where steps cost the least some hundred moves later; its core is where those moves end. Whether
+    the core can be reached from everywhere.
+    """
+    S, later = len(policy), costs_later(rows, policy, c)
+    chance, then = np.zeros(S), np.empty(S)
+    chance[int(np.argmin(later))] = 1.0
+    for _ in range(MOVES):
+        for s in range(S):
+            then[s] = 0.5 * chance[s]
+        for s in range(S):
+            for move in range(rows.indptr[policy[s]], rows.indptr[policy[s] + 1] if chance[s] > 0.0 else 0):
+                then[rows.indices[move]] += 0.5 * rows.data[move] * chance[s]
+        chance, then = then, chance
+    led, most = np.empty(S, dtype=np.bool_), chance.max()
+    for s in range(S):
+        led[s] = chance[s] >= _CORE * most
+    return lead(rows, policy, led)
 
 
 @njit
