@@ -82,8 +82,8 @@ _OTHER = 8
 """So many GMRES steps at the most may go by the factor of another policy; where whole rows are eliminated, no more than
 half of the time that a new one takes, and one step alone is not worth a try."""
 _MANY, _GATHERED = 400, 2
-"""In models of more states policies that stay in several places are led to the best of these, so often at the most;
-components of smaller models are as fast."""
+"""In models of more states policies that stay in several places are led to the best of these, so often at the most for
+given multipliers; components of smaller models are as fast."""
 _CORE = 1e-3
 """States less likely than this share of the likeliest are on the way to a place."""
 _ROOM = 8
@@ -242,7 +242,9 @@ def _price(way: Factors, question: Question) -> Reply:
     if question.gap < np.inf:
         numbers[_ACCURACY] = min(max(_SHARE * question.gap, finest), numbers[_ACCURACY])
     price_tags(way.c, costs, question.main, question.prices)
-    fine, g, factor = _iterate(way)
+    # For one cost alone there are better places to begin at (`components.Component`).
+    alone = m == 0 or (m == 1 and question.main == 0.0)
+    fine, g, factor = _iterate(way, 0 if alone or len(policy) <= _MANY else _GATHERED)
     if not fine:
         return failed
     limit = 0.0
@@ -379,10 +381,11 @@ def _factor(way: Factors, r: int, rare: float) -> Factor:
 
 
 @njit
-def _iterate(way: Factors) -> tuple[bool, float, Factor]:
+def _iterate(way: Factors, gathers: int) -> tuple[bool, float, Factor]:
     """Policy iteration for the costs c from a guess h of the bias, until no action is better by the accuracy.
 
-    The policy, h and the advantages of all pairs are changed in place. Whether it succeeded, gain, factor.
+    The policy, h and the advantages of all pairs are changed in place. gathers: how often a policy that stays in
+    several places may be led to the best of these. Whether it succeeded, gain, factor.
     """
     rows, policy, h, c = way.rows, way.policy, way.h, way.c
     accuracy, S = way.numbers[_ACCURACY], len(way.h)
@@ -393,7 +396,7 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
     rare = common
     own, whole = way.counts[_LENT] == 0, len(way.pattern.order) > 0
     factor = _factor(way, likely_state(rows, policy, first), rare) if own else way.room
-    fine, sound, r, gathered = factor.fine[0], False, factor.order[-1], 0
+    fine, sound, r = factor.fine[0], False, factor.order[-1]
     for evaluations in range(1, _EVALUATIONS):
         most, needed = 0.0, 0.5 * accuracy
         while fine:
@@ -435,11 +438,10 @@ def _iterate(way: Factors) -> tuple[bool, float, Factor]:
             own = True
             if factor.fine[0] and (whole or rare < common < RARE):
                 # Biases so large that rounding hides costs: the policy stays in several places.
-                gathered += 1
-                if S <= _MANY or gathered > _GATHERED or not _gather(rows, policy, c):
+                if gathers == 0 or not _gather(rows, policy, c):
                     copy(last, policy)
                     break
-                rare = common
+                gathers, rare = gathers - 1, common
             elif rare > common / 50.0 and not whole:
                 rare /= 10.0
             else:
