@@ -4,6 +4,8 @@ python benchmarks/learned_prior.py learning    regret, violation, L [--seeds 10]
 python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
 python benchmarks/learned_prior.py spare       ten declared states that never occur, the recommended agent [--seeds 30]
 python benchmarks/learned_prior.py owed        the recommended agent with and without paying back [--seeds 24]
+python benchmarks/learned_prior.py factors     prior, steering, paying back, one at a time, where L is lost [--seeds 30]
+python benchmarks/learned_prior.py doors       the recommended agent where a door often stays shut [--seeds 60]
 python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from their prior [--seeds 200]
 python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
@@ -32,6 +34,7 @@ from psconrl.agents import Memory, Plan, hierarchy
 from psconrl.agents.part import Part
 from psconrl.agents.planning import carried, exploit, plan_in
 from psconrl.agents.schedules import tsde
+from psconrl.experiments import beyond
 from psconrl.planning.compiled.rows import Rows
 
 HOLES = (5, 7, 11, 12)
@@ -266,6 +269,46 @@ def owed(seeds: int) -> kept.Part:
     return kept.table(["world", "T", "without: L", "[V]+", "with: L", "[V]+"], rows)
 
 
+def factors(seeds: int) -> kept.Part:
+    """From PSConRL to the recommended agent, one factor at a time; seeds as in benchmarks/recommended.py."""
+    rows = []
+    for name, S, T in (("queue", None, 20_000), ("riverswim", 25, 100_000)):
+        cmdp = psconrl.make(name, **({} if S is None else {"S": S}))
+        solution, problem = psconrl.solve(cmdp), cmdp.problem()
+        variants: dict[str, agents.PSConRL] = {
+            "PSConRL, 0.01": agents.PSConRL(problem, prior=0.01),
+            "0.01, steered": agents.PSConRL(problem, prior=0.01, execution="steered"),
+            "learned": agents.PSConRL(problem, prior=hierarchy.LEARNED),
+            "learned, steered": agents.PSConRL(problem, prior=hierarchy.LEARNED, execution="steered"),
+            "recommended: learned, steered, pays back": agents.recommended(problem),
+        }
+        for told, agent in variants.items():
+            runs = [psconrl.simulate(agent, cmdp, T, beyond.TUNING + seed, optimum=solution) for seed in range(seeds)]
+            ends = [
+                [run.lagrangian[-1] for run in runs],
+                [run.regret[-1] for run in runs],
+                [run.positive_violation[:, -1].sum() for run in runs],
+            ]
+            place = f"{name}, {cmdp.S} states"
+            rows.append([place, f"{T:,}", told, *(shown(np.array(values)) for values in ends)])
+    return kept.table(["world", "T", "agent", "L", "regret", "[V]+"], rows)
+
+
+def doors(seeds: int) -> kept.Part:
+    """Worlds with a door that often stays shut: L, and the runs that never came through."""
+    rows = []
+    for name, behind in (("courier", 1), ("courier, ample limits", 1), ("corridor", 4)):
+        make, T = WORLDS[name]
+        cmdp, told = make(), []
+        solution = psconrl.solve(cmdp)
+        for agent in (agents.PSConRL(cmdp.problem(), prior=0.01), agents.recommended(cmdp.problem())):
+            runs = [psconrl.simulate(agent, cmdp, T, seed, optimum=solution) for seed in range(seeds)]
+            never = sum(not run.counts[:, :, behind:].any() for run in runs)
+            told += [shown(np.array([run.lagrangian[-1] for run in runs])), f"{never} of {seeds}"]
+        rows.append([name, f"{T:,}", *told])
+    return kept.table(["world", "T", "0.01: L", "never through", "recommended: L", "never through"], rows)
+
+
 def weighed(counts: Floats, base: Floats) -> Floats:
     """How likely theta and eps are by counts (S, A, S), all at once, if the prior's base of each pair is known."""
     N = counts.sum(axis=2)
@@ -376,7 +419,7 @@ class Timed(agents.PSConRL):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learning", "false", "spare", "owed", "coverage", "speed"])
+    parser.add_argument("what", choices=["learning", "false", "spare", "owed", "factors", "doors", "coverage", "speed"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
@@ -390,6 +433,10 @@ def main() -> None:
         found = spare_states(args.seeds or 30)
     elif args.what == "owed":
         found = owed(args.seeds or 24)
+    elif args.what == "factors":
+        found = factors(args.seeds or 30)
+    elif args.what == "doors":
+        found = doors(args.seeds or 60)
     elif args.what == "coverage":
         found = coverage(args.seeds or 200)
     else:

@@ -1,14 +1,16 @@
 """The agent that needs no tuning beside PSConRL as published, and beside tuned rivals: the preset "beyond", in part.
 
-python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--seeds 30] [--list]
+python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--seeds 30] [--list] [--rivals FILE]
 
 Runs of the preset are done in the order of the worlds as they are listed, the two agents first; then all settings of
 the rivals named by --agents with few seeds, and the best of each with further ones. OUT is a store: what is there is
 not done again, and `psconrl reproduce beyond --out OUT` goes on from it. At the end the table is printed as it stands,
-and `python docs/write_results.py OUT` takes it over into the documentation.
+and `python docs/write_results.py OUT` takes it over into the documentation. With --rivals docs/results/untuned.json the
+rivals that are kept there stay in worlds in which OUT has none, with the code that made them.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 from psconrl.analysis import ranking
@@ -30,6 +32,7 @@ def main() -> None:
     parser.add_argument("--agents", nargs="*", default=[], choices=list(beyond.AGENTS), help="rivals to be tuned")
     parser.add_argument("--seeds", type=int, default=beyond.REPORTED)
     parser.add_argument("--list", action="store_true", help="print the worlds, and the table as it stands")
+    parser.add_argument("--rivals", type=Path, help="a table whose rivals stay where there are no runs of any")
     args = parser.parse_args()
     worlds = [world for world in beyond.WORLDS if not args.only or world.name in args.only]
     for world in worlds if not args.list else ():
@@ -50,6 +53,8 @@ def main() -> None:
         print(world.name)
     found = ranking.document(group(Store(args.out, create=True).records()))
     if found is not None:
+        if args.rivals:
+            found = ranking.completed(found, json.loads(args.rivals.read_text(encoding="utf-8")))
         folder = Path(args.out) / "tables"
         folder.mkdir(exist_ok=True)
         (folder / "untuned.json").write_text(as_json(found), encoding="utf-8")

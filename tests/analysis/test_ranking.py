@@ -83,9 +83,26 @@ def test_the_agent_without_settings_is_held_against_psconrl_as_published() -> No
     assert (row["rival"]["agent"], row["rival"]["setting"], row["rival"]["of"]) == ("PSConRL", "prior = 0.0001", 2)
     assert ranking.untuned_table(document).count("\n") == 3
     assert ranking.rivals_table(document).count("\n") == 3
+    assert ranking.untuned_made(document) == "*`python benchmarks/recommended.py OUT`, code code*\n"
     assert ranking.document(found) is None  # these are quick runs
     assert "## Without tuning" in ranking.as_markdown([ranked])
     published = beyond.published(WORLD).id
     (alone,) = ranking.ranking({cell: group for cell, group in found.items() if cell != published})
     assert alone.untuned is None
     assert "## Without tuning" not in ranking.as_markdown([alone])
+
+
+def test_rivals_that_were_not_run_again_stay_with_the_code_that_made_them() -> None:
+    found = groups(6)
+    before = ranking.untuned(ranking.ranking(found))
+    before["worlds"][0]["rival"]["code"] = "earlier"
+    both = {cell: group for cell, group in found.items() if group.agent == "Recommended"}
+    both[beyond.published(WORLD).id] = found[beyond.published(WORLD).id]
+    now = ranking.untuned(ranking.ranking(both))
+    assert now["worlds"][0]["rival"] is None
+    assert ranking.rivals_table(now).count("\n") == 2
+    whole = ranking.completed(now, before)
+    assert whole["worlds"] == before["worlds"]
+    assert "rivals by code earlier*" in ranking.rivals_made(whole)
+    assert whole["code"] == "code, earlier"
+    assert ranking.completed(before, before) == ranking.completed(whole, before)

@@ -189,13 +189,11 @@ def document(groups: Groups) -> dict[str, Any] | None:
 def untuned(ranked: Sequence[Ranked]) -> dict[str, Any]:
     """The same numbers from worlds that are ranked."""
     worlds: list[dict[str, Any]] = []
-    codes: set[str] = set()
     for world in ranked:
         if world.untuned is None:
             continue
         own, published, ratio = world.untuned.own, world.untuned.published, world.untuned.ratio
         rivals = [entry for entry in world.entries if entry.tuned and entry.agent not in (*REFERENCES, beyond.UNTUNED)]
-        codes |= own.codes.union(published.codes, *(entry.codes for entry in rivals[:1]))
         best = rivals[0] if rivals else None
         worlds.append(
             {
@@ -208,7 +206,23 @@ def untuned(ranked: Sequence[Ranked]) -> dict[str, Any]:
                 "rival": best and {"agent": best.agent, "setting": best.told, "of": len(rivals)} | _numbers(best),
             }
         )
-    return {"code": ", ".join(sorted(codes)), "worlds": worlds}
+    return _coded(worlds)
+
+
+def completed(found: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with rivals of earlier numbers in worlds that have none; each keeps the code that made it."""
+    rivals = {world["world"]: world["rival"] for world in before["worlds"]}
+    return _coded([world | {"rival": world["rival"] or rivals.get(world["world"])} for world in found["worlds"]])
+
+
+def _coded(worlds: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"code": _codes(worlds, "own", "published", "rival"), "worlds": worlds}
+
+
+def _codes(worlds: Sequence[Mapping[str, Any]], *whose: str) -> str:
+    """The code that made the runs of some agents, in all worlds."""
+    entries = [world[name] for world in worlds for name in whose if world[name]]
+    return ", ".join(sorted({code for entry in entries for code in entry["code"].split(", ")}))
 
 
 def _numbers(entry: Entry) -> dict[str, Any]:
@@ -218,6 +232,7 @@ def _numbers(entry: Entry) -> dict[str, Any]:
         "worst": L.worst,
         "violation": violation.interval.mean,
         "policies": policies.interval.mean,
+        "code": ", ".join(sorted(entry.codes)),
     }
 
 
@@ -249,6 +264,16 @@ def rivals_table(found: Mapping[str, Any]) -> str:
             rows.append((world["world"], *_told(world["own"]), best, *_told(rival)))
     names = ("World", *_COLUMNS, "Best as tuned", *(f"its {name}" for name in _COLUMNS))
     return "\n".join(_table(names, rows)) + "\n"
+
+
+def untuned_made(found: Mapping[str, Any]) -> str:
+    """The code that made the runs of the two agents, in Markdown."""
+    return f"*`python benchmarks/recommended.py OUT`, code {_codes(found['worlds'], 'own', 'published')}*\n"
+
+
+def rivals_made(found: Mapping[str, Any]) -> str:
+    """The code that made the runs of the rivals, in Markdown."""
+    return f"*`python benchmarks/recommended.py OUT --agents ...`, rivals by code {_codes(found['worlds'], 'rival')}*\n"
 
 
 def _told(numbers: Mapping[str, Any]) -> tuple[str, ...]:

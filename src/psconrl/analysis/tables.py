@@ -59,7 +59,15 @@ TABLES: Mapping[str, Table] = {
     "claims": Table(None, {"claims": claims.as_cards, "made": claims.as_made}),
     "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
-    "untuned": Table(ranking.document, {"untuned": ranking.untuned_table, "untuned-rivals": ranking.rivals_table}),
+    "untuned": Table(
+        ranking.document,
+        {
+            "untuned": ranking.untuned_table,
+            "untuned-made": ranking.untuned_made,
+            "untuned-rivals": ranking.rivals_table,
+            "untuned-rivals-made": ranking.rivals_made,
+        },
+    ),
 }
 
 
