@@ -403,7 +403,7 @@ def _class_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
 @njit
 def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> float:
     """The average of c on the closed class k after some hundred moves from anywhere: enough to choose a class by."""
-    later = costs_later(rows, policy, c)
+    later = costs_later(rows, policy, c, label, k)
     total, size = 0.0, 0
     for s in range(len(policy)):
         if label[s] == k:
@@ -413,16 +413,20 @@ def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
 
 
 @njit
-def costs_later(rows: Rows, policy: Ints, c: Floats) -> Floats:
-    """What a step of a policy costs (S,), by c (K,), some hundred moves after each state; lazy ones, so cycles mix."""
+def costs_later(rows: Rows, policy: Ints, c: Floats, label: Ints, k: int) -> Floats:
+    """What a step of a policy costs (S,), by c (K,), some hundred moves after each state; lazy ones, so cycles mix.
+
+    Of states with the label k (S,) alone, which do not leave it.
+    """
     S = len(policy)
     mean, after = np.empty(S), np.empty(S)
     for s in range(S):
         mean[s] = c[policy[s]]
     for _ in range(MOVES):
         for s in range(S):
-            after[s] = mean[s]
-            for move in moves_of(rows, policy[s]):
-                after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
+            if label[s] == k:
+                after[s] = mean[s]
+                for move in moves_of(rows, policy[s]):
+                    after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
         mean, after = after, mean
     return mean

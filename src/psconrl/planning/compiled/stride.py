@@ -466,7 +466,8 @@ def _gather(rows: Rows, policy: Ints, c: Floats) -> bool:
     The best place is where steps cost the least some hundred moves later; its core is where those moves end. Whether
     the core can be reached from everywhere.
     """
-    S, later = len(policy), costs_later(rows, policy, c)
+    S = len(policy)
+    later = costs_later(rows, policy, c, np.zeros(S, dtype=np.int64), 0)
     chance, then = np.zeros(S), np.empty(S)
     chance[int(np.argmin(later))] = 1.0
     for _ in range(MOVES):
