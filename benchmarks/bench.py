@@ -26,11 +26,11 @@ import psconrl
 from psconrl import agents
 from psconrl.agents import planning as agents_planning
 from psconrl.agents import posterior
+from psconrl.learning.tabular import one_thread
 from psconrl.planning import for_agents
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import best_policy, plan_rows
 from psconrl.planning.lp.occupancy import occupancy_program
-from psconrl.simulation.tabular import one_thread
 
 Sample = tuple[Rows, Any, Any]
 MODELS: dict[str, tuple[psconrl.CMDP, int]] = {
@@ -223,8 +223,8 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     median over pairs of runs.
     """
     from psconrl.agents import contract, posterior
+    from psconrl.learning import plans, tabular
     from psconrl.planning import for_agents
-    from psconrl.simulation import plans, tabular
 
     inside = 0.0
     # Where they are called from: modules that are imported late remember what they gave.

@@ -6,7 +6,7 @@
 
 `linprog` gets the stateless occupancy program and the better of its two methods, dual simplex and interior points, with
 a time limit; both times are of the solver alone, the model is built before. Where Storm's Python package is installed,
-tests/formats/test_storm.py compares answers; this file compares times with what pip installs anyway.
+tests/io/test_storm.py compares answers; this file compares times with what pip installs anyway.
 """
 
 import argparse

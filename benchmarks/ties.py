@@ -33,9 +33,9 @@ import kept
 
 if TYPE_CHECKING:
     from psconrl._core.checks import Floats
+    from psconrl.learning import Run
     from psconrl.planning.compiled.rows import Rows
     from psconrl.planning.for_agents import BestPolicy
-    from psconrl.simulation import Run
 
 HORIZONS = {"marsrover-4x4": 5_000, "marsrover-8x8": 20_000, "box": 100_000}
 AGENTS = ("PSConRL", "ConRL", "CUCRL", "UCRLCMDP", "CMDPPSRL", "TSDE", "FHA", "Recommended")

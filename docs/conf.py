@@ -44,7 +44,7 @@ python_maximum_signature_line_length = 88
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!psconrl\.).*"),
     (r"py:.*", r"psconrl\..*\._.*"),
-    (r"py:.*", r"psconrl\.simulation\.estimate\.Evidence"),  # what is inside of an estimate
+    (r"py:.*", r"psconrl\.learning\.estimate\.Evidence"),  # what is inside of an estimate
 ]
 
 html_theme = "furo"

@@ -16,7 +16,7 @@ from psconrl import CMDP, CMDPEnv, InvalidArgumentError, InvalidModelError, Lear
 from psconrl._core import checks
 from psconrl.cmdp import Layout
 from psconrl.environments import find_model, render
-from psconrl.formats.drn import read_drn
+from psconrl.io.drn import read_drn
 
 TOY, ROVER = psconrl.make("toy"), psconrl.make("marsrover-4x4")
 P, C = TOY.transitions, TOY.costs

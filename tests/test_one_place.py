@@ -119,7 +119,7 @@ def test_a_preset_with_its_figure(tmp_path: Path, capsys: pytest.CaptureFixture[
 COLUMN = """
 import sys
 import numpy as np
-from psconrl.simulation import run
+from psconrl.learning import run
 run.COLUMNS.append(run.Column("limited", np.bool_, lambda episode: episode.plan.count_limit is not None))
 from psconrl.experiments import Cell, Experiment, Store, run_experiment
 run_experiment(Experiment("x", (Cell("toy", "TSDE", 20),), (1,)), sys.argv[2], workers=1)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from psconrl.errors import SolverError as SolverError
     from psconrl.errors import UnknownNameError as UnknownNameError
     from psconrl.gymnasium_ids import register_envs as register_envs
+    from psconrl.learning import Learner as Learner
+    from psconrl.learning import Run as Run
+    from psconrl.learning import Steering as Steering
+    from psconrl.learning import learn as learn
+    from psconrl.learning import simulate as simulate
     from psconrl.planning import Evaluation as Evaluation
     from psconrl.planning import Solution as Solution
     from psconrl.planning import solve as solve
@@ -31,22 +36,17 @@ if TYPE_CHECKING:
     from psconrl.planning.evaluation import evaluate as evaluate
     from psconrl.planning.nearest import nearest_limits as nearest_limits
     from psconrl.problem import Problem as Problem
-    from psconrl.simulation import Learner as Learner
-    from psconrl.simulation import Run as Run
-    from psconrl.simulation import Steering as Steering
-    from psconrl.simulation import learn as learn
-    from psconrl.simulation import simulate as simulate
 
 __version__ = "0.1.0"
 
 _HOME = {
     "CMDP": "cmdp",
     "Problem": "problem",
-    "simulate": "simulation",
-    "learn": "simulation",
-    "Learner": "simulation",
-    "Run": "simulation",
-    "Steering": "simulation",
+    "simulate": "learning",
+    "learn": "learning",
+    "Learner": "learning",
+    "Run": "learning",
+    "Steering": "learning",
     "make": "environments",
     "AddCosts": "environments.gymnasium_env",
     "CMDPEnv": "environments.gymnasium_env",

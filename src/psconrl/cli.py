@@ -24,7 +24,7 @@ import psconrl
 from psconrl._core.interrupts import INTERRUPTED
 from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError, UnknownNameError
-from psconrl.formats.text import SafeStream
+from psconrl.io.text import SafeStream
 
 if TYPE_CHECKING:
     from psconrl import cli_output as output
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import presets, progress, runner, spec, store
-    from psconrl.formats import files, writing
+    from psconrl.io import files, writing
 else:
     compiling = late("psconrl._core.compiling")
     output = late("psconrl.cli_output")
     environments = late("psconrl.environments")
-    files = late("psconrl.formats.files")
-    writing = late("psconrl.formats.writing")
+    files = late("psconrl.io.files")
+    writing = late("psconrl.io.writing")
     gymnasium_ids = late("psconrl.gymnasium_ids")
     reproduction = late("psconrl.reproduce")
     catalogue = late("psconrl.agents.catalogue")

@@ -29,10 +29,10 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.formats import files, toolbox_arrays
+    from psconrl.io import files, toolbox_arrays
 else:
-    toolbox_arrays = late("psconrl.formats.toolbox_arrays")
-    files = late("psconrl.formats.files")
+    toolbox_arrays = late("psconrl.io.toolbox_arrays")
+    files = late("psconrl.io.files")
     gymnasium_table = late("psconrl.gymnasium_table")
 
 DENSE_STATES = 400

@@ -30,8 +30,8 @@ from psconrl.experiments.runner import Outcome
 from psconrl.experiments.runner import run_together as run_locally
 from psconrl.experiments.spec import Experiment, code_identity
 from psconrl.experiments.store import Store
-from psconrl.formats import writing
-from psconrl.formats.text import printable
+from psconrl.io import writing
+from psconrl.io.text import printable
 from psconrl.report import figures, panels
 from psconrl.report.chart_data import Rows
 from psconrl.report.html import render

@@ -12,9 +12,9 @@ from psconrl import CMDP, Problem, UnknownNameError, agents, environments, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
 from psconrl.agents.planning import LimitedAgent
-from psconrl.simulation.check_agent import AgentError
-from psconrl.simulation.tabular import simulate
-from tests.simulation.walk import Recording
+from psconrl.learning.check_agent import AgentError
+from psconrl.learning.tabular import simulate
+from tests.learning.walk import Recording
 
 NAMES = list(agents.registry())
 STEERED = [name for name in NAMES if issubclass(agents.find(name), LimitedAgent)]

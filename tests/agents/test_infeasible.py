@@ -9,10 +9,10 @@ from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import to_least_visited
 from psconrl.agents.posterior import Prior
+from psconrl.learning.tabular import simulate
 from psconrl.planning.compiled.rows import Rows
-from psconrl.simulation.tabular import simulate
 from tests.agents.drawing import dense
-from tests.simulation.walk import Recording
+from tests.learning.walk import Recording
 
 FEASIBLE = 1 / 0.5275 - 1
 """The least theta at which the toy is feasible, 0.895735."""

@@ -10,8 +10,8 @@ from psconrl import CMDP, Problem, agents, make
 from psconrl._core.checks import Ints
 from psconrl.agents import Agent, Memory, schedules
 from psconrl.agents.counts import Counts
-from psconrl.simulation.tabular import simulate
-from tests.simulation.walk import Walk, walk
+from psconrl.learning.tabular import simulate
+from tests.learning.walk import Walk, walk
 
 
 def tsde_starts(states: Ints, actions: Ints, S: int, A: int) -> list[int]:

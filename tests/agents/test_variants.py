@@ -13,12 +13,12 @@ from psconrl.agents.contract import FOREVER
 from psconrl.agents.counts import Counts
 from psconrl.agents.schedules import fixed, quadrupling
 from psconrl.agents.variants import draw_floored, imputed_transitions, plan_elsewhere
+from psconrl.learning.tabular import simulate
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import occupancy_program
-from psconrl.simulation.tabular import simulate
 from tests.agents.drawing import dense
-from tests.simulation.walk import walk
+from tests.learning.walk import walk
 
 
 def memory(counts: Ints, state: int = 0, **fields: Any) -> Memory:

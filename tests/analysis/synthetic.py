@@ -12,7 +12,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group, group
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell
-from psconrl.simulation.run import episode_columns
+from psconrl.learning.run import episode_columns
 
 
 def episodes(

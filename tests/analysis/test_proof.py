@@ -6,8 +6,8 @@ import pytest
 from psconrl import CMDP, make, solve
 from psconrl.agents import preset
 from psconrl.analysis import proof
+from psconrl.learning import simulate
 from psconrl.planning import evaluate
-from psconrl.simulation import simulate
 
 
 @pytest.fixture(scope="module")

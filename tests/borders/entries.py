@@ -19,7 +19,7 @@ import numpy as np
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Run, Solution, Steering, agents, environments
 from psconrl.agents import catalogue
-from psconrl.simulation.estimate import Estimate
+from psconrl.learning.estimate import Estimate
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
 

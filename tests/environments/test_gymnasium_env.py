@@ -71,7 +71,7 @@ def seen():
 def threads():
     return sorted((pool["filepath"], pool["num_threads"]) for pool in threadpool_info())
 before, filters = seen(), list(warnings.filters)
-import psconrl, psconrl.agents, psconrl.planning, psconrl.simulation, psconrl.environments, psconrl.cli
+import psconrl, psconrl.agents, psconrl.planning, psconrl.learning, psconrl.environments, psconrl.cli
 assert seen()[:5] == before[:5], "importing"
 toy = psconrl.make("toy")
 loaded = threads()

@@ -19,7 +19,7 @@ from psconrl.experiments.claims import Claims
 from psconrl.experiments.pools import DaskPool, PoolError
 from psconrl.experiments.spec import SpecError
 from psconrl.experiments.store import StoreError
-from psconrl.formats.writing import WriteError
+from psconrl.io.writing import WriteError
 from tests.experiments import harm
 from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.fuzz.targets import TARGETS, fed
 
-WATCHED = ("formats", "experiments", "cmdp.py", "checks.py", "text_map.py", "saved.py", "files.py")
+WATCHED = ("io", "experiments", "cmdp.py", "checks.py", "text_map.py", "saved.py", "files.py")
 MOST = 4096
 SLOW = 2.0
 """Seconds that an input of this size may take."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from psconrl.errors import PsconrlError
-from psconrl.formats import reading
+from psconrl.io import reading
 from tests.fuzz.targets import TARGETS
 
 MEGABYTE = 10**6

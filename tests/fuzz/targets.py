@@ -29,8 +29,8 @@ from psconrl.environments.text_map import read_map
 from psconrl.errors import LearnerFileError, PsconrlError
 from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes
-from psconrl.formats.reading import refusing
-from psconrl.simulation.files import pack, unpack
+from psconrl.io.reading import refusing
+from psconrl.learning.files import pack, unpack
 
 TOML = b"""name = "study"
 envs = ["toy", "marsrover-4x4"]

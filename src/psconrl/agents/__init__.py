@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from psconrl.agents.untuned import Recommended as Recommended
     from psconrl.agents.untuned import recommended as recommended
     from psconrl.experiments.paper_settings import preset as preset
-    from psconrl.simulation.check_agent import check_agent as check_agent
+    from psconrl.learning.check_agent import check_agent as check_agent
 
 _HOME = {
     "Recommended": "untuned",
@@ -45,7 +45,7 @@ _HOME = {
     "registry": "catalogue",
 }
 
-_ABOVE = {"check_agent": "psconrl.simulation.check_agent", "preset": "psconrl.experiments.paper_settings"}
+_ABOVE = {"check_agent": "psconrl.learning.check_agent", "preset": "psconrl.experiments.paper_settings"}
 """Names that users look for here; nothing in this package knows them."""
 
 __all__ = [*_HOME, *_ABOVE]

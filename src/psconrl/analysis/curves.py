@@ -9,7 +9,7 @@ as plotted         what the paper's figures show: a_i(t), the average of c_i ove
                    over the checkpoints, each standing for the d rounds before it, so d must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
-[V]+, L, policy violation, max_t [V_t]+: as `psconrl.simulation.measures` has them.
+[V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.measures` has them.
 prices             of each limit, in the models that were planned with: the mean over the second half of the steps so
                    far, of those in plans that had one. Early plans know little, so they are left behind.
 infeasible steps   steps in episodes whose sampled or estimated model admitted no policy.
@@ -25,7 +25,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import Interval, interval_of, weights
 from psconrl.errors import InvalidArgumentError
-from psconrl.simulation import measures
+from psconrl.learning import measures
 
 
 def levels(group: Group) -> Floats:

@@ -34,9 +34,9 @@ from psconrl.cmdp import CMDP
 from psconrl.environments import make
 from psconrl.experiments.gridworlds import PAPER
 from psconrl.experiments.spec import code_identity
+from psconrl.learning import simulate
 from psconrl.planning import evaluate, solve
 from psconrl.planning.compiled.rows import Rows
-from psconrl.simulation import simulate
 
 Document = dict[str, Any]
 

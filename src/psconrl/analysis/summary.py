@@ -85,7 +85,7 @@ def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]
 
 
 _OF_LIMITS = ("positive_violation", "largest_violation", "policy_violation")
-"""Measures of each limit; see `psconrl.simulation.measures`."""
+"""Measures of each limit; see `psconrl.learning.measures`."""
 
 
 def _of_limits(ends: list[Floats], m: int) -> list[dict[str, float | None]]:

@@ -21,7 +21,7 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.environments.grid import ACTIONS
 from psconrl.environments.text_map import LETTERS, MOVES
 from psconrl.errors import InvalidModelError
-from psconrl.formats import writing
+from psconrl.io import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

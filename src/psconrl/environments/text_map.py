@@ -21,7 +21,7 @@ from scipy.sparse import csgraph
 from psconrl._core.checks import Bools, Floats, Ints, shown
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError, UnknownNameError
-from psconrl.formats import reading
+from psconrl.io import reading
 
 LARGEST_SIDE = 5000
 """The most rows or columns of a random map."""

@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 from psconrl._core.checks import Floats
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import SpecError
-from psconrl.formats import writing
+from psconrl.io import writing
 
 SCHEMA = pa.schema(
     [
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 )
 """level: the optimum for cost 0, the threshold for others; regret_or_violation: cumulative - level * t, signed;
 excess: sum over steps of the positive part. lagrangian: L, in the rows of cost 0; the others, in the rows of limited
-costs: [V]+, its largest value so far, and what the policies promise (see `psconrl.simulation.measures`); empty where
+costs: [V]+, its largest value so far, and what the policies promise (see `psconrl.learning.measures`); empty where
 nothing is known. `cell` tells apart runs with other settings (experiment.json lists
 them), `code` runs made by other versions."""
 

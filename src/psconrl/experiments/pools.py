@@ -268,7 +268,7 @@ class ProcessPool:
         return found
 
 
-_HEAVY = ["psconrl.experiments.run_one", "psconrl.experiments.record", "psconrl.agents.catalogue", "psconrl.simulation"]
+_HEAVY = ["psconrl.experiments.run_one", "psconrl.experiments.record", "psconrl.agents.catalogue", "psconrl.learning"]
 
 _STILLBORN = 2
 """How many times as many workers as there are may die in a row before any has begun; some may be bad luck."""

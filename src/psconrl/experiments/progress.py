@@ -10,7 +10,7 @@ from typing import Any, Protocol, TextIO
 
 from psconrl._core.compiling import COMPILING
 from psconrl.experiments.spec import Cell
-from psconrl.formats.text import printable
+from psconrl.io.text import printable
 
 Start = Sequence[tuple[Cell, int, int]]
 """Cells with the number of their runs, and how many of these are there already."""

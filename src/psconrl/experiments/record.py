@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.errors import PsconrlError
-from psconrl.formats import parquet_pages, reading
-from psconrl.simulation.measures import Measured, largest
-from psconrl.simulation.run import COLUMNS, Column, Snapshot, episode_columns
+from psconrl.io import parquet_pages, reading
+from psconrl.learning.measures import Measured, largest
+from psconrl.learning.run import COLUMNS, Column, Snapshot, episode_columns
 
 
 def _stored(column: Column) -> pa.DataType:

@@ -23,26 +23,26 @@ from psconrl.experiments.spec import Cell, code_identity
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from psconrl import environments, planning, simulation
+    from psconrl import environments, learning, planning
     from psconrl._core import compiling
     from psconrl.agents import catalogue
     from psconrl.agents.contract import Agent
     from psconrl.cmdp import CMDP
     from psconrl.experiments import build, record, world
+    from psconrl.learning import tabular
     from psconrl.planning import averages
     from psconrl.planning.compiled import warm_up as planner_kernels
     from psconrl.planning.solution import Solution
-    from psconrl.simulation import tabular
 else:
     compiling, environments, planning = (
         late("psconrl._core.compiling"),
         late("psconrl.environments"),
         late("psconrl.planning"),
     )
-    simulation, catalogue = late("psconrl.simulation"), late("psconrl.agents.catalogue")
+    learning, catalogue = late("psconrl.learning"), late("psconrl.agents.catalogue")
     build, record, world = (late(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
     averages, planner_kernels = late("psconrl.planning.averages"), late("psconrl.planning.compiled.warm_up")
-    tabular = late("psconrl.simulation.tabular")
+    tabular = late("psconrl.learning.tabular")
 
 CODE = code_identity()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
@@ -82,7 +82,7 @@ def run_cell(cell: Cell, seed: int) -> pa.Table:
 
 def _run_cell(cell: Cell, seed: int) -> pa.Table:
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
-    run = simulation.simulate(
+    run = learning.simulate(
         agent,
         cmdp,
         cell.horizon,

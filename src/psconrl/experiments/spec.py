@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError, did_you_mean
-from psconrl.formats import reading
+from psconrl.io import reading
 
 if TYPE_CHECKING:
     from psconrl import environments
@@ -36,12 +36,12 @@ _NUMERICAL = (
     "_core/njit.py",
     "_core/pairs.py",
     "cmdp.py",
-    "formats/drn.py",
-    "formats/files.py",
-    "formats/reading.py",
+    "io/drn.py",
+    "io/files.py",
+    "io/reading.py",
     "problem.py",
 )
-_PACKAGES = ("planning", "agents", "environments", "simulation")
+_PACKAGES = ("planning", "agents", "environments", "learning")
 MOST_RUNS = 1_000_000
 """Runs of one experiment; they are listed in memory."""
 MOST_STEPS = 10**15

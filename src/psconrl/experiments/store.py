@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 from psconrl._core.lazy import late
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, Experiment
-from psconrl.formats import reading, writing
-from psconrl.formats.text import file_name
+from psconrl.io import reading, writing
+from psconrl.io.text import file_name
 
 if TYPE_CHECKING:
     from psconrl.experiments import export as exporting

@@ -15,8 +15,8 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.grid import ACTIONS
+from psconrl.learning.run import Snapshot
 from psconrl.planning import Solution, evaluate
-from psconrl.simulation.run import Snapshot
 
 DESCRIBED = 2500
 """Models with more states are not described."""

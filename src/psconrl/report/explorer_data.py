@@ -18,9 +18,9 @@ from psconrl.environments import registry
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.store import Store
 from psconrl.experiments.world import DESCRIBED, encoded, rounded
+from psconrl.learning.run import Snapshot
 from psconrl.report.panels import agent_label, title
 from psconrl.report.rerun import usual_settings
-from psconrl.simulation.run import Snapshot
 
 ENTRIES = 40_000
 """Most states times snapshots kept of one run."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psconrl.errors import InvalidArgumentError
-from psconrl.formats import writing
+from psconrl.io import writing
 from psconrl.report.panels import Line, Panel
 from psconrl.report.styles import COLOURS, Style, styles
 

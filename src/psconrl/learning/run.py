@@ -1,0 +1,203 @@
+"""What a run leaves behind."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.lazy import late
+from psconrl.agents.contract import Plan
+from psconrl.cmdp import CMDP
+from psconrl.learning.measures import Measured
+from psconrl.planning.solution import Solution
+from psconrl.planning.solving import solve
+from psconrl.problem import Problem
+
+if TYPE_CHECKING:
+    from psconrl.learning import estimate as estimation
+    from psconrl.learning.estimate import Estimate
+else:
+    estimation = late("psconrl.learning.estimate")
+
+
+class Episode(NamedTuple):
+    """One plan that was executed: when it started, how many steps it took, and why it ended."""
+
+    plan: Plan
+    start: int
+    length: int
+    reason: str
+
+
+class Column(NamedTuple):
+    """A column of a run's table of plans: its name, numpy's type, and its value in the row of an episode.
+
+    value: the name of an attribute of the episode, or what computes it of an episode. each_limit: whether it has a
+    value for each limit, (m,), nan where the episode has none.
+    """
+
+    name: str
+    kind: Any
+    value: str | Callable[[Episode], Any]
+    each_limit: bool = False
+
+
+COLUMNS = [
+    Column("start", np.int64, "start"),
+    Column("length", np.int64, "length"),
+    Column("phase", "U8", "plan.phase"),
+    Column("feasible", np.bool_, "plan.feasible"),
+    Column("connected", np.bool_, "plan.connected"),
+    Column("reason", "U8", "reason"),
+    Column("value", np.float64, "plan.value"),
+    Column("solver", "U8", "plan.solver"),
+    Column(
+        "multipliers",
+        np.float64,
+        lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers.copy(),
+        each_limit=True,
+    ),
+]
+"""The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
+
+
+@cache
+def _values() -> tuple[Callable[[Episode], tuple[Any, ...]], list[Callable[[Episode], Any]]]:
+    """What gives the first values of a row, attributes, all at once, and what gives each of the others."""
+    names: list[str] = []
+    others: list[Callable[[Episode], Any]] = []
+    for column in COLUMNS:
+        if isinstance(column.value, str) and not others:
+            names.append(column.value)
+        else:
+            others.append(attrgetter(column.value) if isinstance(column.value, str) else column.value)
+    return attrgetter(*names), others
+
+
+def row_of(episode: Episode) -> tuple[Any, ...]:
+    """The row of an episode, a value for each of the columns."""
+    first, others = _values()
+    return (*first(episode), *[value(episode) for value in others])
+
+
+def episode_table(rows: Sequence[tuple[Any, ...]], m: int, averages: bool = False) -> NDArray[Any]:
+    """A run's table of plans, of their rows."""
+    table = np.array(rows, episode_columns(m, averages))
+    table["multipliers"] += 0.0  # -0 is 0
+    return table
+
+
+def episode_columns(m: int, averages: bool = False) -> list[Any]:
+    """The columns of a run's table of plans under m limits as numpy has them, with exact averages if asked for."""
+    columns = [
+        (column.name, column.kind, (m,)) if column.each_limit else (column.name, column.kind) for column in COLUMNS
+    ]
+    return [*columns, ("average_costs", np.float64, (m + 1,))] if averages else columns
+
+
+class Snapshot(NamedTuple):
+    """One plan on the way: when it started, its policy (L, S, A), and the visits (S, A) before it."""
+
+    start: int
+    policy: Floats
+    visits: Ints
+
+    def copy(self) -> "Snapshot":
+        """A snapshot that nothing changes any more."""
+        return Snapshot(self.start, self.policy.copy(), self.visits.copy())
+
+    def widened(self, uniform: Floats) -> "Snapshot":
+        """The same with more states, as many as the uniform policy (S, A) has, which is what the plan did there."""
+        (L, known, A), S = self.policy.shape, len(uniform)
+        if known == S:
+            return self
+        policy = np.concatenate([self.policy, np.broadcast_to(uniform[known:], (L, S - known, A))], axis=1)
+        return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Measured):
+    """The curves of one run and one row per plan.
+
+    Attributes:
+        agent, horizon, seed: what was run.
+        thresholds: tau, (m,). optimum: J*, nan if it was not given.
+        grid: (G,), checkpoint times, as evenly spaced as whole steps allow; the last is the horizon.
+        cumulative: (m + 1, G), costs summed up to each checkpoint.
+        cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
+            without an optimum.
+        peaks: (m + 1, G), the largest that sum_t (c_i - level_i) has been, at any step so far, or 0; row 0 as above.
+        episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, multipliers
+            (m,), the shadow prices of the limits in the model planned with, nan where there are none, and
+            average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
+        counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
+        snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+        state_names, action_names: what states and actions are called, None where they have numbers only. States that
+            were discovered by `learn` are numbered in the order in which they appeared.
+        state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
+        problem: what the agent knew before.
+        truth: where `multipliers` come from: the solution of the true model, or the model, solved when they are first
+            asked for; None if neither is known.
+    """
+
+    agent: str
+    horizon: int
+    seed: int
+    thresholds: Floats
+    optimum: float
+    grid: Ints
+    cumulative: Floats
+    cumulative_excess: Floats
+    peaks: Floats
+    episodes: NDArray[np.void]
+    counts: Ints | sparse.csr_array
+    snapshots: tuple[Snapshot, ...]
+    state_names: tuple[Hashable, ...] | None
+    action_names: tuple[Hashable, ...] | None
+    state: dict[str, Any] = field(repr=False)
+    problem: Problem = field(repr=False)
+    truth: Solution | CMDP | None = field(default=None, repr=False)
+
+    @property
+    def policy(self) -> Floats:
+        """The policy (L, S, A) of the last plan."""
+        return self.snapshots[-1].policy
+
+    @property
+    def named_policy(self) -> dict[Hashable, dict[Hashable, float]]:
+        """The same in names, {state: {action: probability}}; its first step, if it changes from step to step."""
+        S, A = self.policy.shape[1:]
+        states, actions = self.state_names or range(S), self.action_names or range(A)
+        return {
+            state: {action: float(p) for action, p in zip(actions, row, strict=True) if p > 0}
+            for state, row in zip(states, self.policy[0], strict=True)
+        }
+
+    @cached_property
+    def multipliers(self) -> Floats:
+        """lambda*, (m,): the optimal multipliers of the true model; nan where it is not known."""
+        if isinstance(self.truth, CMDP):
+            return solve(self.truth).multipliers
+        return np.full(len(self.thresholds), np.nan) if self.truth is None else self.truth.multipliers
+
+    def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
+        """What was learned, as a model to be solved: the plan in it, not the last sample, is what to deploy.
+
+        confidence: with 0.95, limits are tightened until the plan keeps the true ones in that share of `draws` models
+        from the posterior; `seed` chooses these. See `psconrl.learning.estimate`.
+        """
+        return estimation.estimate(self.problem, self.state["learner"], confidence, draws, seed)
+
+    def __repr__(self) -> str:
+        violation = ", ".join(f"{v:.4g}" for v in self.violation[:, -1])
+        infeasible = int((~self.episodes["feasible"]).sum())
+        return (
+            f"Run({self.agent}, seed {self.seed}, T={self.grid[-1]}, regret={self.regret[-1]:.4g}, "
+            f"violation=[{violation}], episodes={len(self.episodes)}, infeasible={infeasible})"
+        )
