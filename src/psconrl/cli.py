@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 import psconrl
 from psconrl._core.interrupts import INTERRUPTED
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, UnknownNameError
 from psconrl.io.text import SafeStream
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from psconrl.experiments import presets, progress, runner, spec, store
     from psconrl.io import files, writing
 else:
-    compiling = late("psconrl._core.compiling")
-    output = late("psconrl.cli_output")
-    environments = late("psconrl.environments")
-    files = late("psconrl.io.files")
-    writing = late("psconrl.io.writing")
-    gymnasium_ids = late("psconrl.gymnasium_ids")
-    reproduction = late("psconrl.reproduce")
-    catalogue = late("psconrl.agents.catalogue")
-    summary = late("psconrl.analysis.summary")
-    presets = late("psconrl.experiments.presets")
-    progress = late("psconrl.experiments.progress")
-    runner = late("psconrl.experiments.runner")
-    spec = late("psconrl.experiments.spec")
-    store = late("psconrl.experiments.store")
+    compiling = lazy_import("psconrl._core.compiling")
+    output = lazy_import("psconrl.cli_output")
+    environments = lazy_import("psconrl.environments")
+    files = lazy_import("psconrl.io.files")
+    writing = lazy_import("psconrl.io.writing")
+    gymnasium_ids = lazy_import("psconrl.gymnasium_ids")
+    reproduction = lazy_import("psconrl.reproduce")
+    catalogue = lazy_import("psconrl.agents.catalogue")
+    summary = lazy_import("psconrl.analysis.summary")
+    presets = lazy_import("psconrl.experiments.presets")
+    progress = lazy_import("psconrl.experiments.progress")
+    runner = lazy_import("psconrl.experiments.runner")
+    spec = lazy_import("psconrl.experiments.spec")
+    store = lazy_import("psconrl.experiments.store")
 
 FAILED, USAGE = 1, 2
 

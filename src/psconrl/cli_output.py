@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from psconrl.planning.solution import Solution
     from psconrl.reproduce import Reproduction
 else:
-    claims = late("psconrl.analysis.claims")
-    nearest = late("psconrl.planning.nearest")
-    render = late("psconrl.environments.render")
-    solutions = late("psconrl.planning.solution")
+    claims = lazy_import("psconrl.analysis.claims")
+    nearest = lazy_import("psconrl.planning.nearest")
+    render = lazy_import("psconrl.environments.render")
+    solutions = lazy_import("psconrl.planning.solution")
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""

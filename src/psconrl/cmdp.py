@@ -22,7 +22,7 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from psconrl.problem import Problem, Units
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from psconrl import gymnasium_table
     from psconrl.io import files, toolbox_arrays
 else:
-    toolbox_arrays = late("psconrl.io.toolbox_arrays")
-    files = late("psconrl.io.files")
-    gymnasium_table = late("psconrl.gymnasium_table")
+    toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
+    files = lazy_import("psconrl.io.files")
+    gymnasium_table = lazy_import("psconrl.gymnasium_table")
 
 DENSE_STATES = 400
 """Models that are built or read with more states than this are sparse unless asked otherwise."""

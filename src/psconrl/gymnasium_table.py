@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 if TYPE_CHECKING:
     from psconrl import cmdp as models
     from psconrl.cmdp import CMDP
 else:
-    models = late("psconrl.cmdp")
+    models = lazy_import("psconrl.cmdp")
 
 CostFunction = Callable[..., ArrayLike]
 MoveCosts = Callable[[Any, int, Any, float, Mapping[str, Any]], Floats]

@@ -27,7 +27,7 @@ def attributes(package: str, home: Mapping[str, str], modules: Collection[str] =
     return find
 
 
-def late(module: str) -> Any:
+def lazy_import(module: str) -> Any:
     """A module that is imported when something of it is first used.
 
     The one way in which the project imports late: for kernels, which bring numba with them, for what a command line
@@ -36,12 +36,12 @@ def late(module: str) -> Any:
         if TYPE_CHECKING:
             from psconrl.agents import _counts_kernels as kernels
         else:
-            kernels = late("psconrl.agents._counts_kernels")
+            kernels = lazy_import("psconrl.agents._counts_kernels")
     """
-    return _Late(module)
+    return _LazyModule(module)
 
 
-class _Late(ModuleType):
+class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__dict__["__name__"]
         value = getattr(sys.modules.get(path) or import_module(path), name)

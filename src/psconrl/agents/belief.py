@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.agents.posterior import CUT
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from psconrl.agents import _hierarchy_kernels as kernels
     from psconrl.agents import _random_kernels as random_kernels
 else:
-    kernels = late("psconrl.agents._hierarchy_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
+    kernels = lazy_import("psconrl.agents._hierarchy_kernels")
+    random_kernels = lazy_import("psconrl.agents._random_kernels")
 
 
 MOST_SPREAD = 2 * 10**6

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._core.checks import Floats, Ints, shown
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
@@ -28,7 +28,7 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
 else:
-    kernels = late("psconrl.agents._counts_kernels")
+    kernels = lazy_import("psconrl.agents._counts_kernels")
 
 FOREVER = 2**62
 """A length or count that no run reaches."""

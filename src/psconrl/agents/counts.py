@@ -8,12 +8,12 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
 else:
-    kernels = late("psconrl.agents._counts_kernels")
+    kernels = lazy_import("psconrl.agents._counts_kernels")
 
 
 class Counts:

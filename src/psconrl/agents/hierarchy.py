@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from psconrl._core.checks import BOOL, FLOAT, INT, Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
 from psconrl.planning.compiled.rows import Rows
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from psconrl.agents import _hierarchy_kernels as kernels
     from psconrl.agents import _random_kernels as random_kernels
 else:
-    kernels = late("psconrl.agents._hierarchy_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
+    kernels = lazy_import("psconrl.agents._hierarchy_kernels")
+    random_kernels = lazy_import("psconrl.agents._random_kernels")
 
 LEARNED = "learned"
 """What a prior is called that is learned."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from psconrl._core.checks import Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Carry
 
 if TYPE_CHECKING:
     from psconrl.planning.compiled import confidence_sets, execute
 else:
-    confidence_sets = late("psconrl.planning.compiled.confidence_sets")
-    execute = late("psconrl.planning.compiled.execute")
+    confidence_sets = lazy_import("psconrl.planning.compiled.confidence_sets")
+    execute = lazy_import("psconrl.planning.compiled.execute")
 
 
 def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:

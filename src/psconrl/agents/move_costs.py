@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
 
 if TYPE_CHECKING:
     from psconrl.agents import _move_cost_kernels as kernels
 else:
-    kernels = late("psconrl.agents._move_cost_kernels")
+    kernels = lazy_import("psconrl.agents._move_cost_kernels")
 
 
 def sampled_costs(model: Part, memory: Memory) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._core.checks import FLOAT, INT, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Carry
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Steer, plan_rows
@@ -22,7 +22,7 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl.agents import _part_kernels as kernels
 else:
-    kernels = late("psconrl.agents._part_kernels")
+    kernels = lazy_import("psconrl.agents._part_kernels")
 
 
 class Part(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints, one_of, real
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
 from psconrl.agents.part import Part
@@ -20,7 +20,7 @@ from psconrl.planning.model_rows import with_pairs
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
 else:
-    kernels = late("psconrl.agents._counts_kernels")
+    kernels = lazy_import("psconrl.agents._counts_kernels")
 
 
 Execution = Literal["stationary", "steered"]

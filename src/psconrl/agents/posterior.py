@@ -16,7 +16,7 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints, shown
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents import hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from psconrl.agents import _posterior_kernels as kernels
     from psconrl.agents import _random_kernels as random_kernels
 else:
-    kernels = late("psconrl.agents._posterior_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
+    kernels = lazy_import("psconrl.agents._posterior_kernels")
+    random_kernels = lazy_import("psconrl.agents._random_kernels")
 
 DEFAULT = 0.01
 """The prior parameter of the paper's experiments, per next state."""

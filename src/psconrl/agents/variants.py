@@ -17,7 +17,7 @@ from scipy import sparse
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats
 from psconrl._core.graph import closed_classes
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
 from psconrl.agents.part import Part
 from psconrl.agents.planning import empirical_transitions, plan_in
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from psconrl.agents import _floor_kernels as kernels
     from psconrl.agents import _random_kernels as random_kernels
 else:
-    kernels = late("psconrl.agents._floor_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
+    kernels = lazy_import("psconrl.agents._floor_kernels")
+    random_kernels = lazy_import("psconrl.agents._random_kernels")
 
 Impute = Literal["seen", "self-loop", "dirichlet"]
 Elsewhere = Literal["fastest way", "uniform", "action 0"]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.selection import Selected, select
 from psconrl.analysis.statistics import Interval
@@ -24,8 +24,8 @@ from psconrl.analysis.statistics import Interval
 if TYPE_CHECKING:
     from psconrl.analysis import claims_experiments, claims_theory
 else:
-    claims_experiments = late("psconrl.analysis.claims_experiments")
-    claims_theory = late("psconrl.analysis.claims_theory")
+    claims_experiments = lazy_import("psconrl.analysis.claims_experiments")
+    claims_theory = lazy_import("psconrl.analysis.claims_theory")
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 MARKS: dict[str, str] = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}

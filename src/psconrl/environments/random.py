@@ -16,7 +16,7 @@ from scipy import sparse
 
 from psconrl._core import graph
 from psconrl._core.checks import Floats, shown
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from psconrl import planning
     from psconrl.agents import hierarchy
 else:
-    hierarchy = late("psconrl.agents.hierarchy")
-    planning = late("psconrl.planning")
+    hierarchy = lazy_import("psconrl.agents.hierarchy")
+    planning = lazy_import("psconrl.planning")
 
 LARGEST = 10**6
 """The most states, actions, limits or models that can be asked for."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
@@ -36,7 +36,7 @@ from psconrl.experiments.store import Store
 if TYPE_CHECKING:
     from psconrl._core import compiling
 else:
-    compiling = late("psconrl._core.compiling")  # which imports the compiler
+    compiling = lazy_import("psconrl._core.compiling")  # which imports the compiler
 
 _DEATHS = 3
 """How often a process may die during a run before the run is given up."""

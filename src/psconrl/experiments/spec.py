@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, did_you_mean
 from psconrl.io import reading
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from psconrl.agents import catalogue
     from psconrl.experiments import paper_settings, store
 else:
-    environments, catalogue = late("psconrl.environments"), late("psconrl.agents.catalogue")
-    paper_settings, store = late("psconrl.experiments.paper_settings"), late("psconrl.experiments.store")
+    environments, catalogue = lazy_import("psconrl.environments"), lazy_import("psconrl.agents.catalogue")
+    paper_settings, store = lazy_import("psconrl.experiments.paper_settings"), lazy_import("psconrl.experiments.store")
 
 Costs = Literal["known", "estimated"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core.checks import range_rule, shown
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.problem import Problem
@@ -16,7 +16,7 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl import agents
 else:
-    agents = late("psconrl.agents")
+    agents = lazy_import("psconrl.agents")
 
 
 def require_agent(agent: Any) -> None:

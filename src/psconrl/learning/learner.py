@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from psconrl.learning.estimate import Estimate
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    estimation = late("psconrl.learning.estimate")
-    rule = late("psconrl.planning.compiled.steering_rule")
-    kernels = late("psconrl.learning._kernels")
+    estimation = lazy_import("psconrl.learning.estimate")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""

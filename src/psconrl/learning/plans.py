@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Plan
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    rule = late("psconrl.planning.compiled.steering_rule")
-    kernels = late("psconrl.learning._kernels")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psconrl._core.checks import LARGEST, Floats, Ints, hashables, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
@@ -23,7 +23,7 @@ from psconrl.planning.steered import Steered
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
 else:
-    kernels = late("psconrl.agents._counts_kernels")
+    kernels = lazy_import("psconrl.agents._counts_kernels")
 
 _REMEDY = "give a state as state() or run.state has it, unchanged, and the agent that it belongs to"
 

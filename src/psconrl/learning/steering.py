@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core.checks import Floats, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.learning.given import cost_numbers
 from psconrl.learning.numbering import Numbering
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from psconrl.planning import steering as mixtures
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    for_agents = late("psconrl.planning.for_agents")
-    mixtures = late("psconrl.planning.steering")
-    rule = late("psconrl.planning.compiled.steering_rule")
+    for_agents = lazy_import("psconrl.planning.for_agents")
+    mixtures = lazy_import("psconrl.planning.steering")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
 
 
 _MOST = 1e9

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
@@ -29,7 +29,7 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
 else:
-    kernels = late("psconrl.learning._kernels")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 CHECKPOINTS = 500
 MOST_CHECKPOINTS = 10**7

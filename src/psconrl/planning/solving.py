@@ -12,7 +12,7 @@ import numpy as np
 from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.planning import margins, shadow_prices, ties
@@ -39,7 +39,7 @@ from psconrl.planning.weights import best_weights, carrying
 if TYPE_CHECKING:
     from psconrl.planning import horizon as horizons
 else:
-    horizons = late("psconrl.planning.horizon")
+    horizons = lazy_import("psconrl.planning.horizon")
 
 JOIN = 1e-7
 """Default share of time for the moves that join several recurrent classes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import psconrl
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 
 ROOT = Path(psconrl.__file__).parent
 
@@ -41,7 +41,7 @@ def test_functions_import_nothing_of_the_project() -> None:
 
 def test_a_late_module_is_imported_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    module = late("colorsys")
+    module = lazy_import("colorsys")
     assert "colorsys" not in sys.modules
     assert module.rgb_to_hsv(0, 0, 0) == (0, 0, 0)
     assert "colorsys" in sys.modules
