@@ -159,7 +159,7 @@ class CMDP:
         }
         if layout is not None:
             if not isinstance(layout, Layout):
-                raise InvalidTypeError(f"layout is {checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
+                raise InvalidTypeError(f"layout is {checks.short_repr(layout)}; it must be a psconrl.cmdp.Layout")
             checks.layout(layout.agent, "layout.agent", S)
             checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
@@ -261,7 +261,7 @@ class CMDP:
         cost_ranges: (low, high) of each cost; `cmdp.cost_ranges` are those of the model.
         """
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
-            raise InvalidArgumentError(f'costs is {checks.shown(costs)}; it must be "known" or "estimated"')
+            raise InvalidArgumentError(f'costs is {checks.short_repr(costs)}; it must be "known" or "estimated"')
         ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         known = None
@@ -349,7 +349,7 @@ class CMDP:
             raise InvalidModelError("there must be arrays of the names that to_arrays gives")
         odd = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
         if odd:
-            raise InvalidModelError(f"{checks.shown(odd[0])} must be an array, as to_arrays gives it")
+            raise InvalidModelError(f"{checks.short_repr(odd[0])} must be an array, as to_arrays gives it")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
@@ -447,7 +447,7 @@ def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
         raise InvalidTypeError(
-            f"{checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
+            f"{checks.short_repr(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
         )
 
 

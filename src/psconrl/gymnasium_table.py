@@ -61,7 +61,7 @@ def _range(given: Any) -> tuple[float, float]:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"reward_range is {checks.shown(given)}; it must be two numbers, (low, high)"
+            f"reward_range is {checks.short_repr(given)}; it must be two numbers, (low, high)"
         ) from None
     if not low < high:
         raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
@@ -89,11 +89,13 @@ def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None, ranges:
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, called with as many of its first `most` arguments as it has parameters for."""
     if not callable(function):
-        raise InvalidArgumentError(f"costs is {checks.shown(function)}; it must be a function of a step")
+        raise InvalidArgumentError(f"costs is {checks.short_repr(function)}; it must be a function of a step")
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are built in do not say
-        raise InvalidArgumentError(f"costs is {checks.shown(function)}; give a function written in Python") from None
+        raise InvalidArgumentError(
+            f"costs is {checks.short_repr(function)}; give a function written in Python"
+        ) from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     taken = most if variadic else min(len(positional), most)
@@ -175,7 +177,8 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
     given = getattr(inner, "P", None)
     if given is None:
         raise InvalidModelError(
-            f"{checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            f"{checks.short_repr(env)} has no table of transitions env.unwrapped.P; build the arrays and call "
+            "CMDP(...), "
             "or use learn"
         )
     try:
@@ -190,7 +193,9 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
         ) from error
     if len(table) < sum(map(len, moves)):
         s, a = next((s, a) for s in range(S) for a in moves[s] if (s, a) not in table)
-        raise InvalidModelError(f"env.unwrapped.P[{s}] has the action {checks.shown(a)}; there are 0, ..., {A - 1}")
+        raise InvalidModelError(
+            f"env.unwrapped.P[{s}] has the action {checks.short_repr(a)}; there are 0, ..., {A - 1}"
+        )
     for (s, a), outcomes in table.items():
         for _, x, _, _ in outcomes:
             if not 0 <= x < S:
@@ -209,7 +214,7 @@ def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
         raise InvalidModelError(
-            f"{checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+            f"{checks.short_repr(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
         )
     start = checks.numbers(law, "initial_state_distrib")
     if start.shape != (S,) or not (start >= 0).all() or not 0 < start.sum() < np.inf:

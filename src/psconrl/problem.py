@@ -256,8 +256,8 @@ def _offers(available: Any, S: int | None, states: tuple[Hashable, ...] | None, 
     if isinstance(available, Mapping):
         for state in available if S is not None else ():
             if state not in (range(S or 0) if states is None else states):
-                raise InvalidArgumentError(f"available has {checks.shown(state)}, which is none of the states")
-        return _Table({s: checks.hashables(a, f"available[{checks.shown(s)}]") for s, a in available.items()}, A)
+                raise InvalidArgumentError(f"available has {checks.short_repr(state)}, which is none of the states")
+        return _Table({s: checks.hashables(a, f"available[{checks.short_repr(s)}]") for s, a in available.items()}, A)
     if callable(available):
         return cast(Offers, available)
     if S is None and available is not None:
@@ -272,11 +272,12 @@ def _offered(offers: Offers, state: Any, A: int, names: tuple[Hashable, ...] | N
     """The actions (A,) that a function gives for a state."""
     mask = np.zeros(A, dtype=np.bool_)
     numbers = {name: a for a, name in enumerate(names or ())}
-    for action in checks.hashables(offers(state), f"available({checks.shown(state)})"):
+    for action in checks.hashables(offers(state), f"available({checks.short_repr(state)})"):
         number = numbers.get(action, action if type(action) is int else -1)
         if not 0 <= number < A:
             raise InvalidArgumentError(
-                f"available({checks.shown(state)}) gives {checks.shown(action)}; it must give names of actions, "
+                f"available({checks.short_repr(state)}) gives {checks.short_repr(action)}; it must give names of "
+                "actions, "
                 f"or numbers from 0 to {A - 1}"
             )
         mask[number] = True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats, Ints, shown
+from psconrl._core.checks import Floats, Ints, short_repr
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.counts import Counts
@@ -168,7 +168,7 @@ class Agent(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
             raise InvalidTypeError(
-                f"problem is {shown(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
+                f"problem is {short_repr(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
             )
 
     @abstractmethod

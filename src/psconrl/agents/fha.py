@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._core.checks import Floats, real, shown, whole
+from psconrl._core.checks import Floats, real, short_repr, whole
 from psconrl.agents import kept
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
@@ -59,7 +59,7 @@ class FHA(Agent):
         super().__post_init__()
         if not isinstance(self.execution, str) or self.execution != "stationary":
             raise InvalidArgumentError(
-                f'execution is {shown(self.execution)}; FHA knows "stationary" only: its policies change from '
+                f'execution is {short_repr(self.execution)}; FHA knows "stationary" only: its policies change from '
                 "step to step, so there is no mixture to be steered"
             )
         check_bonus(self.bonus, self.scale, self.delta)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl._core import checks
-from psconrl._core.checks import Bools, Floats, Ints, shown
+from psconrl._core.checks import Bools, Floats, Ints, short_repr
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents import hierarchy, move_costs
@@ -110,7 +110,7 @@ class Prior:
         """The prior that a user gave, see `PosteriorAgent`."""
         S, A = problem.S, problem.A
         if isinstance(prior, str):
-            raise InvalidModelError(f'prior is {shown(prior)}; prior must be real numbers, or "learned"')
+            raise InvalidModelError(f'prior is {short_repr(prior)}; prior must be real numbers, or "learned"')
         if sparse.issparse(prior):
             given = cast(Any, prior)
             if given.shape != (S * A, S) or given.dtype.kind not in "biuf":

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl._core import graph
-from psconrl._core.checks import Floats, shown
+from psconrl._core.checks import Floats, short_repr
 from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
@@ -122,7 +122,7 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
     if isinstance(prior, str) and prior != hierarchy.LEARNED:
-        raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
+        raise InvalidModelError(f'prior is {short_repr(prior)}; it must be a number from 0.001 to 1000, or "learned"')
     if not isinstance(prior, str):
         prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core import compiling
-from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
+from psconrl._core.checks import Floats, Ints, short_repr, unavailable, whole
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
@@ -289,7 +289,9 @@ class Learner:
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
-                raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
+                raise OutOfTurnError(
+                    f"s is {short_repr(s)}, but act was asked in {short_repr(name)}; call act({short_repr(s)}) first"
+                )
             self._check_available(state, action)
             c = step_costs(costs, self.problem)
             if after == len(self.states):

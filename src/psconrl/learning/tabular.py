@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core import compiling
-from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
+from psconrl._core.checks import Floats, Ints, flag, real, short_repr, unavailable, whole
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
@@ -124,7 +124,8 @@ class _Simulation:
         for what, (now, then) in same.items():
             if not isinstance(then, type(now)) or now != then:
                 raise InvalidArgumentError(
-                    f"the state comes from a run with another {what}: {shown(then)}, not {now}; go on with the same one"
+                    f"the state comes from a run with another {what}: {short_repr(then)}, not {now}; go on with the "
+                    "same one"
                 )
         self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
         self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
