@@ -267,8 +267,8 @@ def solve(
     start.
     """
     cmdp = _found(model, set_, limit)
-    compiling.leave_unsaid()
-    with compiling.told(lambda: _say(compiling.COMPILING)):
+    compiling.silence()
+    with compiling.on_compile(lambda: _say(compiling.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
@@ -382,7 +382,7 @@ def run(
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
-    compiling.leave_unsaid()
+    compiling.silence()
     try:
         outcome = runner.run_experiment(
             experiment,
@@ -458,7 +458,7 @@ def reproduce(
     Writes figures, tables, claims and a report. At the paper's scale unless --quick. Runs that are already in the
     folder are not done again.
     """
-    compiling.leave_unsaid()
+    compiling.silence()
     try:
         result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
     except KeyboardInterrupt:

@@ -84,7 +84,7 @@ def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> fl
     return number
 
 
-def share(value: Any, what: str) -> float:
+def open_unit_interval(value: Any, what: str) -> float:
     """A number between 0 and 1, neither of them."""
     return real(value, what, "a number between 0 and 1", lambda number: 0 < number < 1)
 

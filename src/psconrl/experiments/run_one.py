@@ -203,7 +203,7 @@ def warm_up(agents: set[str], told: Callable[[], None]) -> None:
         second.append(subprocess.Popen(command, **pipes))
         told()
 
-    with compiling.without_garbage(begin):
+    with compiling.on_compile_without_gc(begin):
         for agent in sorted(agents.difference(apart)):
             _tried(agent)
         if planner:

@@ -149,7 +149,7 @@ def _show(sweep: _Sweep, runs: list[Run], missing: list[Run]) -> None:
     left = Counter(cell for cell, _ in missing)
     start = [(cell, n, n - left[cell]) for cell, n in Counter(cell for cell, _ in runs).items()]
     # Other processes tell of what they compile themselves.
-    here = compiling.told(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
+    here = compiling.on_compile(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
     with sweep.progress.showing(start), here:
         sweep.run()
 

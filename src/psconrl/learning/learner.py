@@ -260,7 +260,7 @@ class Learner:
             if self.current is None and self.rows:
                 self._begin(state)
             elif self.current is None:
-                with compiling.said():
+                with compiling.notify():
                     self._begin(state)
         except BaseException:
             if new:

@@ -68,7 +68,7 @@ def simulate(
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
-    with one_thread(), compiling.said():
+    with one_thread(), compiling.notify():
         simulation.run(until)
     return simulation.result()
 

@@ -112,7 +112,7 @@ def best_policy(
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
     checks.one_of(method, "method", ("compiled", "components", "highs"))
-    join = checks.share(join, "join")
+    join = checks.open_unit_interval(join, "join")
     if available is not None:
         return _best_available(transitions, costs, thresholds, join, start, method, available)
     rows = _checked_rows(transitions)

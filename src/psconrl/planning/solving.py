@@ -78,10 +78,10 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     array([0.4735, 0.6   ])
     """
     require_model(cmdp)
-    join = checks.share(join, "join")
+    join = checks.open_unit_interval(join, "join")
     steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
     known = Known(cmdp)
-    with compiling.said():
+    with compiling.notify():
         solution = known.solution(join, steps)
         return solution if steps is None else _for_steps(known, solution, steps)
 

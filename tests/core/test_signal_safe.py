@@ -9,7 +9,7 @@ import os, signal, threading, time
 from typing import NamedTuple
 import numpy as np
 from psconrl._core.njit import njit
-from psconrl._core.unbroken import Unbroken
+from psconrl._core.signal_safe import SignalSafeDispatcher
 
 class Pair(NamedTuple):
     x: np.ndarray
@@ -23,7 +23,7 @@ def pairs(x: np.ndarray) -> tuple[Pair, Pair, Pair]:
 def number(x: np.ndarray) -> float:
     return x[0]
 
-assert type(pairs) is Unbroken and type(number) is not Unbroken
+assert type(pairs) is SignalSafeDispatcher and type(number) is not SignalSafeDispatcher
 x = np.zeros(2)
 heard = done = 0
 calling = False
