@@ -32,7 +32,7 @@ LAYERS = (
 
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 
-FACADES = {"__init__.py", "agents/__init__.py"}
+FACADES = {"__init__.py", "agents/check_agent.py"}
 """Where users look for names that may live above; these are resolved when they are asked for."""
 
 

@@ -1,30 +1,9 @@
-"""Names that a package offers without importing them before they are used."""
+"""Modules that are imported when they are first used."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
-
-
-def attributes(package: str, home: Mapping[str, str], modules: Collection[str] = ()) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
-
-    Args:
-        package: its name. home: for each name the module that defines it.
-        modules: modules of the package that are names themselves.
-    """
-
-    def find(name: str) -> Any:
-        if name in modules:
-            return import_module(f"{package}.{name}")
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home[name]), name)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return find
 
 
 def lazy_import(module: str) -> Any:

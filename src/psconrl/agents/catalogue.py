@@ -12,10 +12,10 @@ from psconrl.agents.conrl import ConRL
 from psconrl.agents.contract import Agent
 from psconrl.agents.fha import FHA
 from psconrl.agents.psconrl import PSConRL
+from psconrl.agents.recommended import Recommended
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
-from psconrl.agents.untuned import Recommended
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 _AGENTS: dict[str, type[Agent]] = {
