@@ -298,7 +298,9 @@ class CMDP:
         ranges = self.cost_ranges if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
-        return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
+        return self.replace(
+            costs=units.normalized(costs).clip(0.0, 1.0), thresholds=units.normalized_limits(self.thresholds)
+        )
 
     def policy_matrix(self, policy: ArrayLike) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""

@@ -180,8 +180,9 @@ class Agent(ABC):
         """The name in tables."""
         return type(self).__name__
 
-    def inside(self, problem: Problem) -> Self:
-        """This agent for the problem that it plans in: `Problem.inside`, with costs in [0, 1] and the states seen."""
+    def with_problem(self, problem: Problem) -> Self:
+        """This agent for the problem that it plans in: `Problem.normalized`, with costs in [0, 1] and the states "
+        "seen."""
         if problem is self.problem:
             return self
         try:

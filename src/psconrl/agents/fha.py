@@ -33,7 +33,7 @@ from typing import Literal
 import numpy as np
 
 from psconrl._core.checks import Floats, real, short_repr, whole
-from psconrl.agents import kept
+from psconrl.agents import warm_start
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
@@ -101,7 +101,7 @@ class FHA(Agent):
             budgets,
             H,
             memory.state,
-            columns=kept.columns(memory.carry, H, memory.pairs),
+            columns=warm_start.columns(memory.carry, H, memory.pairs),
             pairs=memory.pairs,
         )
         carry = {} if found.columns is None else {"columns": found.columns}

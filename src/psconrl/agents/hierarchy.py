@@ -40,7 +40,7 @@ import numpy as np
 from psconrl._core.checks import BOOL, FLOAT, INT, Bools, Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
@@ -61,7 +61,7 @@ EPS: Floats = np.array([1.0, 0.3, 0.1, 0.03, 0.01])
 """The share of what the support of the other actions does not tell; 1: nothing is shared."""
 
 
-def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: float) -> Part:
+def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: float) -> SampledModel:
     """Hyperparameters and a model from the posterior; what the next plan needs of them is in its carry.
 
     Entries below `cut` are left out.
@@ -93,7 +93,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         "counted": chains.number[:used].copy(),
         "seen": seen,
     }
-    return Part(Rows(*rows), states, pairs, problem, carry)
+    return SampledModel(Rows(*rows), states, pairs, problem, carry)
 
 
 def _kept(memory: Memory) -> tuple[Floats, kernels.Apart, Ints, Bools]:

@@ -25,7 +25,7 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 
 if TYPE_CHECKING:
     from psconrl.agents import _move_cost_kernels as kernels
@@ -33,7 +33,7 @@ else:
     kernels = lazy_import("psconrl.agents._move_cost_kernels")
 
 
-def sampled_costs(model: Part, memory: Memory) -> Floats:
+def sampled_costs(model: SampledModel, memory: Memory) -> Floats:
     """Costs (m + 1, S, A) that belong to a sampled model; means over pairs if costs of moves were not kept."""
     sums, observed = memory.cost_sums, memory.observed
     if observed.spent.shape != (len(observed.chains[1]), len(sums)):

@@ -10,7 +10,7 @@ from psconrl._core.checks import Floats, Ints, one_of, real
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
@@ -57,7 +57,7 @@ class LimitedAgent(Agent):
         eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
         return self.problem.thresholds - eps
 
-    def limits(self, model: Rows | Part, costs: Floats, memory: Memory) -> Floats:
+    def limits(self, model: Rows | SampledModel, costs: Floats, memory: Memory) -> Floats:
         """The limits (m,) to plan with in a believed model."""
         thresholds = self.problem.thresholds
         if self.margin == 0 or not len(thresholds):
@@ -65,15 +65,15 @@ class LimitedAgent(Agent):
         return self.tightened(memory.t, margin_in(model, costs, thresholds, memory))
 
 
-def margin_in(model: Rows | Part, costs: Floats, limits: Floats, memory: Memory) -> float:
+def margin_in(model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory) -> float:
     """By how much all limits (m,) could be lower in a believed model; negative if they cannot be met."""
-    if isinstance(model, Part):
+    if isinstance(model, SampledModel):
         return model_margin(model.rows, model.own_costs(costs), limits)
     return model_margin(with_pairs(model, memory.pairs), memory.pairs.taken(costs), limits)
 
 
 def plan_in(
-    model: Rows | Part,
+    model: Rows | SampledModel,
     costs: Floats,
     thresholds: Floats,
     memory: Memory,
@@ -88,7 +88,7 @@ def plan_in(
     method: where to begin, as in `psconrl.planning.best_policy`; a part has its own.
     """
     join, start = joining(memory, stop), memory.carry if warm else None
-    if isinstance(model, Part):
+    if isinstance(model, SampledModel):
         return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     pairs = memory.pairs
     if pairs.every:
@@ -144,7 +144,7 @@ def empirical_transitions(memory: Memory) -> Rows:
     return with_pairs(rows, memory.pairs)
 
 
-def to_least_visited(model: Rows | Part, visits: Ints, pairs: Pairs | None = None) -> tuple[Floats, bool]:
+def to_least_visited(model: Rows | SampledModel, visits: Ints, pairs: Pairs | None = None) -> tuple[Floats, bool]:
     """The fastest way to the least visited state, and there the least tried action: a policy (S, A).
 
     Also says whether there is such a way from every state; where there is none, it is uniform. pairs: those that are
@@ -152,7 +152,7 @@ def to_least_visited(model: Rows | Part, visits: Ints, pairs: Pairs | None = Non
     """
     S, A = visits.shape
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    if isinstance(model, Part):
+    if isinstance(model, SampledModel):
         rows, states, numbers = model[:3]
     else:
         rows, states, numbers = with_pairs(model, pairs), np.arange(S), pairs.numbers

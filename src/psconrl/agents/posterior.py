@@ -21,7 +21,7 @@ from psconrl._core.pairs import Pairs
 from psconrl.agents import hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
@@ -63,7 +63,7 @@ class PosteriorAgent(Agent):
             return None
         problem = self.problem
         if problem.open:
-            problem = problem.inside(1) if problem.S is None else problem
+            problem = problem.normalized(1) if problem.S is None else problem
             if sparse.issparse(self.prior) or np.ndim(cast(Any, self.prior)) > 0:
                 raise InvalidModelError(
                     "prior is an array, but the states are not known; it must be one number, or learned"
@@ -75,13 +75,13 @@ class PosteriorAgent(Agent):
         """Whether costs go with the sample: if prior and costs are learned."""
         return self.parameters is None and self.problem.costs is None
 
-    def costs_in(self, model: Rows | Part, memory: Memory) -> Floats:
+    def costs_in(self, model: Rows | SampledModel, memory: Memory) -> Floats:
         """The costs to plan with in a sampled model; with a learned prior those of its moves, see `move_costs`."""
-        if isinstance(model, Part) and self.tells_moves_apart:
+        if isinstance(model, SampledModel) and self.tells_moves_apart:
             return move_costs.sampled_costs(model, memory)
         return self.costs(memory)
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | SampledModel:
         """p_k from the posterior; with a learned prior, or an open problem, that of the states seen so far."""
         if self.parameters is None:
             return hierarchy.sample(self.problem, memory, rng, CUT)
@@ -180,7 +180,9 @@ def draw_rows(
     return indptr, indices[:size], data[:size]
 
 
-def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Part:
+def draw_open(
+    prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT
+) -> SampledModel:
     """The same over the states seen so far and one that stands for all others, which must not be a paradise.
 
     Every action there leads to a seen state, each as likely as the other.
@@ -195,4 +197,4 @@ def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Gen
         np.concatenate([indices, np.arange(S)]),
         np.concatenate([data, np.full(S, 1.0 / S)]),
     )
-    return Part(rows, np.append(np.arange(S), -1), np.append(pairs.numbers, -1), problem, {})
+    return SampledModel(rows, np.append(np.arange(S), -1), np.append(pairs.numbers, -1), problem, {})

@@ -35,9 +35,9 @@ import numpy as np
 
 from psconrl._core.checks import Floats, one_of, real
 from psconrl.agents.contract import Memory, Plan
-from psconrl.agents.part import Part
 from psconrl.agents.planning import LimitedAgent, carried, exploit, plan_in, to_least_visited
 from psconrl.agents.posterior import PosteriorAgent
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop, quadrupling, tsde
 from psconrl.agents.variants import Elsewhere, check_elsewhere, draw_floored, plan_elsewhere
 from psconrl.errors import InvalidArgumentError
@@ -66,11 +66,11 @@ class PSConRL(LimitedAgent, PosteriorAgent):
                 'prior is "learned"; floor and elsewhere are of models with all states, leave them as they are'
             )
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | SampledModel:
         """p_k from the posterior, or with the floor in the prior's place."""
         return PosteriorAgent.sample(self, memory, rng) if self.floor is None else draw_floored(memory, self.floor, rng)
 
-    def best(self, model: Rows | Part, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+    def best(self, model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model."""
         steer = None if self.execution == "stationary" else self.steer(memory, stop)
         if self.elsewhere == "fastest way":

@@ -27,9 +27,9 @@ from scipy import sparse
 from psconrl._core.checks import Floats
 from psconrl.agents.contract import Memory
 from psconrl.agents.hierarchy import LEARNED
-from psconrl.agents.part import Part
 from psconrl.agents.planning import Execution, margin_in
 from psconrl.agents.psconrl import PSConRL
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy
@@ -43,7 +43,7 @@ class Recommended(PSConRL):
     prior: ArrayLike | sparse.csr_array = LEARNED
     execution: Execution = field(default="steered", kw_only=True)
 
-    def best(self, model: Rows | Part, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+    def best(self, model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model that pays back what is owed."""
         owed = np.minimum(memory.excess / max(memory.t, 1), limits / 2).clip(0.0)  # no margin is wider than its limit
         found = super().best(model, costs, limits - owed, memory, stop)

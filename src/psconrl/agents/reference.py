@@ -55,7 +55,7 @@ class Optimal(LimitedAgent):
         if (self.model.available & ~self.problem.available).any():
             raise InvalidArgumentError("the model has actions that the problem has not; give the problem of this model")
 
-    def inside(self, problem: Problem) -> Self:
+    def with_problem(self, problem: Problem) -> Self:
         """This agent in the problem's units; its model is in those of the user."""
         if problem is self.problem:
             return self

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psconrl._core.checks import real, whole
-from psconrl.agents import kept
+from psconrl.agents import warm_start
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Carry, Memory, Plan
 from psconrl.agents.planning import LimitedAgent, joining
@@ -86,12 +86,12 @@ class UCRLCMDP(LimitedAgent):
             costs,
             thresholds,
             join=joining(memory, stop),
-            columns=kept.columns(memory.carry, 1, memory.pairs),
-            way=kept.way(memory.carry, memory.pairs),
+            columns=warm_start.columns(memory.carry, 1, memory.pairs),
+            way=warm_start.way(memory.carry, memory.pairs),
             pairs=memory.pairs,
             steer=self.steer(memory, stop),
         )
-        fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
+        fallbacks = warm_start.count(memory.carry, "fallbacks") + best.fallback
         carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)

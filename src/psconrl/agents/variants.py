@@ -19,9 +19,9 @@ from psconrl._core.checks import Bools, Floats
 from psconrl._core.graph import closed_classes
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Memory
-from psconrl.agents.part import Part
 from psconrl.agents.planning import empirical_transitions, plan_in
 from psconrl.agents.posterior import CUT
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, plan_rows
@@ -75,7 +75,7 @@ def clipped(costs: Floats, clip: bool) -> Floats:
 
 
 def plan_elsewhere(
-    rows: Rows | Part,
+    rows: Rows | SampledModel,
     costs: Floats,
     thresholds: Floats,
     memory: Memory,
@@ -87,7 +87,7 @@ def plan_elsewhere(
     """`plan_in`, with one of the rules for states without occupancy."""
     # Self-loops cut a model into many parts with few moves each, where the linear program is faster.
     method: Method = "highs" if impute == "self-loop" else "compiled"
-    if elsewhere == "fastest way" or isinstance(rows, Part):
+    if elsewhere == "fastest way" or isinstance(rows, SampledModel):
         return plan_in(rows, costs, thresholds, memory, stop, steer=steer, method=method)
     pairs = memory.pairs
     rows = with_pairs(rows, pairs)

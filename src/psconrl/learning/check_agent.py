@@ -43,7 +43,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
             costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
     available = problem.available
     if problem.open:
-        available = np.array([problem.offered(str(s)) for s in range(S)])
+        available = np.array([problem.available_actions(str(s)) for s in range(S)])
     cmdp = CMDP(p, costs, problem.thresholds, available=available)
     checked = _Checked(agent)
     full = simulate(checked, cmdp, steps, seed)
@@ -62,8 +62,8 @@ class _Checked(Agent):
         object.__setattr__(self, "problem", agent.problem)
         object.__setattr__(self, "agent", agent)
 
-    def inside(self, problem: Problem) -> "_Checked":
-        return _Checked(self.agent.inside(problem))  # type: ignore[attr-defined]
+    def with_problem(self, problem: Problem) -> "_Checked":
+        return _Checked(self.agent.with_problem(problem))  # type: ignore[attr-defined]
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         agent: Agent = self.agent  # type: ignore[attr-defined]

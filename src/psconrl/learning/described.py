@@ -22,7 +22,7 @@ def described(agent: Agent) -> dict[str, Any]:
     settings = {field.name: _plain(getattr(agent, field.name)) for field in fields(agent) if field.name != "problem"}
     parts = [name for name in Problem.__dataclass_fields__ if name not in ("pairs", "offers")]
     problem = {name: _plain(getattr(agent.problem, name)) for name in parts}
-    offers, every = agent.problem.offers, agent.problem.pairs.every
+    offers, every = agent.problem.available_function, agent.problem.pairs.every
     problem["available"] = "all" if every else _plain(agent.problem.available)
     if offers is not None:
         problem["available"] = f"by {getattr(offers, '__qualname__', type(offers).__qualname__)}"

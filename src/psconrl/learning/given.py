@@ -48,7 +48,7 @@ def step_costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
             low, high = ranges[i].tolist()
         if not low <= x <= high:
             raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
-    return c if units is None else units.inside(c)
+    return c if units is None else units.normalized(c)
 
 
 def cost_numbers(given: ArrayLike, m: int) -> NDArray[Any]:

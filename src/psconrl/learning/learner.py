@@ -84,7 +84,7 @@ class Learner:
         self.states = Numbering(S, self.problem.state_names)
         self.named_actions = Numbering(A, self.problem.action_names)
         self.pairs = self.problem.pairs
-        self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
+        self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
         self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(len(self.states), A, m + 1 if self.agent.tells_moves_apart else 0)
         self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
@@ -94,7 +94,7 @@ class Learner:
         self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self._limits: Floats = np.array(self.problem.inside(1).thresholds)
+        self._limits: Floats = np.array(self.problem.normalized(1).thresholds)
         nothing: Ints = np.zeros((0, A), dtype=np.int64)
         self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._limits, None)  # the current plan, as loops read it
         self.origin = 0  # the state in which the current plan was made
@@ -140,7 +140,7 @@ class Learner:
 
     def _discover(self, *states: Any) -> None:
         """Take in states that were not seen before; nothing that the old arrays hold is changed."""
-        offered = [self.problem.offered(state) for state in states]
+        offered = [self.problem.available_actions(state) for state in states]
         for state in states:
             self.states.take_in(state)
         if states:
@@ -155,7 +155,7 @@ class Learner:
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states), self.pairs.available))
+            self.planner = self.agent.with_problem(self.problem.normalized(len(self.states), self.pairs.available))
         t = self.t
         memory = Memory(
             t=t,

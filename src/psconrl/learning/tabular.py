@@ -100,7 +100,7 @@ class _Simulation:
         self.optimum = optimum_level(optimum, cmdp.m)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp
         levels = np.append(self.optimum, cmdp.thresholds)
-        self.levels = levels if self.units is None else self.units.inside(levels)
+        self.levels = levels if self.units is None else self.units.normalized(levels)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((3, cmdp.m + 1))
         self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
@@ -242,7 +242,7 @@ def check_available(problem: Problem, cmdp: CMDP, states: Sequence[Hashable]) ->
     states: what an agent that discovers the model's states would call them.
     """
     if problem.open:
-        offered = np.array([problem.offered(state) for state in states])
+        offered = np.array([problem.available_actions(state) for state in states])
     elif problem.S != cmdp.S:
         return  # said elsewhere
     else:

@@ -42,7 +42,7 @@ class World:
         )
         self._cumulative = cmdp.matrix.data.copy()
         kernels.cumulate(self._cumulative, np.unique(self._indptr))  # actions that are not available have empty rows
-        self._costs = np.ascontiguousarray(moves if units is None else units.inside(moves))
+        self._costs = np.ascontiguousarray(moves if units is None else units.normalized(moves))
         self.indptr, self.indices, self.cumulative, self.costs = (
             *(self._indptr, self._indices, self._cumulative),
             self._costs,

@@ -20,12 +20,12 @@ from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
-    from psconrl.agents import _part_kernels as kernels
+    from psconrl.agents import _sampled_model_kernels as kernels
 else:
-    kernels = lazy_import("psconrl.agents._part_kernels")
+    kernels = lazy_import("psconrl.agents._sampled_model_kernels")
 
 
-class Part(NamedTuple):
+class SampledModel(NamedTuple):
     """A model by rows of some of a problem's states.
 
     Attributes:
