@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 from psconrl._core.lazy import attributes
 
 if TYPE_CHECKING:
+    from psconrl.experiments.progress import for_terminal as for_terminal
     from psconrl.experiments.record import RunRecord as RunRecord
     from psconrl.experiments.run_one import run_cell as run_cell
     from psconrl.experiments.runner import Outcome as Outcome
     from psconrl.experiments.runner import run_experiment as run_experiment
+    from psconrl.experiments.runner import run_together as run_together
     from psconrl.experiments.spec import Cell as Cell
     from psconrl.experiments.spec import Experiment as Experiment
     from psconrl.experiments.spec import SpecError as SpecError
@@ -27,6 +29,8 @@ _HOME = {
     "Store": "store",
     "Outcome": "runner",
     "run_experiment": "runner",
+    "run_together": "runner",
+    "for_terminal": "progress",
 }
 
 __all__ = list(_HOME)
