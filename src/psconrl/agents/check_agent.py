@@ -1,4 +1,3 @@
-"""Names that authors of agents look for here and that live above this package; nothing in it imports them."""
+"""A name that authors of agents look for here and that lives above this package; nothing in it imports this file."""
 
-from psconrl.experiments.paper_settings import preset as preset
 from psconrl.learning.check_agent import check_agent as check_agent

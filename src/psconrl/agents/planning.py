@@ -12,6 +12,7 @@ from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Agent, Carry, Memory, Plan
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
+from psconrl.errors import InvalidTypeError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import fastest_way
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, model_margin, plan_rows
@@ -24,6 +25,8 @@ else:
 
 
 Execution = Literal["stationary", "steered"]
+Model = Floats | Rows | SampledModel
+"""A believed model: an array (S, A, S), or what `PosteriorAgent.sample` and `EstimatingAgent.estimate` return."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,37 +60,84 @@ class LimitedAgent(Agent):
         eps = min(self.margin * math.sqrt(math.log(t) / t), max(margin, 0.0) / 2)
         return self.problem.thresholds - eps
 
-    def limits(self, model: Rows | SampledModel, costs: Floats, memory: Memory) -> Floats:
+    def limits(self, model: Model, costs: Floats, memory: Memory) -> Floats:
         """The limits (m,) to plan with in a believed model."""
         thresholds = self.problem.thresholds
         if self.margin == 0 or not len(thresholds):
             return thresholds
         return self.tightened(memory.t, margin_in(model, costs, thresholds, memory))
 
+    def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+        """The best policy in a believed model, for a subclass to change.
 
-def margin_in(model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory) -> float:
+        Args:
+            model: the model to plan in.
+            costs: (m + 1, S, A).
+            limits: (m,), on the long-run averages of costs[1:].
+            memory: what the agent has seen.
+            stop: when the plan ends.
+
+        Returns:
+            The policy, or the news that the limits cannot be met.
+        """
+        return plan_in(model, costs, limits, memory, stop, steer=self.steer(memory, stop))
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatingAgent(LimitedAgent):
+    """An agent that plans in the empirical model, with bonuses on its costs."""
+
+    def estimate(self, memory: Memory, rng: np.random.Generator) -> Model:
+        """The transitions to plan with: observed frequencies; pairs never visited lead uniformly to the states seen."""
+        return empirical_transitions(memory)
+
+    def clip_costs(self, costs: Floats) -> Floats:
+        """The costs after the bonus, clipped to [0, 1]."""
+        return costs.clip(0.0, 1.0)
+
+
+def margin_in(model: Model, costs: Floats, limits: Floats, memory: Memory) -> float:
     """By how much all limits (m,) could be lower in a believed model; negative if they cannot be met."""
+    model = _by_rows(model)
     if isinstance(model, SampledModel):
         return model_margin(model.rows, model.own_costs(costs), limits)
     return model_margin(with_pairs(model, memory.pairs), memory.pairs.taken(costs), limits)
 
 
+def _by_rows(model: Model) -> Rows | SampledModel:
+    return Rows.from_dense(model) if isinstance(model, np.ndarray) else model
+
+
 def plan_in(
-    model: Rows | SampledModel,
+    model: Model,
     costs: Floats,
     thresholds: Floats,
     memory: Memory,
     stop: Stop,
+    *,
     warm: bool = True,
     steer: Steer | None = None,
     method: Method = "compiled",
+    join: float | None = None,
 ) -> BestPolicy:
-    """The best policy in a believed model, if warm started from what the plan before left.
+    """The best policy in a believed model.
 
-    model: rows of the pairs that are available, or of all, or a part of them. costs (m + 1, S, A).
-    method: where to begin, as in `psconrl.planning.best_policy`; a part has its own.
+    Args:
+        model: an array (S, A, S), or a sampled or estimated model.
+        costs: (m + 1, S, A).
+        thresholds: (m,), the limits on the long-run averages of costs[1:].
+        memory: what the agent has seen, and what its last plan left to start from.
+        stop: when the plan ends.
+        warm: whether to start from what the last plan left.
+        steer: what the planner must know of the run if the plan is to be steered.
+        method: where to begin, as in `psconrl.planning.best_policy`; a learned prior's model has its own.
+        join: the share of time for joining several recurrent classes; by default it falls with the plan's length.
+
+    Returns:
+        The policy (S, A), or the news that the limits cannot be met.
     """
-    join, start = joining(memory, stop), memory.carry if warm else None
+    model, start = _by_rows(model), memory.carry if warm else None
+    join = joining(memory, stop) if join is None else join
     if isinstance(model, SampledModel):
         return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     pairs = memory.pairs
@@ -134,6 +184,28 @@ def exploit(best: BestPolicy, stop: Stop, memory: Memory) -> Plan:
         steered=steered,
         multipliers=multipliers if len(multipliers) else None,
     )
+
+
+def as_array(model: Model, memory: Memory) -> Floats:
+    """A believed model as an array (S, A, S).
+
+    Args:
+        model: the model.
+        memory: what the agent has seen.
+
+    Returns:
+        The transitions; rows of actions that are not available are zero.
+
+    Raises:
+        InvalidTypeError: the model lumps the states never seen together, as that of a learned prior does.
+    """
+    model, pairs = _by_rows(model), memory.pairs
+    if isinstance(model, SampledModel):
+        raise InvalidTypeError("the model lumps the states never seen together; it has no array (S, A, S)")
+    S, A = memory.visits.shape
+    p = np.zeros((S * A, S))
+    p[pairs.numbers if model.K == pairs.K else slice(None)] = model.matrix().toarray()
+    return p.reshape(S, A, S)
 
 
 def empirical_transitions(memory: Memory) -> Rows:

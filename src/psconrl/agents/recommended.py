@@ -3,7 +3,7 @@
     prior = "learned"          how random the moves are, and which states there are, is learned (`hierarchy`)
     execution = "steered"      the excess of the limits so far decides what to do next (`psconrl.planning.steered`)
 
-All others, margin, infeasible, floor, episodes and elsewhere, are PSConRL's, with its defaults.
+All others, margin and infeasible, are PSConRL's, with its defaults.
 
 Steering alone cannot keep a limit if plans promise too much. The columns of an optimum may differ in one action of one
 state, so that none of them lowers an excess by more than a thousandth per step, while a sample, whose optimum takes the
@@ -27,11 +27,9 @@ from scipy import sparse
 from psconrl._core.checks import Floats
 from psconrl.agents.contract import Memory
 from psconrl.agents.hierarchy import LEARNED
-from psconrl.agents.planning import Execution, margin_in
+from psconrl.agents.planning import Execution, Model, margin_in
 from psconrl.agents.psconrl import PSConRL
-from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
-from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy
 from psconrl.problem import Problem
 
@@ -43,7 +41,7 @@ class Recommended(PSConRL):
     prior: ArrayLike | sparse.csr_array = LEARNED
     execution: Execution = field(default="steered", kw_only=True)
 
-    def best(self, model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+    def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model that pays back what is owed."""
         owed = np.minimum(memory.excess / max(memory.t, 1), limits / 2).clip(0.0)  # no margin is wider than its limit
         found = super().best(model, costs, limits - owed, memory, stop)
