@@ -398,16 +398,10 @@ class Timed(agents.PSConRL):
     spent: ClassVar[list[float]] = []
     sampled: ClassVar[list[float]] = []
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | SampledModel:
+    def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
         begin = time.thread_time()
         found = super().sample(memory, rng)
         self.sampled.append(time.thread_time() - begin)
-        return found
-
-    def costs_in(self, model: Rows | SampledModel, memory: Memory) -> Floats:
-        begin = time.thread_time()
-        found = super().costs_in(model, memory)
-        self.sampled[-1] += time.thread_time() - begin
         return found
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:

@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import lazy_import
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-
-if TYPE_CHECKING:
-    from psconrl import cmdp as models
-    from psconrl.cmdp import CMDP
-else:
-    models = lazy_import("psconrl.cmdp")
 
 CostFunction = Callable[..., ArrayLike]
 MoveCosts = Callable[[Any, int, Any, float, Mapping[str, Any]], Floats]
@@ -128,7 +122,7 @@ def from_table(
     tau = checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
-    if isinstance(model, models.CMDP) and costs is None and reward_range is None and added is None:
+    if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
         return model if len(tau) == 0 else model.replace(thresholds=thresholds)
     table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
@@ -157,7 +151,7 @@ def from_table(
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
     if len(tau) == 0 and added is not None:
         tau = env.get_wrapper_attr("thresholds")
-    return models.CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
+    return CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:

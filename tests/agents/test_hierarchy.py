@@ -19,7 +19,6 @@ from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.agents.posterior import CUT, PosteriorAgent
 from psconrl.agents.sampled_model import SampledModel
-from psconrl.planning.compiled.rows import Rows
 
 POSTERIOR: list[type[PosteriorAgent]] = [agents.PSConRL, agents.CMDPPSRL, agents.TSDE]
 
@@ -210,7 +209,7 @@ def test_half_of_the_plans_let_pairs_lead_anywhere_that_look_free(costs: Literal
     guessed: list[bool] = []
 
     class Watched(agents.PSConRL):
-        def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | SampledModel:
+        def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
             model = super().sample(memory, rng)
             assert isinstance(model, SampledModel)
             unknown = (model.pairs >= 0) & (memory.visits.ravel()[model.pairs] == 0)

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from psconrl import agents, make, simulate
 from psconrl._core.checks import Floats
-from psconrl.agents import Memory
+from psconrl.agents import Memory, Model
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
@@ -38,7 +38,7 @@ def plain(rows: Rows, costs: Floats, limits: Floats, margin: bool) -> float | No
 class Witness(agents.Recommended):
     """The recommended agent, its plans held against the twin's."""
 
-    def best(self, model: Rows | SampledModel, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+    def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         found = super().best(model, costs, limits, memory, stop)
         assert isinstance(model, SampledModel)
         rows, own = model.rows, model.own_costs(costs)

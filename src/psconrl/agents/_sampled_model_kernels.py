@@ -1,4 +1,4 @@
-"""From a problem to a model of some of its states, and back; `part` has the numbering.
+"""From a problem to a model of some of its states, and back; `sampled_model` explains the numbering.
 
 What comes back is plain: named tuples take longer to be made than some of this to be computed.
 """
@@ -12,7 +12,7 @@ from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import Rows
 
 
-class Kept(NamedTuple):
+class WarmStart(NamedTuple):
     """A start of the planner in the numbers of the problem: state s at s + 1, the one for all others at 0.
 
     policies (k, width), way (width,): actions, -1 for none. bias (width,). reference (1,).
@@ -37,10 +37,10 @@ def fold_costs(costs: Floats, pairs: Ints) -> Floats:
 
 
 @njit
-def fold_start(kept: Kept, rows: Rows, states: Ints, pairs: Ints, A: int) -> tuple[Ints, Ints, Floats, Ints]:
-    """A start in the numbers of a model, as fields of `Kept`; where it says nothing of a state, its first pair."""
-    K, width = len(states), kept.policies.shape[1]
-    policies = np.empty((len(kept.policies), K), dtype=np.int64)
+def fold_start(start: WarmStart, rows: Rows, states: Ints, pairs: Ints, A: int) -> tuple[Ints, Ints, Floats, Ints]:
+    """A start in the numbers of a model, as fields of `WarmStart`; where it says nothing of a state, its first pair."""
+    K, width = len(states), start.policies.shape[1]
+    policies = np.empty((len(start.policies), K), dtype=np.int64)
     bias, way, reference = np.zeros(K), np.full(K, -1), np.zeros(1, dtype=np.int64)
     for i in range(K):
         s = states[i] + 1
@@ -48,10 +48,10 @@ def fold_start(kept: Kept, rows: Rows, states: Ints, pairs: Ints, A: int) -> tup
             policies[k, i] = rows.begin[i]
         if s < width:
             for k in range(len(policies)):
-                policies[k, i] = max(_pair(rows, pairs, i, kept.policies[k, s], A), rows.begin[i])
-            way[i] = _pair(rows, pairs, i, kept.way[s], A)
-            bias[i] = kept.bias[s]
-        if s == kept.reference[0]:
+                policies[k, i] = max(_pair(rows, pairs, i, start.policies[k, s], A), rows.begin[i])
+            way[i] = _pair(rows, pairs, i, start.way[s], A)
+            bias[i] = start.bias[s]
+        if s == start.reference[0]:
             reference[0] = i
     return policies, reference, bias, way
 
@@ -75,8 +75,10 @@ def unfold_policy(policy: Floats, pairs: Ints, whole: Floats) -> None:
 
 
 @njit
-def unfold_start(start: Kept, last: Kept, states: Ints, pairs: Ints, S: int, A: int) -> tuple[Ints, Ints, Floats, Ints]:
-    """A start of a model in the numbers of the problem, as fields of `Kept`.
+def unfold_start(
+    start: WarmStart, last: WarmStart, states: Ints, pairs: Ints, S: int, A: int
+) -> tuple[Ints, Ints, Floats, Ints]:
+    """A start of a model in the numbers of the problem, as fields of `WarmStart`.
 
     Of states that are not in the model it says what the last one said.
     """

@@ -44,7 +44,7 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         if memory.episode == 0:
             return self.uniform_plan(**stop)
         p_k = self.sample(memory, rng)
-        costs = self.costs_in(p_k, memory)
+        costs = p_k.costs
         best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)

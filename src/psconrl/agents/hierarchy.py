@@ -33,23 +33,15 @@ Then all unknown pairs promise about the same, and the nearest is best.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from psconrl._core.checks import BOOL, FLOAT, INT, Bools, Floats, Ints
-from psconrl._core.lazy import lazy_import
+from psconrl.agents import _hierarchy_kernels as kernels
+from psconrl.agents import _random_kernels as random_kernels
 from psconrl.agents.contract import Memory
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
-
-if TYPE_CHECKING:
-    from psconrl.agents import _hierarchy_kernels as kernels
-    from psconrl.agents import _random_kernels as random_kernels
-else:
-    kernels = lazy_import("psconrl.agents._hierarchy_kernels")
-    random_kernels = lazy_import("psconrl.agents._random_kernels")
 
 LEARNED = "learned"
 """What a prior is called that is learned."""

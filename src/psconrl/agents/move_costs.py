@@ -18,19 +18,12 @@ E the sums of squared errors. Costs of pairs alone have E_pair = 0, and costs of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import lazy_import
+from psconrl.agents import _move_cost_kernels as kernels
 from psconrl.agents.contract import Memory
 from psconrl.agents.sampled_model import SampledModel
-
-if TYPE_CHECKING:
-    from psconrl.agents import _move_cost_kernels as kernels
-else:
-    kernels = lazy_import("psconrl.agents._move_cost_kernels")
 
 
 def sampled_costs(model: SampledModel, memory: Memory) -> Floats:

@@ -53,7 +53,7 @@ class PSConRL(LimitedAgent, PosteriorAgent):
         """Sample a model from the posterior and plan in it."""
         stop = self.schedule(memory)
         p_k = self.sample(memory, rng)
-        costs = self.costs_in(p_k, memory)
+        costs = p_k.costs
         best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)

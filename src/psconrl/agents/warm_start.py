@@ -6,20 +6,12 @@ left out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from psconrl._core.checks import Ints
-from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Carry
-
-if TYPE_CHECKING:
-    from psconrl.planning.compiled import confidence_sets, execute
-else:
-    confidence_sets = lazy_import("psconrl.planning.compiled.confidence_sets")
-    execute = lazy_import("psconrl.planning.compiled.execute")
+from psconrl.planning.compiled import confidence_sets, execute
 
 
 def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:

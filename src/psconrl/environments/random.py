@@ -8,25 +8,19 @@ a constraint binds wherever g / 2 >= margin > 0.
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from psconrl import planning
 from psconrl._core import graph
 from psconrl._core.checks import Floats, short_repr
-from psconrl._core.lazy import lazy_import
+from psconrl.agents import hierarchy
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
-
-if TYPE_CHECKING:
-    from psconrl import planning
-    from psconrl.agents import hierarchy
-else:
-    hierarchy = lazy_import("psconrl.agents.hierarchy")
-    planning = lazy_import("psconrl.planning")
 
 LARGEST = 10**6
 """The most states, actions, limits or models that can be asked for."""
