@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from psconrl.analysis.tables import as_json, shown
+
 from psconrl.experiments.machine import describe
 
 Part = dict[str, Any]

@@ -31,8 +31,8 @@ from psconrl import CMDP, agents
 from psconrl._core import graph
 from psconrl._core.checks import Floats
 from psconrl.agents import Memory, Plan, hierarchy
-from psconrl.agents.part import Part
 from psconrl.agents.planning import carried, exploit, plan_in
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import tsde
 from psconrl.experiments import beyond
 from psconrl.planning.compiled.rows import Rows
@@ -143,7 +143,7 @@ WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
 }
 
 
-def within(part: Part, here: int, least: float) -> Part:
+def within(part: SampledModel, here: int, least: float) -> SampledModel:
     """What can be reached from state `here` by moves of probability `least` or more; a row's likeliest move stays."""
     matrix = part.rows.matrix().tocsr()
     source = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -171,7 +171,7 @@ class CutAndReach(agents.PSConRL):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         stop, p_k = tsde(memory), self.sample(memory, rng)
-        assert isinstance(p_k, Part)
+        assert isinstance(p_k, SampledModel)
         here = int(np.flatnonzero(p_k.states == memory.state)[0])
         p_k = within(p_k, here, 1.0 / stop["max_length"])
         best = plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
@@ -398,16 +398,10 @@ class Timed(agents.PSConRL):
     spent: ClassVar[list[float]] = []
     sampled: ClassVar[list[float]] = []
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+    def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
         begin = time.thread_time()
         found = super().sample(memory, rng)
         self.sampled.append(time.thread_time() - begin)
-        return found
-
-    def costs_in(self, model: Rows | Part, memory: Memory) -> Floats:
-        begin = time.thread_time()
-        found = super().costs_in(model, memory)
-        self.sampled[-1] += time.thread_time() - begin
         return found
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:

@@ -13,9 +13,10 @@ import argparse
 import json
 from pathlib import Path
 
+from psconrl.analysis.tables import as_json
+
 from psconrl.analysis import ranking
 from psconrl.analysis.groups import group
-from psconrl.analysis.tables import as_json
 from psconrl.experiments import Cell, Experiment, Store, beyond
 from psconrl.experiments.runner import run_experiment
 

@@ -53,11 +53,12 @@ OTHER = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETY
 
 def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]:
     """Each run, and a hash of all its decisions."""
-    import psconrl
-    from psconrl import agents
     from psconrl.experiments.comparisons import options
     from psconrl.experiments.gridworlds import shown
     from psconrl.experiments.paper_settings import authors, preset
+
+    import psconrl
+    from psconrl import agents
 
     for env, horizon in HORIZONS.items():
         ours, theirs = psconrl.make(env), psconrl.make(env, **options(env))
@@ -105,11 +106,11 @@ def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
     from collections import Counter
 
     import numpy as np
+    from psconrl.experiments.paper_settings import preset
 
     import psconrl
     from psconrl import agents
     from psconrl._core.graph import closed_classes
-    from psconrl.experiments.paper_settings import preset
     from psconrl.planning import for_agents, ties
     from psconrl.planning.executable import chain_of
     from psconrl.planning.tolerances import EPS, TIE

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from docs.draw_worlds import BLUE, FIGURES, FONTS, INK, ORANGE
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import psconrl
+from docs.draw_worlds import BLUE, FIGURES, FONTS, INK, ORANGE
 from psconrl._core.checks import Floats, Ints
 
 NAME, STEPS, SEED = "steering", 6000, 2

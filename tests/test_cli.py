@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from psconrl.experiments.presets import find, presets
 
 import psconrl
 from psconrl.cli import main
 from psconrl.experiments import Experiment, Store, run_experiment
-from psconrl.experiments.presets import find, presets
 from psconrl.experiments.spec import read_toml
 
 

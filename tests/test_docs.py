@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from docs import blocks
 
 ROOT = Path(__file__).parents[1]

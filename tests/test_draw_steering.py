@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from docs import draw_steering
 
 DOCS = Path(__file__).parents[1] / "docs"

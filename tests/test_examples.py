@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from examples import learn_gymnasium, own_agent, solve_inventory
 
 import psconrl
+from examples import learn_gymnasium, own_agent, solve_inventory
 
 Printed = pytest.CaptureFixture[str]
 

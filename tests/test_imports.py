@@ -3,10 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import psconrl
+from psconrl import agents, environments, experiments
 
 HEAVY = ("numba", "highspy", "matplotlib", "scipy.optimize")
 
@@ -17,16 +19,33 @@ def test_importing_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_every_public_name_resolves() -> None:
-    assert len(set(psconrl.__all__)) == len(psconrl.__all__)
-    for name in psconrl.__all__:
-        assert getattr(psconrl, name) is not None
-        assert name in dir(psconrl)
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        (psconrl, "solve"),
+        (psconrl, "agents"),
+        (agents, "PSConRL"),
+        (agents, "recommended"),
+        (agents, "check_agent"),
+        (experiments, "Store"),
+        (environments, "register"),
+    ],
+)
+def test_tab_completes_to_names_that_resolve(package: ModuleType, name: str) -> None:
+    public = [name for name in dir(package) if not name.startswith("_")]
+    assert name in public
+    for offered in public:
+        assert getattr(package, offered) is not None
+
+
+def test_the_function_recommended_is_not_hidden_by_its_module() -> None:
+    code = "import psconrl.agents.recommended; from psconrl.agents import recommended; recommended.__code__"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
-        psconrl.no_such_name  # noqa: B018
+    with pytest.raises(AttributeError, match="no_such_name"):
+        psconrl.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_version_is_that_of_the_citation() -> None:

@@ -14,15 +14,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from psconrl.experiments.presets import Figure, Preset
+from psconrl.reproduce import reproduce
 
 import psconrl
 from psconrl import CMDP, InvalidArgumentError, agents, environments
 from psconrl.agents import Agent, Memory, Plan, catalogue
 from psconrl.cli import main
 from psconrl.experiments import Cell, Experiment, presets, run_experiment
-from psconrl.experiments.presets import Figure, Preset
 from psconrl.report import chart_data, figures, panels, styles
-from psconrl.reproduce import reproduce
 
 
 @pytest.fixture(autouse=True)

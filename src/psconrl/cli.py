@@ -18,39 +18,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
 
 import psconrl
 from psconrl._core.interrupts import INTERRUPTED
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, UnknownNameError
 from psconrl.io.text import SafeStream
 
 if TYPE_CHECKING:
     from psconrl import cli_output as output
     from psconrl import environments, gymnasium_ids
-    from psconrl import reproduce as reproduction
+    from psconrl import report as report_package
     from psconrl._core import compiling
     from psconrl.agents import catalogue
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
-    from psconrl.experiments import presets, progress, runner, spec, store
+    from psconrl.experiments import progress, runner, spec, store
     from psconrl.io import files, writing
 else:
-    compiling = late("psconrl._core.compiling")
-    output = late("psconrl.cli_output")
-    environments = late("psconrl.environments")
-    files = late("psconrl.io.files")
-    writing = late("psconrl.io.writing")
-    gymnasium_ids = late("psconrl.gymnasium_ids")
-    reproduction = late("psconrl.reproduce")
-    catalogue = late("psconrl.agents.catalogue")
-    summary = late("psconrl.analysis.summary")
-    presets = late("psconrl.experiments.presets")
-    progress = late("psconrl.experiments.progress")
-    runner = late("psconrl.experiments.runner")
-    spec = late("psconrl.experiments.spec")
-    store = late("psconrl.experiments.store")
+    compiling = lazy_import("psconrl._core.compiling")
+    output = lazy_import("psconrl.cli_output")
+    environments = lazy_import("psconrl.environments")
+    files = lazy_import("psconrl.io.files")
+    writing = lazy_import("psconrl.io.writing")
+    gymnasium_ids = lazy_import("psconrl.gymnasium_ids")
+    report_package = lazy_import("psconrl.report")
+    catalogue = lazy_import("psconrl.agents.catalogue")
+    summary = lazy_import("psconrl.analysis.summary")
+    progress = lazy_import("psconrl.experiments.progress")
+    runner = lazy_import("psconrl.experiments.runner")
+    spec = lazy_import("psconrl.experiments.spec")
+    store = lazy_import("psconrl.experiments.store")
 
 FAILED, USAGE = 1, 2
 
@@ -178,10 +176,6 @@ def _agent_names() -> list[str]:
     return list(catalogue.registry())
 
 
-def _preset_names() -> list[str]:
-    return list(presets.presets())
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Model = Annotated[
     str,
@@ -267,8 +261,8 @@ def solve(
     start.
     """
     cmdp = _found(model, set_, limit)
-    compiling.leave_unsaid()
-    with compiling.told(lambda: _say(compiling.COMPILING)):
+    compiling.silence()
+    with compiling.on_compile(lambda: _say(compiling.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
@@ -382,7 +376,7 @@ def run(
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
-    compiling.leave_unsaid()
+    compiling.silence()
     try:
         outcome = runner.run_experiment(
             experiment,
@@ -394,7 +388,7 @@ def run(
         )
     except KeyboardInterrupt:
         _stop_interrupted(out)
-    results = summary.summary(experiment, store.Store(out))
+    results = summary.summarize(experiment, store.Store(out))
     if as_json:
         output.print_json(results)
     else:
@@ -427,64 +421,26 @@ def export(
     print(file)
 
 
-class _WithPresets(TyperCommand):
-    """A command whose help ends with the presets, which are imported only for that."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Presets"):
-            known = presets.presets().values()
-            formatter.write_dl([(one.name + " *" * (not one.by_default), one.description) for one in known])
-        self.epilog = _examples("psconrl reproduce --quick", "psconrl reproduce figure-1 --out paper")
-        super().format_epilog(ctx, formatter)
-
-
-@app.command(cls=_WithPresets)
-def reproduce(
-    preset: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PRESET",
-            help="Presets; by default all but those marked *.",
-            autocompletion=_preset_names,
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of each, in minutes.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for runs, figures and tables.")] = Path("results"),
-    workers: Workers = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run the paper's experiments.
-
-    Writes figures, tables, claims and a report. At the paper's scale unless --quick. Runs that are already in the
-    folder are not done again.
-    """
-    compiling.leave_unsaid()
-    try:
-        result = reproduction.reproduce(preset or [], out, quick, workers, progress=progress.for_terminal())
-    except KeyboardInterrupt:
-        _stop_interrupted(out)
-    if as_json:
-        output.print_json(output.written_json(result))
-    else:
-        output.print_written(result)
-    for outcome in result.outcomes:
-        if not outcome.ok:
-            output.print_failures(outcome)
-    if not result.ok:
-        raise typer.Exit(FAILED)
+@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def reproduce() -> None:
+    """Say where the reproduction went."""
+    raise PsconrlError(
+        "the reproduction of the PSConRL article is no part of the library; in a checkout of the sources: "
+        "python -m reproduction --out results"
+    )
 
 
 @app.command(epilog=_examples("psconrl report results", "psconrl report results --json"))
 def report(directory: Results, as_json: AsJson = False) -> None:
     """Write the report of stored runs.
 
-    One HTML page, figures and tables; also which claims held, if the runs are those of the paper.
+    One HTML page, and its figures as PNG and PDF.
     """
-    result = reproduction.write_results(directory)
+    paths = [str(path) for path in report_package.write(directory, directory)]
     if as_json:
-        output.print_json(output.written_json(result))
+        output.print_json({"files": paths})
     else:
-        output.print_written(result)
+        print("\n  ".join(["Written:", *paths]))
 
 
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from psconrl.analysis import claims, summary
+    from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.environments import render
     from psconrl.experiments.runner import Outcome
     from psconrl.planning import nearest
     from psconrl.planning import solution as solutions
     from psconrl.planning.solution import Solution
-    from psconrl.reproduce import Reproduction
 else:
-    claims = late("psconrl.analysis.claims")
-    nearest = late("psconrl.planning.nearest")
-    render = late("psconrl.environments.render")
-    solutions = late("psconrl.planning.solution")
+    nearest = lazy_import("psconrl.planning.nearest")
+    render = lazy_import("psconrl.environments.render")
+    solutions = lazy_import("psconrl.planning.solution")
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -346,7 +344,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) or math.isinf(value) else float(value)
 
 
-# psconrl run, reproduce, report
+# psconrl run
 
 
 def print_results(
@@ -455,22 +453,3 @@ def print_failures(outcome: Outcome) -> None:
         f"seed {first.seed}) with {error}; see {first.path.parent}; the same command tries them again",
         file=sys.stderr,
     )
-
-
-def written_json(result: Reproduction) -> dict[str, Any]:
-    """What `psconrl report` and `psconrl reproduce` found and wrote."""
-    return {"claims": [claim.as_json() for claim in result.claims], "files": [str(path) for path in result.paths]}
-
-
-def print_written(result: Reproduction) -> None:
-    """The claims that the runs decide, how many they leave open, and the files written."""
-    decided = [claim for claim in result.claims if claim.verdict != "not exercised"]
-    if decided:
-        print(claims.as_text(decided, min(console().width, PIPED_WIDTH)))
-    left = len(result.claims) - len(decided)
-    if left:
-        say(f"{plural(left, 'claim')} of the paper cannot be decided by these runs; claims.md says why.")
-        print()
-    print("Written:")
-    for path in result.paths:
-        print(f"  {path}")

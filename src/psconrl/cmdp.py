@@ -22,7 +22,7 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 from psconrl.problem import Problem, Units
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from psconrl import gymnasium_table
     from psconrl.io import files, toolbox_arrays
 else:
-    toolbox_arrays = late("psconrl.io.toolbox_arrays")
-    files = late("psconrl.io.files")
-    gymnasium_table = late("psconrl.gymnasium_table")
+    toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
+    files = lazy_import("psconrl.io.files")
+    gymnasium_table = lazy_import("psconrl.gymnasium_table")
 
 DENSE_STATES = 400
 """Models that are built or read with more states than this are sparse unless asked otherwise."""
@@ -159,7 +159,7 @@ class CMDP:
         }
         if layout is not None:
             if not isinstance(layout, Layout):
-                raise InvalidTypeError(f"layout is {checks.shown(layout)}; it must be a psconrl.cmdp.Layout")
+                raise InvalidTypeError(f"layout is {checks.short_repr(layout)}; it must be a psconrl.cmdp.Layout")
             checks.layout(layout.agent, "layout.agent", S)
             checks.layout(layout.box, "layout.box", S)
         for value in fields.values():
@@ -261,7 +261,7 @@ class CMDP:
         cost_ranges: (low, high) of each cost; `cmdp.cost_ranges` are those of the model.
         """
         if not isinstance(costs, str) or costs not in ("known", "estimated"):
-            raise InvalidArgumentError(f'costs is {checks.shown(costs)}; it must be "known" or "estimated"')
+            raise InvalidArgumentError(f'costs is {checks.short_repr(costs)}; it must be "known" or "estimated"')
         ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         known = None
@@ -298,7 +298,9 @@ class CMDP:
         ranges = self.cost_ranges if cost_ranges is None else checks.cost_ranges(cost_ranges, self.m + 1)
         require_ranges(self, ranges)
         costs, units = self.costs if self.move_costs is None else self.move_costs, Units.of(ranges)
-        return self.replace(costs=units.inside(costs).clip(0.0, 1.0), thresholds=units.limits_inside(self.thresholds))
+        return self.replace(
+            costs=units.normalized(costs).clip(0.0, 1.0), thresholds=units.normalized_limits(self.thresholds)
+        )
 
     def policy_matrix(self, policy: ArrayLike) -> sparse.csr_array:
         """The (S, S) transition matrix of the chain that a stationary policy (S, A) induces."""
@@ -349,7 +351,7 @@ class CMDP:
             raise InvalidModelError("there must be arrays of the names that to_arrays gives")
         odd = [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]
         if odd:
-            raise InvalidModelError(f"{checks.shown(odd[0])} must be an array, as to_arrays gives it")
+            raise InvalidModelError(f"{checks.short_repr(odd[0])} must be an array, as to_arrays gives it")
         if "transitions" in arrays:
             transitions: Any = arrays["transitions"]
         else:
@@ -447,7 +449,7 @@ def require_model(value: object) -> None:
     """Refuse what is not a CMDP, with a hint."""
     if not isinstance(value, CMDP):
         raise InvalidTypeError(
-            f"{checks.shown(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
+            f"{checks.short_repr(value)} is not a CMDP; psconrl.make(name), CMDP.load(path) and CMDP(...) give one"
         )
 
 

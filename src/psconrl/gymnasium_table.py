@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-
-if TYPE_CHECKING:
-    from psconrl import cmdp as models
-    from psconrl.cmdp import CMDP
-else:
-    models = late("psconrl.cmdp")
 
 CostFunction = Callable[..., ArrayLike]
 MoveCosts = Callable[[Any, int, Any, float, Mapping[str, Any]], Floats]
@@ -61,7 +55,7 @@ def _range(given: Any) -> tuple[float, float]:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"reward_range is {checks.shown(given)}; it must be two numbers, (low, high)"
+            f"reward_range is {checks.short_repr(given)}; it must be two numbers, (low, high)"
         ) from None
     if not low < high:
         raise InvalidArgumentError(f"reward_range is {given}; its first number must be below its second")
@@ -89,11 +83,13 @@ def _with_auxiliary(main: float, info: Mapping[str, Any], m: int | None, ranges:
 def as_many_as_taken(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     """The function, called with as many of its first `most` arguments as it has parameters for."""
     if not callable(function):
-        raise InvalidArgumentError(f"costs is {checks.shown(function)}; it must be a function of a step")
+        raise InvalidArgumentError(f"costs is {checks.short_repr(function)}; it must be a function of a step")
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are built in do not say
-        raise InvalidArgumentError(f"costs is {checks.shown(function)}; give a function written in Python") from None
+        raise InvalidArgumentError(
+            f"costs is {checks.short_repr(function)}; give a function written in Python"
+        ) from None
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
     taken = most if variadic else min(len(positional), most)
@@ -126,7 +122,7 @@ def from_table(
     tau = checks.thresholds(thresholds, names)
     added = _added_costs(env)
     model = getattr(inner, "cmdp", None)
-    if isinstance(model, models.CMDP) and costs is None and reward_range is None and added is None:
+    if isinstance(model, CMDP) and costs is None and reward_range is None and added is None:
         return model if len(tau) == 0 else model.replace(thresholds=thresholds)
     table, S, A = _table(inner, env)
     law = _start_law(inner, env, S)
@@ -155,7 +151,7 @@ def from_table(
     per_move = np.divide(spent, p, out=np.zeros_like(spent), where=p > 0)
     if len(tau) == 0 and added is not None:
         tau = env.get_wrapper_attr("thresholds")
-    return models.CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
+    return CMDP(p, per_move, tau, initial=law, cost_names=names, available=available)
 
 
 def _added_costs(env: Any) -> Callable[..., Any] | None:
@@ -175,7 +171,8 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
     given = getattr(inner, "P", None)
     if given is None:
         raise InvalidModelError(
-            f"{checks.shown(env)} has no table of transitions env.unwrapped.P; build the arrays and call CMDP(...), "
+            f"{checks.short_repr(env)} has no table of transitions env.unwrapped.P; build the arrays and call "
+            "CMDP(...), "
             "or use learn"
         )
     try:
@@ -190,7 +187,9 @@ def _table(inner: Any, env: Any) -> tuple[dict[tuple[int, int], list[Outcome]], 
         ) from error
     if len(table) < sum(map(len, moves)):
         s, a = next((s, a) for s in range(S) for a in moves[s] if (s, a) not in table)
-        raise InvalidModelError(f"env.unwrapped.P[{s}] has the action {checks.shown(a)}; there are 0, ..., {A - 1}")
+        raise InvalidModelError(
+            f"env.unwrapped.P[{s}] has the action {checks.short_repr(a)}; there are 0, ..., {A - 1}"
+        )
     for (s, a), outcomes in table.items():
         for _, x, _, _ in outcomes:
             if not 0 <= x < S:
@@ -209,7 +208,7 @@ def _start_law(inner: Any, env: Any, S: int) -> Floats:
     law = getattr(inner, "initial_state_distrib", None)
     if law is None:
         raise InvalidModelError(
-            f"{checks.shown(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
+            f"{checks.short_repr(env)} does not say where it starts (env.unwrapped.initial_state_distrib)"
         )
     start = checks.numbers(law, "initial_state_distrib")
     if start.shape != (S,) or not (start >= 0).all() or not 0 < start.sum() < np.inf:

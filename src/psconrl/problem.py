@@ -36,11 +36,11 @@ class Units(NamedTuple):
         """The units of costs with the ranges (m + 1, 2)."""
         return Units(ranges[:, 0].copy(), ranges[:, 1] - ranges[:, 0])
 
-    def inside(self, costs: Floats) -> Floats:
+    def normalized(self, costs: Floats) -> Floats:
         """Costs (m + 1, ...) in [0, 1]; those that are in their ranges do not leave it by rounding."""
         return np.asarray((costs - self._column(self.low, costs)) / self._column(self.width, costs))
 
-    def limits_inside(self, thresholds: Floats) -> Floats:
+    def normalized_limits(self, thresholds: Floats) -> Floats:
         """The limits (m,) that belong to costs in [0, 1]."""
         with np.errstate(over="ignore"):  # what is far outside of its range is refused by whoever takes it
             return np.asarray((thresholds - self.low[1:]) / self.width[1:])
@@ -62,7 +62,7 @@ class Units(NamedTuple):
         return values.reshape((-1,) + (1,) * (like.ndim - 1))
 
 
-Offers = Callable[[Any], Iterable[Hashable]]
+AvailableFunction = Callable[[Any], Iterable[Hashable]]
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -90,7 +90,7 @@ class Problem:
         answers_by_name: whether learners always answer with names of actions.
         open: whether there may always be one more state than were seen.
         cost_names: a tuple. available: (S, A), no rows where S is not known. pairs: those pairs, numbered.
-        offers: the function that gives the actions of a state that is discovered; else None.
+        available_function: the function that gives the actions of a state that is discovered; else None.
 
     >>> Problem(16, 4, [0.2])
     Problem(S=16, A=4, m=1, costs estimated)
@@ -109,7 +109,7 @@ class Problem:
     open: bool
     cost_names: tuple[str, ...]
     pairs: Pairs
-    offers: Offers | None
+    available_function: AvailableFunction | None
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Problem:
         state_names: Sequence[Hashable] | None = None,
         action_names: Sequence[Hashable] | None = None,
         cost_names: Sequence[str] | None = None,
-        available: ArrayLike | Offers | Mapping[Any, Iterable[Hashable]] | None = None,
+        available: ArrayLike | AvailableFunction | Mapping[Any, Iterable[Hashable]] | None = None,
     ) -> None:
         number, states = (None, None) if S is None else _numbered(S, state_names, "S", "state_names")
         if S is None and state_names is not None:
@@ -131,10 +131,13 @@ class Problem:
         if isinstance(thresholds, Mapping) and cost_names is None:
             cost_names = ["c0", *thresholds]
         tau = checks.thresholds(thresholds, cost_names)
-        offers = _offers(available, number, states, actions)
-        if offers is not None and number is not None:
+        available_function = _available_function(available, number, states, actions)
+        if available_function is not None and number is not None:
             every = range(number) if states is None else states
-            available, offers = [_offered(offers, state, actions, names) for state in every], None
+            available, available_function = (
+                [_action_mask(available_function, state, actions, names) for state in every],
+                None,
+            )
         mask = None if available is None or number is None else checks.available(available, number, actions)
         ranges = None if cost_ranges is None else checks.cost_ranges(cost_ranges, len(tau) + 1)
         known = None if costs is None else _known_costs(costs, (len(tau) + 1, number, actions), ranges, mask)
@@ -153,10 +156,10 @@ class Problem:
             open=S is None,
             cost_names=checks.names(cost_names, len(tau) + 1, "cost_names", "c"),
             pairs=Pairs.all(number or 0, actions) if mask is None else Pairs(mask),
-            offers=offers,
+            available_function=available_function,
         )
         if ranges is not None:
-            checks.finite(self.inside(1).thresholds, "thresholds", "give limits that fit cost_ranges")
+            checks.finite(self.normalized(1).thresholds, "thresholds", "give limits that fit cost_ranges")
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -182,13 +185,13 @@ class Problem:
         """The units of the costs, if they are not [0, 1]."""
         return None if self.cost_ranges is None else Units.of(self.cost_ranges)
 
-    def offered(self, state: Hashable) -> Bools:
+    def available_actions(self, state: Hashable) -> Bools:
         """The actions (A,) of a state that was discovered."""
-        if self.offers is None:
+        if self.available_function is None:
             return np.ones(self.A, dtype=np.bool_)
-        return _offered(self.offers, state, self.A, self.action_names)
+        return _action_mask(self.available_function, state, self.A, self.action_names)
 
-    def inside(self, seen: int, available: Bools | None = None) -> Problem:
+    def normalized(self, seen: int, available: Bools | None = None) -> Problem:
         """The problem that agents plan in: costs and limits for [0, 1], and if it is open, the states seen so far.
 
         available: the actions (seen, A) of these; all if left out.
@@ -206,8 +209,8 @@ class Problem:
             **{name: getattr(self, name) for name in Problem.__dataclass_fields__}
             | {
                 "S": seen if self.open else self.S,
-                "thresholds": self.thresholds if units is None else units.limits_inside(self.thresholds),
-                "costs": self.costs if units is None or self.costs is None else units.inside(self.costs),
+                "thresholds": self.thresholds if units is None else units.normalized_limits(self.thresholds),
+                "costs": self.costs if units is None or self.costs is None else units.normalized(self.costs),
                 "cost_ranges": None,
                 "pairs": pairs,
             }
@@ -251,15 +254,17 @@ class _Table:
         return self.actions.get(state, range(self.A))
 
 
-def _offers(available: Any, S: int | None, states: tuple[Hashable, ...] | None, A: int) -> Offers | None:
+def _available_function(
+    available: Any, S: int | None, states: tuple[Hashable, ...] | None, A: int
+) -> AvailableFunction | None:
     """The function that gives the actions of a state, if that, or a table, is what is given."""
     if isinstance(available, Mapping):
         for state in available if S is not None else ():
             if state not in (range(S or 0) if states is None else states):
-                raise InvalidArgumentError(f"available has {checks.shown(state)}, which is none of the states")
-        return _Table({s: checks.hashables(a, f"available[{checks.shown(s)}]") for s, a in available.items()}, A)
+                raise InvalidArgumentError(f"available has {checks.short_repr(state)}, which is none of the states")
+        return _Table({s: checks.hashables(a, f"available[{checks.short_repr(s)}]") for s, a in available.items()}, A)
     if callable(available):
-        return cast(Offers, available)
+        return cast(AvailableFunction, available)
     if S is None and available is not None:
         raise InvalidArgumentError(
             "available is given, but S is None; give a function of a state that gives its actions, a table "
@@ -268,15 +273,18 @@ def _offers(available: Any, S: int | None, states: tuple[Hashable, ...] | None, 
     return None
 
 
-def _offered(offers: Offers, state: Any, A: int, names: tuple[Hashable, ...] | None) -> Bools:
+def _action_mask(
+    available_function: AvailableFunction, state: Any, A: int, names: tuple[Hashable, ...] | None
+) -> Bools:
     """The actions (A,) that a function gives for a state."""
     mask = np.zeros(A, dtype=np.bool_)
     numbers = {name: a for a, name in enumerate(names or ())}
-    for action in checks.hashables(offers(state), f"available({checks.shown(state)})"):
+    for action in checks.hashables(available_function(state), f"available({checks.short_repr(state)})"):
         number = numbers.get(action, action if type(action) is int else -1)
         if not 0 <= number < A:
             raise InvalidArgumentError(
-                f"available({checks.shown(state)}) gives {checks.shown(action)}; it must give names of actions, "
+                f"available({checks.short_repr(state)}) gives {checks.short_repr(action)}; it must give names of "
+                "actions, "
                 f"or numbers from 0 to {A - 1}"
             )
         mask[number] = True

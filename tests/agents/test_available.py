@@ -9,7 +9,7 @@ import pytest
 
 from psconrl import CMDP, InvalidModelError, Problem, agents, simulate
 from psconrl._core.pairs import Pairs
-from psconrl.agents import catalogue, check_agent, kept
+from psconrl.agents import catalogue, check_agent, warm_start
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import empirical_transitions, to_least_visited
@@ -151,8 +151,8 @@ def test_what_an_earlier_plan_left_must_fit() -> None:
     """Kernels read it without looking: what belongs to other actions, or is damaged, is left out."""
     pairs = Pairs(np.array([[True, False, True], [False, True, False]]))
     fine = np.array([[[[1, 0]], [[1, 0]]]])
-    np.testing.assert_array_equal(kept.columns({"columns": fine}, 1, pairs), fine)
+    np.testing.assert_array_equal(warm_start.columns({"columns": fine}, 1, pairs), fine)
     for wrong in ([[[[2, 0]], [[1, 0]]]], [[[[1, 1]], [[1, 0]]]], [[[[1, 0]], [[1, 1]]]], [[[[-1, 0]], [[0, 1]]]]):
-        assert kept.columns({"columns": np.array(wrong)}, 1, pairs) is None
+        assert warm_start.columns({"columns": np.array(wrong)}, 1, pairs) is None
     for way, sound in (([1, 2], True), ([-1, 2], True), ([2, 2], False), ([0, 1], False), ([-2, 2], False)):
-        assert (kept.way({"way": np.array(way)}, pairs) is not None) == sound
+        assert (warm_start.way({"way": np.array(way)}, pairs) is not None) == sound

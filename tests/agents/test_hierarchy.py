@@ -17,9 +17,8 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Memory, Plan, _hierarchy_kernels, _random_kernels, check_agent
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
-from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT, PosteriorAgent
-from psconrl.planning.compiled.rows import Rows
+from psconrl.agents.sampled_model import SampledModel
 
 POSTERIOR: list[type[PosteriorAgent]] = [agents.PSConRL, agents.CMDPPSRL, agents.TSDE]
 
@@ -210,9 +209,9 @@ def test_half_of_the_plans_let_pairs_lead_anywhere_that_look_free(costs: Literal
     guessed: list[bool] = []
 
     class Watched(agents.PSConRL):
-        def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
+        def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
             model = super().sample(memory, rng)
-            assert isinstance(model, Part)
+            assert isinstance(model, SampledModel)
             unknown = (model.pairs >= 0) & (memory.visits.ravel()[model.pairs] == 0)
             if len(model.states) > _hierarchy_kernels.GUESSES and unknown.sum() > 2:
                 row = np.repeat(unknown, np.diff(model.rows.indptr))

@@ -17,6 +17,9 @@ from tests.learning.walk import Recording
 FEASIBLE = 1 / 0.5275 - 1
 """The least theta at which the toy is feasible, 0.895735."""
 
+TOY_PRIOR = (((1.0, 0.0), (1.0, 1.0)), ((1.0, 0.0), (1.0, 0.0)))
+"""Only the probability of going right is unknown."""
+
 
 def record_draws(patch: pytest.MonkeyPatch) -> list[Floats]:
     """Every model that an agent draws from now on."""
@@ -36,7 +39,7 @@ def record_draws(patch: pytest.MonkeyPatch) -> list[Floats]:
 def test_uniform_exactly_when_the_sample_is_infeasible(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = make("toy")
     drawn = record_draws(monkeypatch)
-    agent = Recording(agents.PSConRL(toy.problem("known"), **agents.preset("PSConRL", "toy")))
+    agent = Recording(agents.PSConRL(toy.problem("known"), prior=TOY_PRIOR))
     run = simulate(agent, toy, 600, seed)
     assert len(drawn) == len(run.episodes)
     theta = np.array([p[0, 1, 1] for p in drawn])
@@ -56,7 +59,7 @@ def test_uniform_exactly_when_the_sample_is_infeasible(seed: int, monkeypatch: p
 def test_cmdp_psrl_drops_the_constraints_when_the_sample_is_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = make("toy")
     drawn = record_draws(monkeypatch)
-    agent = Recording(agents.CMDPPSRL(toy.problem("known"), **agents.preset("CMDP-PSRL", "toy")))
+    agent = Recording(agents.CMDPPSRL(toy.problem("known"), prior=TOY_PRIOR))
     run = simulate(agent, toy, 600, 0)
     assert len(drawn) == len(run.episodes) - 1  # the first epoch is uniform
     np.testing.assert_array_equal(run.episodes["feasible"][1:], [p[0, 1, 1] >= FEASIBLE for p in drawn])
@@ -133,9 +136,9 @@ def counterexample(seeds: int, least_ratio: float) -> None:
     toy, T = make("toy"), 1500
     problem = toy.problem("known")
     makers = {
-        "CMDP-PSRL": agents.CMDPPSRL(problem, **agents.preset("CMDP-PSRL", "toy")),
-        "uniform": agents.PSConRL(problem, **agents.preset("PSConRL", "toy")),
-        "explore": agents.PSConRL(problem, **agents.preset("PSConRL", "toy"), infeasible="explore"),
+        "CMDP-PSRL": agents.CMDPPSRL(problem, prior=TOY_PRIOR),
+        "uniform": agents.PSConRL(problem, prior=TOY_PRIOR),
+        "explore": agents.PSConRL(problem, prior=TOY_PRIOR, infeasible="explore"),
     }
     spent, tries = {}, {}
     for name, agent in makers.items():

@@ -10,14 +10,14 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.agents import Memory, Plan
 from psconrl.agents.hierarchy import sample
 from psconrl.agents.move_costs import sampled_costs
-from psconrl.agents.part import Part
 from psconrl.agents.posterior import CUT
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.errors import InvalidArgumentError
 
 FOUND: list[tuple[Floats, Floats]] = []
 
 
-def plain_costs(model: Part, counts: Ints, spent: Floats, untried: Floats) -> Floats:
+def plain_costs(model: SampledModel, counts: Ints, spent: Floats, untried: Floats) -> Floats:
     """The twin of `charge`: counts (S, A, S), sums of costs (n, S, A, S), costs of pairs that were never tried."""
     n, _, A, _ = spent.shape
     by_pair, by_others = np.zeros(n), np.zeros(n)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from psconrl.analysis.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 
 from psconrl.analysis.statistics import (
     Interval,
@@ -10,7 +11,6 @@ from psconrl.analysis.statistics import (
     number,
     ratio_interval,
 )
-from psconrl.analysis.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 
 
 @pytest.mark.parametrize("exponent", [0.5, 2 / 3, 1.0])

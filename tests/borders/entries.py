@@ -21,7 +21,7 @@ from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Run, Solution, St
 from psconrl.agents import catalogue
 from psconrl.learning.estimate import Estimate
 
-MODULES = ("psconrl", *(f"psconrl.{name}" for name in psconrl._MODULES))
+MODULES = ("psconrl", *(f"psconrl.{name}" for name in ("agents", "environments", "planning", "structure")))
 
 RESULTS = {
     *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap", "Member"),

@@ -27,7 +27,7 @@ def unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
 def heard(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, times: int = 2) -> str:
     monkeypatch.setattr("sys.stderr", stream)
     for _ in range(times):
-        with compiling.said():
+        with compiling.notify():
             assert fresh()(1) == 2
     return stream.getvalue()
 
@@ -41,13 +41,13 @@ def test_not_into_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_not_where_others_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiling.leave_unsaid()
+    compiling.silence()
     assert heard(monkeypatch, Terminal()) == ""
 
 
 def test_nothing_compiled_nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
-    with compiling.said():
+    with compiling.notify():
         pass
     assert stream.getvalue() == ""

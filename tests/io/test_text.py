@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psconrl.reproduce import write_results
 
 import psconrl
 from psconrl.cli import main
 from psconrl.experiments import Cell, Store, pools, run_experiment, run_one
 from psconrl.experiments.spec import Experiment
 from psconrl.io.text import LONGEST_NAME, SafeStream, file_name, printable
-from psconrl.reproduce import write_results
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x00\r\ud800<script>alert(1)</script>"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from psconrl.reproduce import write_results
 
 import psconrl
 from psconrl.cmdp import CMDP
 from psconrl.errors import PsconrlError
 from psconrl.experiments import Store, run_experiment
 from psconrl.io import writing
-from psconrl.reproduce import write_results
 from tests.experiments.sweeps import sweep
 
 TOY = psconrl.make("toy")

@@ -130,7 +130,7 @@ def test_the_ranges_of_a_model() -> None:
     np.testing.assert_allclose(world.rescaled([(-11.0, 5.0), (10.0, 42.0)]).costs[0].min(), 0.5)
     constant = CMDP([[[1.0]]], [[[7.0]], [[1e20]]], [1e20])
     assert (np.diff(constant.cost_ranges) > 0).all()
-    assert constant.problem(cost_ranges=constant.cost_ranges).inside(1).thresholds.tolist() == [0.0]
+    assert constant.problem(cost_ranges=constant.cost_ranges).normalized(1).thresholds.tolist() == [0.0]
 
 
 class Walk(gymnasium.Env[Any, Any]):

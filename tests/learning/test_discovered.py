@@ -184,7 +184,7 @@ class Long(Agent):
 
     counted = False
 
-    def inside(self, problem: Problem) -> Long:
+    def with_problem(self, problem: Problem) -> Long:
         return type(self)(problem)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
@@ -226,7 +226,7 @@ def test_what_is_refused_is_not_discovered(wrong: Any) -> None:
 class Failing(Agent):
     """Cannot plan for two states."""
 
-    def inside(self, problem: Problem) -> Failing:
+    def with_problem(self, problem: Problem) -> Failing:
         return Failing(problem)
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
@@ -351,19 +351,19 @@ def test_functions_that_give_no_actions_are_refused(offered: Any) -> None:
 def test_actions_by_state_as_a_table_a_function_or_a_mask() -> None:
     table = {"empty": ["wait"], "full": ["wait", "sell"]}
     discovered = Problem(None, ["wait", "sell"], available=table)
-    assert [discovered.offered(s).tolist() for s in ("empty", "half", "full")] == [
+    assert [discovered.available_actions(s).tolist() for s in ("empty", "half", "full")] == [
         [True, False],
         [True, True],
         [True, True],
     ]
-    assert pickle.loads(pickle.dumps(discovered)).offered("empty").tolist() == [True, False]
+    assert pickle.loads(pickle.dumps(discovered)).available_actions("empty").tolist() == [True, False]
     table["empty"].append("sell")
     mask = [[True, False], [True, True], [True, True]]
     states = ["empty", "half", "full"]
     for given in ({"empty": ["wait"]}, {"empty": [0], "full": [1, 0]}, lambda s: [0] if s == "empty" else [0, 1], mask):
         known = Problem(states, ["wait", "sell"], available=given)
         assert known.available.tolist() == mask
-        assert known.offers is None
+        assert known.available_function is None
     assert Problem(3, 2, available={0: [0]}).available.tolist() == mask
     with pytest.raises(PsconrlError, match="available has 'emty', which is none of the states"):
         Problem(states, 2, available={"emty": [0]})

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-
 from psconrl.analysis.claims import Claim
+
 from psconrl.analysis.groups import group
 from psconrl.cmdp import CMDP
 from psconrl.experiments.run_one import execute

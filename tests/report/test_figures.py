@@ -4,17 +4,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from psconrl.experiments.presets import find
+from psconrl.report.pictures import draw_environments, first_push
+from psconrl.reproduce import reproduce, write_results
 
 from psconrl.analysis.groups import group
 from psconrl.environments import make
-from psconrl.experiments.presets import find
 from psconrl.experiments.runner import Outcome
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.report import chart_data, figures, panels
 from psconrl.report.panels import Level, Line, Panel
-from psconrl.report.pictures import draw_environments, first_push
 from psconrl.report.styles import COLOURS, STYLES, styles
-from psconrl.reproduce import reproduce, write_results
 from tests.analysis.synthetic import cell_records, episodes, record
 from tests.analysis.test_claims import bayesian, figure_1, preset_cells
 

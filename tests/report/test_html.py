@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from psconrl.analysis.claims import Claim, Scale
+from psconrl.experiments.presets import find
+from psconrl.reproduce import write_results
 
 from psconrl import evaluate, make, solve
-from psconrl.analysis.claims import Claim, Scale
 from psconrl.analysis.groups import group
 from psconrl.cli import _experiment
-from psconrl.experiments.presets import find
 from psconrl.experiments.spec import Cell, Experiment, read_toml
 from psconrl.experiments.store import Store
 from psconrl.report import chart_data, explorer_data
 from psconrl.report.html import embedded, render
 from psconrl.report.panels import Level, Line, Panel
 from psconrl.report.rerun import recipes
-from psconrl.reproduce import write_results
 from tests.report import stores
 from tests.report.stores import run
 

@@ -27,7 +27,7 @@ ROW_TOLERANCE = 1e-9
 LARGEST = 2**62
 """The largest whole number that compiled code is given."""
 
-MOST_SHOWN = 80
+MAX_REPR_LENGTH = 80
 """Characters of a value that a message shows."""
 
 _COSTS = ("cost_names", "c")
@@ -63,28 +63,28 @@ def whole(value: Any, what: str, least: int = 1, most: int | None = LARGEST) -> 
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise InvalidTypeError(f"{what} is {shown(value)}; it must be a whole number")
+        raise InvalidTypeError(f"{what} is {short_repr(value)}; it must be a whole number")
     if number < least:
         raise InvalidArgumentError(f"{what} is {number}; it must be at least {least}")
     if most is not None and number > most:
-        raise InvalidArgumentError(f"{what} is {shown(number)}; it must be at most {most}")
+        raise InvalidArgumentError(f"{what} is {short_repr(number)}; it must be at most {most}")
     return number
 
 
 def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> float:
     """A finite number that keeps a rule, which is given in words and as a test."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise InvalidTypeError(f"{what} is {shown(value)}; it must be {rule}")
+        raise InvalidTypeError(f"{what} is {short_repr(value)}; it must be {rule}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not (math.isfinite(number) and holds(number)):
-        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {rule}")
+        raise InvalidArgumentError(f"{what} is {short_repr(value)}; it must be {rule}")
     return number
 
 
-def share(value: Any, what: str) -> float:
+def open_unit_interval(value: Any, what: str) -> float:
     """A number between 0 and 1, neither of them."""
     return real(value, what, "a number between 0 and 1", lambda number: 0 < number < 1)
 
@@ -93,24 +93,24 @@ def one_of(value: Any, what: str, choices: Sequence[str]) -> None:
     """Refuse a word that is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         listed = " or ".join(f'"{choice}"' for choice in choices)
-        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {listed}")
+        raise InvalidArgumentError(f"{what} is {short_repr(value)}; it must be {listed}")
 
 
 def flag(value: Any, what: str) -> bool:
     """True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(f"{what} is {shown(value)}; it must be True or False")
+        raise InvalidTypeError(f"{what} is {short_repr(value)}; it must be True or False")
     return bool(value)
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value in a message: short, whatever it is."""
     try:
         text = repr(value)
     except Exception:  # what a user's class does is not known
         text = f"a {type(value).__name__}"
     text = " ".join(text.split())
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    return text if len(text) <= MAX_REPR_LENGTH else f"{text[: MAX_REPR_LENGTH - 1]}…"
 
 
 def finite(array: Floats, what: str, remedy: str) -> None:
@@ -173,7 +173,7 @@ def hashables(given: Any, what: str, count: int | None = None) -> tuple[Hashable
     except Exception:  # not iterable, or what a user's class does
         items = None
     if items is None:
-        raise InvalidTypeError(f"{what} is {shown(given)}; it must be a list of names")
+        raise InvalidTypeError(f"{what} is {short_repr(given)}; it must be a list of names")
     if len(items) == _MOST_NAMES:
         raise InvalidArgumentError(f"{what} does not end; it must be a list of names, of fewer than {_MOST_NAMES:,}")
     found = tuple(hashable(name, f"{what}[{i}]") for i, name in enumerate(items))
@@ -184,7 +184,7 @@ def hashables(given: Any, what: str, count: int | None = None) -> tuple[Hashable
     if len(set(found)) < len(found):
         seen: set[Hashable] = set()
         again = next(name for name in found if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise InvalidArgumentError(f"{what} has {shown(again)} twice; names must be distinct")
+        raise InvalidArgumentError(f"{what} has {short_repr(again)} twice; names must be distinct")
     return found
 
 
@@ -202,7 +202,7 @@ def hashable(value: Any, what: str) -> Hashable:
     if not sound:
         remedy = "; tuple(array.tolist()) makes one of an array" if isinstance(value, np.ndarray) else ""
         raise InvalidArgumentError(
-            f"{what} is {shown(value)}; it must be hashable and equal to itself: text, a number or a tuple{remedy}"
+            f"{what} is {short_repr(value)}; it must be hashable and equal to itself: text, a number or a tuple{remedy}"
         )
     return value
 
@@ -243,7 +243,7 @@ def _by_name(limits: Mapping[Any, Any], cost_names: Any) -> list[Any]:
             )
         if name not in known and cost_names is None:
             raise InvalidModelError(
-                f"thresholds has a limit for {shown(name)}, but costs have no names; give cost_names"
+                f"thresholds has a limit for {short_repr(name)}, but costs have no names; give cost_names"
             )
         if name not in known:
             raise UnknownNameError("cost in thresholds", str(name), known[1:])
@@ -262,7 +262,7 @@ def available(given: Any, S: int, A: int) -> Bools | None:
     except ValueError:
         mask = np.array(None)
     if mask.shape != (S, A):
-        told = f"has shape {mask.shape}" if mask.dtype.kind in "biuf" else f"is {shown(given)}"
+        told = f"has shape {mask.shape}" if mask.dtype.kind in "biuf" else f"is {short_repr(given)}"
         raise InvalidModelError(f"available {told}; it must be a mask (S, A) = {(S, A)} of True and False")
     if mask.dtype.kind not in "biuf" or not ((mask == 0) | (mask == 1)).all():
         raise InvalidModelError("available must hold True and False only: whether the action is available in the state")
@@ -443,7 +443,7 @@ def initial(value: Any, S: int, state_names: tuple[str, ...]) -> Floats:
     """The start distribution (S,)."""
     if isinstance(value, str):
         if value not in state_names:
-            raise InvalidModelError(f"initial is {shown(value)}; there is no state of that name")
+            raise InvalidModelError(f"initial is {short_repr(value)}; there is no state of that name")
         value = state_names.index(value)
     array = numbers(value, "initial")
     if array.ndim == 0:
@@ -483,14 +483,14 @@ def texts(given: Any, what: str) -> list[Any]:
         raise InvalidModelError(f"{what} does not end; it must be a list of names, of fewer than {_MOST_NAMES:,}")
     for name in found:
         if not isinstance(name, (str, int, float, np.number)):
-            raise InvalidModelError(f"{what} must be a list of names, not {shown(name)}")
+            raise InvalidModelError(f"{what} must be a list of names, not {short_repr(name)}")
     return found
 
 
 def limits(given: Any, known: Iterable[str]) -> dict[str, float]:
     """Limits by name of the cost, all of them known."""
     if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"thresholds is {shown(given)}; it must be a table of limits by name of the cost")
+        raise InvalidTypeError(f"thresholds is {short_repr(given)}; it must be a table of limits by name of the cost")
     known = list(known)
     for name in given:
         if name not in known:
@@ -503,7 +503,7 @@ def path(given: Any) -> Path:
     try:
         return Path(given)
     except TypeError:
-        raise InvalidTypeError(f"{shown(given)} is not the path of a file") from None
+        raise InvalidTypeError(f"{short_repr(given)} is not the path of a file") from None
 
 
 def csr_parts(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]) -> None:
@@ -530,7 +530,7 @@ def policy(values: Any, S: int, A: int) -> Floats:
 
 def unavailable(state: Any, action: Any) -> str:
     """What is said of an action that is not available in a state, both by name or by number."""
-    return f"action {shown(action)} is not available in state {shown(state)}"
+    return f"action {short_repr(action)} is not available in state {short_repr(state)}"
 
 
 def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:

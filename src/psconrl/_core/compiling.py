@@ -1,4 +1,4 @@
-"""Noticing that kernels are being compiled, which happens once and takes its time, and telling people."""
+"""Noticing that kernels are being compiled, which takes half a minute once, and telling people who wait."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-COMPILING = "compiling, once: later starts find it on disk"
-"""Said when kernels are compiled."""
+COMPILING = "compiling (first run only, about half a minute)"
+"""The message when kernels are compiled."""
 
 _silent: list[bool] = []
-"""Not empty if people know already, or are told by somebody else."""
+"""Not empty after the message was printed, or where the command line prints its own."""
 
 
 @cache
@@ -22,13 +22,13 @@ def _listener() -> Any:
     from numba.core import event
 
     class First(event.Listener):
-        def __init__(self, tell: Callable[[], Any]) -> None:
-            self.tell, self.told = tell, False
+        def __init__(self, callback: Callable[[], Any]) -> None:
+            self.callback, self.called = callback, False
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
-                self.told = True
-                self.tell()
+            if not self.called:
+                self.called = True
+                self.callback()
 
         def on_end(self, event: Any) -> None:
             pass
@@ -37,11 +37,11 @@ def _listener() -> Any:
 
 
 @contextmanager
-def told(tell: Callable[[], Any]) -> Iterator[None]:
-    """Call `tell` when the first kernel is compiled that is not on disk; at most once, and only within the context."""
+def on_compile(callback: Callable[[], Any]) -> Iterator[None]:
+    """Call `callback` when the first kernel that is not cached is compiled: at most once, within the context only."""
     from numba.core import event
 
-    listener = _listener()(tell)
+    listener = _listener()(callback)
     event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
     try:
         yield
@@ -50,16 +50,16 @@ def told(tell: Callable[[], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def without_garbage(tell: Callable[[], Any]) -> Iterator[None]:
-    """The same; and no garbage is looked for from then on to the end of the context: that takes a tenth of the time."""
+def on_compile_without_gc(callback: Callable[[], Any]) -> Iterator[None]:
+    """The same, with garbage collection off from then on to the end of the context: it takes a tenth of the time."""
     collecting = gc.isenabled()
 
     def begin() -> None:
         gc.disable()
-        tell()
+        callback()
 
     try:
-        with told(begin):
+        with on_compile(begin):
             yield
     finally:
         if collecting:
@@ -67,22 +67,22 @@ def without_garbage(tell: Callable[[], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def said() -> Iterator[None]:
-    """Within this, people who wait at a terminal or a notebook are told that something compiles, once in a process."""
+def notify() -> Iterator[None]:
+    """Print a message when something compiles, once a process, for people at a terminal or a notebook."""
     waiting = "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
     if _silent or not waiting or multiprocessing.parent_process() is not None:
         yield
         return
-    with told(_say):
+    with on_compile(_print_once):
         yield
 
 
-def _say() -> None:
+def _print_once() -> None:
     if not _silent:
-        leave_unsaid()
+        silence()
         print(f"psconrl: {COMPILING}", file=sys.stderr)
 
 
-def leave_unsaid() -> None:
-    """Say nothing in this process any more: the command line has its own way of telling."""
+def silence() -> None:
+    """Print no message in this process: the command line has its own."""
     _silent.append(True)

@@ -1,33 +1,12 @@
-"""Names that a package offers without importing them before they are used."""
+"""Modules that are imported when they are first used."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 
-def attributes(package: str, home: Mapping[str, str], modules: Collection[str] = ()) -> Callable[[str], Any]:
-    """The `__getattr__` of a package.
-
-    Args:
-        package: its name. home: for each name the module that defines it.
-        modules: modules of the package that are names themselves.
-    """
-
-    def find(name: str) -> Any:
-        if name in modules:
-            return import_module(f"{package}.{name}")
-        if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home[name]), name)
-        setattr(sys.modules[package], name, value)
-        return value
-
-    return find
-
-
-def late(module: str) -> Any:
+def lazy_import(module: str) -> Any:
     """A module that is imported when something of it is first used.
 
     The one way in which the project imports late: for kernels, which bring numba with them, for what a command line
@@ -36,12 +15,12 @@ def late(module: str) -> Any:
         if TYPE_CHECKING:
             from psconrl.agents import _counts_kernels as kernels
         else:
-            kernels = late("psconrl.agents._counts_kernels")
+            kernels = lazy_import("psconrl.agents._counts_kernels")
     """
-    return _Late(module)
+    return _LazyModule(module)
 
 
-class _Late(ModuleType):
+class _LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         path = self.__dict__["__name__"]
         value = getattr(sys.modules.get(path) or import_module(path), name)

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
-from psconrl._core.unbroken import unbroken
+from psconrl._core.signal_safe import signal_safe
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ def njit_inline(function: Callable[Args, Result]) -> Callable[Args, Result]:
 def _compiled(function: Callable[Args, Result], **options: Any) -> Callable[Args, Result]:
     dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     _stamp(dispatcher, Path(function.__code__.co_filename))
-    return cast(Callable[Args, Result], unbroken(dispatcher))
+    return cast(Callable[Args, Result], signal_safe(dispatcher))
 
 
 def _stamp(dispatcher: Any, file: Path) -> None:

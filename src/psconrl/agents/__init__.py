@@ -1,53 +1,14 @@
-"""Every algorithm of the paper behind one contract; one file each, named as its paper names it."""
+"""Learning agents behind one contract: one file for each algorithm, and the pieces that agents of your own are made of.
 
-from typing import TYPE_CHECKING
+Agents        `recommended`, and one class for each algorithm
+Contract      `Agent`, `Memory`, `Plan`; `check_agent` checks an agent of your own, `register` gives it a name
+Base classes  `LimitedAgent` plans with limits, `PosteriorAgent` samples models, `EstimatingAgent` estimates one
+Planning      `plan_in` finds the best policy in a `Model`, such as a `SampledModel`; `exploit` makes a plan of it
+Schedules     the module `schedules`: when a plan ends, as a `Stop`
 
-from psconrl._core.lazy import attributes
+The names are imported when first used; `__init__.pyi` lists them.
+"""
 
-if TYPE_CHECKING:
-    from psconrl.agents.c_ucrl import CUCRL as CUCRL
-    from psconrl.agents.catalogue import find as find
-    from psconrl.agents.catalogue import register as register
-    from psconrl.agents.catalogue import registry as registry
-    from psconrl.agents.cmdp_psrl import CMDPPSRL as CMDPPSRL
-    from psconrl.agents.conrl import ConRL as ConRL
-    from psconrl.agents.contract import Agent as Agent
-    from psconrl.agents.contract import Memory as Memory
-    from psconrl.agents.contract import Plan as Plan
-    from psconrl.agents.fha import FHA as FHA
-    from psconrl.agents.psconrl import PSConRL as PSConRL
-    from psconrl.agents.reference import Optimal as Optimal
-    from psconrl.agents.reference import Uniform as Uniform
-    from psconrl.agents.tsde import TSDE as TSDE
-    from psconrl.agents.ucrl_cmdp import UCRLCMDP as UCRLCMDP
-    from psconrl.agents.untuned import Recommended as Recommended
-    from psconrl.agents.untuned import recommended as recommended
-    from psconrl.experiments.paper_settings import preset as preset
-    from psconrl.learning.check_agent import check_agent as check_agent
+import lazy_loader
 
-_HOME = {
-    "Recommended": "untuned",
-    "recommended": "untuned",
-    "PSConRL": "psconrl",
-    "ConRL": "conrl",
-    "CUCRL": "c_ucrl",
-    "UCRLCMDP": "ucrl_cmdp",
-    "CMDPPSRL": "cmdp_psrl",
-    "FHA": "fha",
-    "TSDE": "tsde",
-    "Uniform": "reference",
-    "Optimal": "reference",
-    "Agent": "contract",
-    "Memory": "contract",
-    "Plan": "contract",
-    "find": "catalogue",
-    "register": "catalogue",
-    "registry": "catalogue",
-}
-
-_ABOVE = {"check_agent": "psconrl.learning.check_agent", "preset": "psconrl.experiments.paper_settings"}
-"""Names that users look for here; nothing in this package knows them."""
-
-__all__ = [*_HOME, *_ABOVE]
-
-__getattr__ = attributes(__name__, {name: f"{__name__}.{home}" for name, home in _HOME.items()} | _ABOVE)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,25 +15,16 @@ first of the two cases of `hierarchy`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl.agents import _hierarchy_kernels as kernels
+from psconrl.agents import _random_kernels as random_kernels
 from psconrl.agents.counts import Counts
 from psconrl.agents.hierarchy import EPS, THETA
 from psconrl.agents.posterior import CUT
 from psconrl.planning.compiled.rows import Rows
-
-if TYPE_CHECKING:
-    from psconrl.agents import _hierarchy_kernels as kernels
-    from psconrl.agents import _random_kernels as random_kernels
-else:
-    kernels = late("psconrl.agents._hierarchy_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
-
 
 MOST_SPREAD = 2 * 10**6
 """Entries of a mean model that the prior alone may add: among thousands of states it would fill the memory."""

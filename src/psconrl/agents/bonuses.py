@@ -1,7 +1,7 @@
-"""Confidence bonuses: a published formula times a scale, or simply scale / sqrt(N).
+"""Confidence bonuses: the formula of the algorithm's own article times a scale, or simply scale / sqrt(N).
 
-"published"    scale * sqrt(factor / max(1, N)), the factor of the algorithm's own paper
-"simple"       scale / sqrt(N), and 1 for pairs never visited, as released code does
+"original"    scale * sqrt(factor / max(1, N)), with the factor of the algorithm's own article
+"simple"      scale / sqrt(N), and 1 for pairs never visited, as released code does
 """
 
 from typing import Literal
@@ -11,18 +11,18 @@ import numpy as np
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 
-Bonus = Literal["published", "simple"]
+Bonus = Literal["original", "simple"]
 
 
 def check_bonus(kind: str, scale: float, delta: float = 0.5) -> None:
-    """Refuse settings that make no bonus."""
-    checks.one_of(kind, "bonus", ("published", "simple"))
+    """Raise an error unless the settings define a bonus."""
+    checks.one_of(kind, "bonus", ("original", "simple"))
     checks.real(scale, "scale", "a number >= 0", lambda x: x >= 0)
     checks.real(delta, "delta", "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
 def bonus(kind: Bonus, scale: float, factor: float, visits: Ints) -> Floats:
     """The bonus (S, A) of every pair."""
-    if kind == "published":
+    if kind == "original":
         return np.asarray(scale * np.sqrt(factor / np.maximum(visits, 1)))
     return np.where(visits > 0, scale / np.sqrt(np.maximum(visits, 1)), 1.0)

@@ -5,17 +5,17 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from psconrl._core.checks import shown
+from psconrl._core.checks import short_repr
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL
 from psconrl.agents.contract import Agent
 from psconrl.agents.fha import FHA
 from psconrl.agents.psconrl import PSConRL
+from psconrl.agents.recommended import Recommended
 from psconrl.agents.reference import Optimal, Uniform
 from psconrl.agents.tsde import TSDE
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
-from psconrl.agents.untuned import Recommended
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
 _AGENTS: dict[str, type[Agent]] = {
@@ -44,10 +44,10 @@ def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
     run experiments must import the module that registers it, too.
     """
     if not (isinstance(agent, type) and issubclass(agent, Agent)):
-        raise InvalidTypeError(f"agent is {shown(agent)}; it must be a class derived from psconrl.agents.Agent")
+        raise InvalidTypeError(f"agent is {short_repr(agent)}; it must be a class derived from psconrl.agents.Agent")
     name = agent.__name__ if name is None else name
     if not isinstance(name, str) or not _plain(name):
-        raise InvalidArgumentError(f"name is {shown(name)}; it must be a word")
+        raise InvalidArgumentError(f"name is {short_repr(name)}; it must be a word")
     if any(_plain(known) == _plain(name) for known in _AGENTS):
         raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
     _AGENTS[name] = agent
@@ -61,7 +61,7 @@ def _plain(name: str) -> str:
 def canonical(name: str) -> str:
     """The name as `registry` has it; case and hyphens do not matter."""
     if not isinstance(name, str):
-        raise InvalidTypeError(f"{shown(name)} is not the name of an agent; the names are {', '.join(_AGENTS)}")
+        raise InvalidTypeError(f"{short_repr(name)} is not the name of an agent; the names are {', '.join(_AGENTS)}")
     for known in _AGENTS:
         if _plain(known) == _plain(name):
             return known

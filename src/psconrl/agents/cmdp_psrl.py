@@ -8,7 +8,7 @@ drawn from Dirichlet(prior + N) and the policy of the occupancy program under it
 program is infeasible under the sample, the violated constraint is ignored for that epoch.
 
 Parameters
-    prior        1 per next state, as published; or "learned", see `psconrl.agents.hierarchy`
+    prior        1 per next state, as its paper has it; or "learned", see `psconrl.agents.hierarchy`
     execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
@@ -44,8 +44,8 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         if memory.episode == 0:
             return self.uniform_plan(**stop)
         p_k = self.sample(memory, rng)
-        costs = self.costs_in(p_k, memory)
-        best = plan_in(p_k, costs, self.limits(p_k, costs, memory), memory, stop, steer=self.steer(memory, stop))
+        costs = p_k.costs
+        best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:
             return exploit(best, stop, memory)
         free = exploit(plan_in(p_k, costs[:1], np.zeros(0), memory, stop, warm=False), stop, memory)

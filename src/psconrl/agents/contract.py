@@ -1,34 +1,29 @@
 """The contract between an algorithm and the loops that run it.
 
 An agent is a frozen value with one method, `plan(memory, rng) -> Plan`. The stopping rule is data in the plan,
-not a call-back, so the compiled loop, its plain twin and the Gymnasium loop run the same algorithm:
+not a callback, so the compiled loop and the Gymnasium loop run the same algorithm:
 
     a plan ends after the step that makes its length == max_length,
     or N(s, a) > count_limit(s, a) for the pair just visited.
 
-So is the rule that chooses between several policies of a plan, see `psconrl.planning.steered`.
+The rule that chooses between several policies of a plan is data, too: see `psconrl.planning.steered`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats, Ints, shown
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, Ints, short_repr
 from psconrl._core.pairs import Pairs
+from psconrl.agents import _counts_kernels as kernels
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidTypeError
 from psconrl.planning.steered import Steered
 from psconrl.problem import Problem
-
-if TYPE_CHECKING:
-    from psconrl.agents import _counts_kernels as kernels
-else:
-    kernels = late("psconrl.agents._counts_kernels")
 
 FOREVER = 2**62
 """A length or count that no run reaches."""
@@ -41,18 +36,18 @@ class Memory:
     """What an agent may look at when it plans.
 
     Attributes:
-        t: steps done so far, so that the next one is step t + 1 of the paper.
+        t: steps so far; the next one is step t + 1.
         horizon: T of this run, for the algorithms that need it.
-        state: where the agent is now.
-        episode: number of plans made before.
-        last_length: steps of the plan before, T_{k-1}; T_0 = 1 before the first.
-        observed: N(s, a, s') as chains of what was seen; `counts` is the same as an array. visits: N(s, a), (S, A).
-            Where the agent `tells_moves_apart`, also what each move cost.
-        cost_sums: (m + 1, S, A).
-        carry: what the plan before left for this one; empty at the start of a run.
-        pairs: the actions that each state has, as in the problem; all if left out.
-        excess: (m,), sums of costs less their limits so far, as steering counts them: what it did not let sink below
-            its band is missing.
+        state: the current state.
+        episode: the number of plans so far.
+        last_length: steps of the last plan, T_{k-1}; T_0 = 1 before the first.
+        observed: N(s, a, s'), sparse; where the agent `tells_moves_apart`, also what each move cost.
+        visits: N(s, a), (S, A).
+        cost_sums: sums of the costs, (m + 1, S, A).
+        carry: what the last plan left for this one; empty at the start of a run.
+        pairs: the available actions of each state, as in the problem; `pairs.available` is the mask (S, A).
+        excess: (m,), sums of costs less their limits so far, as steering counts them: what fell below the lower edge of
+            its band is not included.
     """
 
     t: int
@@ -73,7 +68,7 @@ class Memory:
 
     @property
     def counts(self) -> Ints:
-        """N(s, a, s') as an array (S, A, S), made anew at each call."""
+        """N(s, a, s') as an array (S, A, S), a new one at each call."""
         return self.observed.dense()
 
     def mean_costs(self) -> Floats:
@@ -83,7 +78,7 @@ class Memory:
         return means
 
     def mean_transitions(self) -> Floats:
-        """p_hat (S, A, S), rows of zeros for pairs never visited."""
+        """p_hat as an array (S, A, S), rows of zeros for pairs never visited."""
         return kernels.means(*self.observed.chains, self.visits)
 
 
@@ -91,19 +86,20 @@ class Memory:
 class Plan:
     """What to do until the next plan.
 
-    Attributes:
-        policy: (L, S, A); L = 1 is stationary, else row l is for the l-th step of the plan. Actions that are not
-            available have probability zero.
-        steered: several policies to choose between as the excess of the limits asks for; then the policy, L = 1, is
-            what mixes them by chance, and acts only where none of them comes. None: the policy acts.
-        max_length, count_limit: the stopping rule, see the module's docstring; count_limit (S, A) or None.
-        phase: "exploit", or "explore" for steps that are not taken to be optimal.
-        feasible: whether the constraints could be met in the model planned with.
+    Args:
+        policy: (L, S, A); L = 1 is stationary, else policy[l] is for step l of the plan. Actions that are not available
+            have probability zero.
+        max_length: the plan ends after so many steps.
+        count_limit: (S, A): the plan ends after the step that makes N(s, a) exceed it; None for no such limit.
+        phase: "exploit", or "explore" for steps that are not meant to be optimal.
+        feasible: whether the limits could be met in the model planned with.
         value: the optimum of the model planned with; nan if there is none.
-        connected: False if in some state no way into the optimal states was known, and it acts uniformly.
+        connected: False if from some state no path into the optimal states is known, where the policy is uniform.
         solver: what found the policy, "compiled" or "highs"; "" for none of them.
         carry: plain arrays that the next plan may start from.
-        multipliers: (m,), the shadow prices of the limits in the model planned with; None if it has none.
+        steered: several policies, and the rule that chooses between them by the excess of the limits; the policy,
+            L = 1, then mixes them at random, and acts only in states that none of them visits. None: the policy acts.
+        multipliers: (m,), the shadow prices of the limits in the model planned with; None if there are none.
     """
 
     policy: Floats
@@ -132,7 +128,7 @@ class Plan:
         steered: Steered | None = None,
         multipliers: Floats | None = None,
     ) -> None:
-        # All at once: a frozen class sets its fields one by one, in three times the time.
+        # A frozen dataclass sets its fields one by one, which takes three times as long.
         self.__dict__.update(
             policy=policy,
             max_length=max_length,
@@ -150,16 +146,22 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Agent(ABC):
-    """An algorithm with its parameters; `problem` is all it knows of the environment.
+    """A learning algorithm with its parameters.
 
     A new agent derives from this class as a frozen dataclass, adds its parameters as fields with defaults, and
     implements `plan` as a pure function of (memory, rng).
+
+    Args:
+        problem: all that the agent knows of the environment.
+
+    Raises:
+        InvalidTypeError: if the problem is not a `psconrl.Problem`.
     """
 
     sees_model: ClassVar[bool] = False
     """Whether it takes the true model, as the parameter `model`; agents that learn do not."""
     own_kernels: ClassVar[bool] = False
-    """Whether most of what it computes are kernels that no other agent needs."""
+    """Whether it needs compiled kernels that no other agent uses."""
     uses_planner: ClassVar[bool] = True
     """Whether it plans in a model that it believes in."""
 
@@ -168,20 +170,35 @@ class Agent(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
             raise InvalidTypeError(
-                f"problem is {shown(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
+                f"problem is {short_repr(self.problem)}; it must be a Problem; cmdp.problem() gives a model's"
             )
 
     @abstractmethod
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
-        """The next plan."""
+        """The next plan.
+
+        Args:
+            memory: what the agent knows; it must not be changed.
+            rng: the random numbers of this plan.
+
+        Returns:
+            The policy to run, and when to plan again.
+        """
 
     @property
     def name(self) -> str:
         """The name in tables."""
         return type(self).__name__
 
-    def inside(self, problem: Problem) -> Self:
-        """This agent for the problem that it plans in: `Problem.inside`, with costs in [0, 1] and the states seen."""
+    def with_problem(self, problem: Problem) -> Self:
+        """This agent for another problem.
+
+        Args:
+            problem: for instance `Problem.normalized`: costs in [0, 1] and the states seen so far.
+
+        Raises:
+            InvalidTypeError: if the class is not a dataclass.
+        """
         if problem is self.problem:
             return self
         try:
@@ -193,13 +210,17 @@ class Agent(ABC):
 
     @property
     def tells_moves_apart(self) -> bool:
-        """Whether it asks what each move cost, to be found in `memory.observed.spent`; else pairs are enough."""
+        """Whether it needs the cost of each move, kept in `memory.observed.spent`; False: sums over pairs will do."""
         return False
 
     def costs(self, memory: Memory) -> Floats:
-        """The costs to plan with: the known ones, else their empirical means."""
+        """The costs (m + 1, S, A) to plan with: the known ones, else their empirical means."""
         return memory.mean_costs() if self.problem.costs is None else self.problem.costs
 
     def uniform_plan(self, **fields: Any) -> Plan:
-        """The uniform policy over the actions that are available, as a plan."""
+        """The uniform policy over the available actions, as a plan.
+
+        Args:
+            fields: further fields of the plan, such as those of a stopping rule.
+        """
         return Plan(self.problem.uniform[np.newaxis], **({"phase": "explore"} | fields))

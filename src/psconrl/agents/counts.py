@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.lazy import late
-
-if TYPE_CHECKING:
-    from psconrl.agents import _counts_kernels as kernels
-else:
-    kernels = late("psconrl.agents._counts_kernels")
+from psconrl.agents import _counts_kernels as kernels
 
 
 class Counts:

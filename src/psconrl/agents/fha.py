@@ -10,20 +10,19 @@ computed over all models with
 
 subject to E sum_h c_i <= H tau_i + span, and its actions are sampled. The radius is
 
-    eps = scale * (4 sqrt(p_hat alpha) + 28 alpha),  alpha = log(2 S A T / delta) / max(1, N)      "published"
+    eps = scale * (4 sqrt(p_hat alpha) + 28 alpha),  alpha = log(2 S A T / delta) / max(1, N)      "original"
     eps = scale / sqrt(N)                                                                          "simple"
 
 Parameters
-    H               steps of an episode; ceil((T / (S^2 A))^(1/3)) by default, as published; must be given where the
-                    number of states is not known
+    H               steps of an episode; ceil((T / (S^2 A))^(1/3)) by default, as in its paper; must be given where
+                    the number of states is not known
     span            bound on the span of the optimal policy's cost bias, which loosens the budget of an episode
     bonus, scale    which radius, and a factor to it
-    delta           failure probability in the published radius
+    delta           failure probability in the original radius
     execution       "stationary" alone: there is no mixture of stationary policies to be steered
 
 Deviations. Costs are empirical means where the problem does not give them. Pairs never visited are free. An
-infeasible program, for which the paper defines nothing, gives the uniform policy. The released code of PSConRL's
-authors adds eps to flows instead of multiplying it with them, and plays the likeliest action; this file does not.
+infeasible program, for which the paper defines nothing, gives the uniform policy.
 """
 
 import math
@@ -32,8 +31,8 @@ from typing import Literal
 
 import numpy as np
 
-from psconrl._core.checks import Floats, real, shown, whole
-from psconrl.agents import kept
+from psconrl._core.checks import Floats, real, short_repr, whole
+from psconrl.agents import warm_start
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.schedules import fixed
@@ -51,7 +50,7 @@ class FHA(Agent):
     execution: Literal["stationary"] = field(default="stationary", kw_only=True)
     H: int | None = None
     span: float = 1.0
-    bonus: Bonus = "published"
+    bonus: Bonus = "original"
     scale: float = 1.0
     delta: float = 0.05
 
@@ -59,7 +58,7 @@ class FHA(Agent):
         super().__post_init__()
         if not isinstance(self.execution, str) or self.execution != "stationary":
             raise InvalidArgumentError(
-                f'execution is {shown(self.execution)}; FHA knows "stationary" only: its policies change from '
+                f'execution is {short_repr(self.execution)}; FHA knows "stationary" only: its policies change from '
                 "step to step, so there is no mixture to be steered"
             )
         check_bonus(self.bonus, self.scale, self.delta)
@@ -79,7 +78,7 @@ class FHA(Agent):
 
     def radius(self, memory: Memory, p_hat: Floats) -> Floats:
         """eps (S, A, S)."""
-        if self.bonus == "published":
+        if self.bonus == "original":
             log = math.log(2 * self.problem.S * self.problem.A * memory.horizon / self.delta)
             alpha = (log / np.maximum(memory.visits, 1))[:, :, np.newaxis]
             eps = self.scale * (4 * np.sqrt(p_hat * alpha) + 28 * alpha)
@@ -101,7 +100,7 @@ class FHA(Agent):
             budgets,
             H,
             memory.state,
-            columns=kept.columns(memory.carry, H, memory.pairs),
+            columns=warm_start.columns(memory.carry, H, memory.pairs),
             pairs=memory.pairs,
         )
         carry = {} if found.columns is None else {"columns": found.columns}

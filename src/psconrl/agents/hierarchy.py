@@ -33,23 +33,15 @@ Then all unknown pairs promise about the same, and the nearest is best.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from psconrl._core.checks import BOOL, FLOAT, INT, Bools, Floats, Ints
-from psconrl._core.lazy import late
+from psconrl.agents import _hierarchy_kernels as kernels
+from psconrl.agents import _random_kernels as random_kernels
 from psconrl.agents.contract import Memory
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
-
-if TYPE_CHECKING:
-    from psconrl.agents import _hierarchy_kernels as kernels
-    from psconrl.agents import _random_kernels as random_kernels
-else:
-    kernels = late("psconrl.agents._hierarchy_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
 
 LEARNED = "learned"
 """What a prior is called that is learned."""
@@ -61,7 +53,7 @@ EPS: Floats = np.array([1.0, 0.3, 0.1, 0.03, 0.01])
 """The share of what the support of the other actions does not tell; 1: nothing is shared."""
 
 
-def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: float) -> Part:
+def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: float) -> SampledModel:
     """Hyperparameters and a model from the posterior; what the next plan needs of them is in its carry.
 
     Entries below `cut` are left out.
@@ -93,7 +85,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
         "counted": chains.number[:used].copy(),
         "seen": seen,
     }
-    return Part(Rows(*rows), states, pairs, problem, carry)
+    return SampledModel(Rows(*rows), states, pairs, problem, carry)
 
 
 def _kept(memory: Memory) -> tuple[Floats, kernels.Apart, Ints, Bools]:

@@ -18,22 +18,15 @@ E the sums of squared errors. Costs of pairs alone have E_pair = 0, and costs of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl.agents import _move_cost_kernels as kernels
 from psconrl.agents.contract import Memory
-from psconrl.agents.part import Part
-
-if TYPE_CHECKING:
-    from psconrl.agents import _move_cost_kernels as kernels
-else:
-    kernels = late("psconrl.agents._move_cost_kernels")
+from psconrl.agents.sampled_model import SampledModel
 
 
-def sampled_costs(model: Part, memory: Memory) -> Floats:
+def sampled_costs(model: SampledModel, memory: Memory) -> Floats:
     """Costs (m + 1, S, A) that belong to a sampled model; means over pairs if costs of moves were not kept."""
     sums, observed = memory.cost_sums, memory.observed
     if observed.spent.shape != (len(observed.chains[1]), len(sums)):

@@ -8,33 +8,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl._core import checks
-from psconrl._core.checks import Bools, Floats, Ints, shown
-from psconrl._core.lazy import late
+from psconrl._core.checks import Bools, Floats, Ints, short_repr
 from psconrl._core.pairs import Pairs
+from psconrl.agents import _posterior_kernels as kernels
+from psconrl.agents import _random_kernels as random_kernels
 from psconrl.agents import hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
-from psconrl.agents.part import Part
+from psconrl.agents.sampled_model import SampledModel
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
 
-if TYPE_CHECKING:
-    from psconrl.agents import _posterior_kernels as kernels
-    from psconrl.agents import _random_kernels as random_kernels
-else:
-    kernels = late("psconrl.agents._posterior_kernels")
-    random_kernels = late("psconrl.agents._random_kernels")
-
 DEFAULT = 0.01
-"""The prior parameter of the paper's experiments, per next state."""
+"""The prior parameter of each next state (Provodin et al. 2023)."""
 
 CUT = 5e-10
 """Entries, and ends of a row, below this are not drawn: each changes the row by at most 1e-9 in L1."""
@@ -44,10 +38,14 @@ CUT = 5e-10
 class PosteriorAgent(Agent):
     """An agent that samples models from the Dirichlet posterior.
 
-    prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a boolean
-    (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix (S * A, S).
-    "learned": how random the moves are, and what the actions of a state have in common, is learned as well, and states
-    never seen are thought of as one; see `psconrl.agents.hierarchy`.
+    Args:
+        prior: a number, an array (S, A) or (S, A, S) of them (zero: that move is known to be impossible), or a boolean
+            (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix
+            (S * A, S). "learned": how random the moves are, and what the actions of a state have in common, is learned
+            as well, and states never seen are treated as one; see `psconrl.agents.hierarchy`.
+
+    Raises:
+        InvalidModelError: a prior of another shape, with a negative parameter, or that allows no move for some pair.
     """
 
     prior: ArrayLike | sparse.csr_array = DEFAULT
@@ -63,7 +61,7 @@ class PosteriorAgent(Agent):
             return None
         problem = self.problem
         if problem.open:
-            problem = problem.inside(1) if problem.S is None else problem
+            problem = problem.normalized(1) if problem.S is None else problem
             if sparse.issparse(self.prior) or np.ndim(cast(Any, self.prior)) > 0:
                 raise InvalidModelError(
                     "prior is an array, but the states are not known; it must be one number, or learned"
@@ -75,19 +73,32 @@ class PosteriorAgent(Agent):
         """Whether costs go with the sample: if prior and costs are learned."""
         return self.parameters is None and self.problem.costs is None
 
-    def costs_in(self, model: Rows | Part, memory: Memory) -> Floats:
-        """The costs to plan with in a sampled model; with a learned prior those of its moves, see `move_costs`."""
-        if isinstance(model, Part) and self.tells_moves_apart:
+    def costs_in(self, model: Rows | SampledModel, memory: Memory) -> Floats:
+        """The costs (m + 1, S, A) to plan with in a sampled model; with a learned prior those of its moves.
+
+        See `psconrl.agents.move_costs`.
+        """
+        if isinstance(model, SampledModel) and self.tells_moves_apart:
             return move_costs.sampled_costs(model, memory)
         return self.costs(memory)
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> Rows | Part:
-        """p_k from the posterior; with a learned prior, or an open problem, that of the states seen so far."""
+    def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
+        """A model from the posterior, with the costs to plan with.
+
+        Args:
+            memory: what the agent knows.
+            rng: the random numbers of this plan.
+
+        Returns:
+            The model; with a learned prior, or where states are discovered, that of the states seen so far.
+        """
         if self.parameters is None:
-            return hierarchy.sample(self.problem, memory, rng, CUT)
-        if self.problem.open:
-            return draw_open(self.parameters, self.problem, memory.observed, rng)
-        return draw(self.parameters, memory.observed, rng)
+            model = hierarchy.sample(self.problem, memory, rng, CUT)
+        elif self.problem.open:
+            model = draw_open(self.parameters, self.problem, memory.observed, rng)
+        else:
+            model = SampledModel.of_all_states(draw(self.parameters, memory.observed, rng), self.problem)
+        return model._replace(costs=self.costs_in(model, memory))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,16 +118,24 @@ class Prior:
 
     @staticmethod
     def of(prior: ArrayLike | sparse.csr_array, problem: Problem) -> Prior:
-        """The prior that a user gave, see `PosteriorAgent`."""
+        """The prior of a problem.
+
+        Args:
+            prior: as in `PosteriorAgent`.
+            problem: the problem.
+
+        Raises:
+            InvalidModelError: a prior of another shape, with a negative parameter, or that allows no move for a pair.
+        """
         S, A = problem.S, problem.A
         if isinstance(prior, str):
-            raise InvalidModelError(f'prior is {shown(prior)}; prior must be real numbers, or "learned"')
+            raise InvalidModelError(f'prior is {short_repr(prior)}; prior must be real numbers, or "learned"')
         if sparse.issparse(prior):
-            given = cast(Any, prior)
-            if given.shape != (S * A, S) or given.dtype.kind not in "biuf":
-                raise InvalidModelError(f"prior has shape {given.shape}; as a sparse matrix it must be (S * A, S)")
-            checks.sound_sparse(given, "prior")
-            return Prior.by_rows(sparse.csr_array(given), problem.pairs)
+            matrix = cast(Any, prior)
+            if matrix.shape != (S * A, S) or matrix.dtype.kind not in "biuf":
+                raise InvalidModelError(f"prior has shape {matrix.shape}; as a sparse matrix it must be (S * A, S)")
+            checks.sound_sparse(matrix, "prior")
+            return Prior.by_rows(sparse.csr_array(matrix), problem.pairs)
         alpha = checks.numbers(prior, "prior")
         if alpha.ndim == 3 and np.asarray(prior).dtype == np.bool_:
             alpha = DEFAULT * alpha
@@ -126,13 +145,13 @@ class Prior:
             return Prior.by_rows(sparse.csr_array(alpha.reshape(S * A, S)), problem.pairs)
         level = problem.pairs.taken(np.broadcast_to(alpha, (S, A)))
         _check(level, level == 0, problem.pairs)
-        nothing = np.zeros(0, dtype=np.int64)
-        return Prior(level.astype(np.float64), nothing, nothing, np.zeros(0), _fewer(problem.pairs))
+        empty = np.zeros(0, dtype=np.int64)
+        return Prior(level.astype(np.float64), empty, empty, np.zeros(0), _fewer(problem.pairs))
 
     @staticmethod
-    def by_rows(given: sparse.csr_array, pairs: Pairs) -> Prior:
+    def by_rows(matrix: sparse.csr_array, pairs: Pairs) -> Prior:
         """The prior with the parameters, or the mask, in a sparse matrix (S * A, S)."""
-        alpha = given * DEFAULT if given.dtype == np.bool_ else given.astype(np.float64)
+        alpha = matrix * DEFAULT if matrix.dtype == np.bool_ else matrix.astype(np.float64)
         if not pairs.every:
             alpha = alpha[pairs.numbers]
         alpha.sum_duplicates()
@@ -171,19 +190,21 @@ def draw_rows(
     """Rows (indptr, indices, data) from the posterior of counts, the chains of each row; see `counts`."""
     n = len(chains[0])
     indptr, indices, data = np.empty(n + 1, np.int64), np.empty(8 * n + S, np.int64), np.empty(8 * n + S)
-    given = prior.level, prior.support, prior.allowed, prior.own
-    row = kernels.draw_rows(given, chains, S, seeded, cut, (indptr, indices, data), 0)
+    parameters = prior.level, prior.support, prior.allowed, prior.own
+    row = kernels.draw_rows(parameters, chains, S, seeded, cut, (indptr, indices, data), 0)
     while row < n:
         indices, data = np.concatenate([indices, indices]), np.concatenate([data, data])
-        row = kernels.draw_rows(given, chains, S, seeded, cut, (indptr, indices, data), row)
+        row = kernels.draw_rows(parameters, chains, S, seeded, cut, (indptr, indices, data), row)
     size = indptr.item(n)
     return indptr, indices[:size], data[:size]
 
 
-def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT) -> Part:
-    """The same over the states seen so far and one that stands for all others, which must not be a paradise.
+def draw_open(
+    prior: Prior, problem: Problem, counts: Counts, rng: np.random.Generator, cut: float = CUT
+) -> SampledModel:
+    """One model over the states seen so far and one that stands for all others.
 
-    Every action there leads to a seen state, each as likely as the other.
+    Every action there leads to a seen state, all equally likely, so that no plan relies on imaginary free states.
     """
     S, pairs, chains = counts.S, problem.pairs, counts.chains
     if not pairs.every:
@@ -195,4 +216,4 @@ def draw_open(prior: Prior, problem: Problem, counts: Counts, rng: np.random.Gen
         np.concatenate([indices, np.arange(S)]),
         np.concatenate([data, np.full(S, 1.0 / S)]),
     )
-    return Part(rows, np.append(np.arange(S), -1), np.append(pairs.numbers, -1), problem, {})
+    return SampledModel(rows, np.append(np.arange(S), -1), np.append(pairs.numbers, -1), problem, {})

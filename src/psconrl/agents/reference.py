@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from psconrl._core.checks import shown
+from psconrl._core.checks import short_repr
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.planning import LimitedAgent
 from psconrl.agents.schedules import fixed
@@ -47,7 +47,7 @@ class Optimal(LimitedAgent):
             raise InvalidArgumentError("Optimal needs the model: Optimal(problem, model=cmdp)")
         super().__post_init__()
         if not isinstance(self.model, CMDP):
-            raise InvalidTypeError(f"model is {shown(self.model)}; it must be a CMDP")
+            raise InvalidTypeError(f"model is {short_repr(self.model)}; it must be a CMDP")
         if self.problem.S is None:
             raise InvalidArgumentError("Optimal knows the states of its model; give it a problem with S states")
         if (self.model.S, self.model.A, self.model.m) != (self.problem.S, self.problem.A, self.problem.m):
@@ -55,7 +55,7 @@ class Optimal(LimitedAgent):
         if (self.model.available & ~self.problem.available).any():
             raise InvalidArgumentError("the model has actions that the problem has not; give the problem of this model")
 
-    def inside(self, problem: Problem) -> Self:
+    def with_problem(self, problem: Problem) -> Self:
         """This agent in the problem's units; its model is in those of the user."""
         if problem is self.problem:
             return self

@@ -1,8 +1,7 @@
-"""When a plan ends, as fields of the plan: the published schedules.
+"""When a plan ends, as fields of the plan: the schedules of the literature.
 
 TSDE (Ouyang et al. 2017)        length T_{k-1} + 1, or N(s, a) > 2 N_{t_k}(s, a) for some pair
 doubling (UCRL2, Jaksch 2010)    v_k(s, a) >= max(1, N_k(s, a)) for the pair just played
-quadrupling                      v_k(s, a) >= 3 (1 + N_k(s, a)), however long that takes: PSConRL's released code
 fixed                            a given number of steps
 alternating (Zheng 2020)         h steps of a baseline, then (k - 1) h of the planned policy: two plans in turn
 """
@@ -31,11 +30,6 @@ def tsde(memory: Memory) -> Stop:
 def doubling(memory: Memory) -> Stop:
     """UCRL2's rule: a pair was played as often as in all epochs before."""
     return Stop(max_length=FOREVER, count_limit=memory.visits + np.maximum(1, memory.visits) - 1)
-
-
-def quadrupling(memory: Memory) -> Stop:
-    """Until a pair was played three times as often as ever before, and three times more."""
-    return Stop(max_length=FOREVER, count_limit=4 * memory.visits + 2)
 
 
 def fixed(length: int) -> Stop:

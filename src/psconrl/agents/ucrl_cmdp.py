@@ -8,21 +8,18 @@ Episodes have ceil(T^alpha) steps. At the start of each, the best policy over al
 
 is computed, exactly (see `planning.optimistic`), with the radius
 
-    eps(s, a) = scale * sqrt(log(T^b S A) / max(1, N(s, a)))      "published"
+    eps(s, a) = scale * sqrt(log(T^b S A) / max(1, N(s, a)))      "original"
     eps(s, a) = scale / sqrt(N(s, a))                             "simple"
 
 Parameters
     alpha           exponent of the episode length; 1/3 gives the rate T^(2/3)
     bonus, scale    which radius, and a factor to it
-    b               exponent of T in the published radius, > 1
-    h               None: episodes as above; a number: C-UCRL's, k h steps of which the first h are uniform
+    b               exponent of T in the original radius, > 1
     execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin          0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. Costs are empirical means where the problem does not give them, as in PSConRL's paper (the original knows
 them). Pairs never visited are free: any transition is believed. An infeasible program gives the uniform policy.
-PSConRL's authors solve a relaxation by SLSQP with random starts, in C-UCRL's episodes; this is the exact optimum, and
-h=50 gives those episodes.
 """
 
 import math
@@ -30,12 +27,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._core.checks import real, whole
-from psconrl.agents import kept
+from psconrl._core.checks import real
+from psconrl.agents import warm_start
 from psconrl.agents.bonuses import Bonus, bonus, check_bonus
-from psconrl.agents.contract import Carry, Memory, Plan
+from psconrl.agents.contract import Memory, Plan
 from psconrl.agents.planning import LimitedAgent, joining
-from psconrl.agents.schedules import Position, fixed, power
+from psconrl.agents.schedules import Stop, power
 from psconrl.planning.optimistic import best_optimistic, optimistic_margin
 
 
@@ -46,34 +43,29 @@ class UCRLCMDP(LimitedAgent):
     own_kernels = True
 
     alpha: float = 1 / 3
-    bonus: Bonus = "published"
+    bonus: Bonus = "original"
     scale: float = 1.0
     b: float = 2.0
-    h: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_bonus(self.bonus, self.scale)
         real(self.b, "b", "a number above 1", lambda x: x > 1)
         real(self.alpha, "alpha", "a number in (0, 1]", lambda x: 0 < x <= 1)
-        if self.h is not None:
-            whole(self.h, "h")
 
     @property
     def name(self) -> str:
         """The name in tables."""
         return "UCRL-CMDP"
 
+    def schedule(self, memory: Memory) -> Stop:
+        """When the next plan ends."""
+        return power(memory.horizon, self.alpha)
+
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
-        """The best policy over the confidence set, with `h` after a uniform phase."""
+        """The best policy over the confidence set."""
         S, A = self.problem.S, self.problem.A
-        position: Carry = {}
-        stop = power(memory.horizon, self.alpha)
-        if self.h is not None:
-            at = Position.of(memory)
-            if at.baseline_next:
-                return self.uniform_plan(**fixed(self.h), carry={**memory.carry, **at.exploring(memory)})
-            stop, position = fixed((at.k - 1) * self.h), at.done()
+        stop = self.schedule(memory)
         factor = self.b * math.log(memory.horizon) + math.log(S * A)
         radius = bonus(self.bonus, self.scale, factor, memory.visits)
         radius[memory.visits == 0] = 1.0
@@ -86,13 +78,13 @@ class UCRLCMDP(LimitedAgent):
             costs,
             thresholds,
             join=joining(memory, stop),
-            columns=kept.columns(memory.carry, 1, memory.pairs),
-            way=kept.way(memory.carry, memory.pairs),
+            columns=warm_start.columns(memory.carry, 1, memory.pairs),
+            way=warm_start.way(memory.carry, memory.pairs),
             pairs=memory.pairs,
             steer=self.steer(memory, stop),
         )
-        fallbacks = kept.count(memory.carry, "fallbacks") + best.fallback
-        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks, **position}
+        fallbacks = warm_start.count(memory.carry, "fallbacks") + best.fallback
+        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         return Plan(

@@ -2,11 +2,7 @@
 
 signed             sum_t (c_i - l_i): regret for i = 0, violation for i >= 1. Gains pay for losses, so regret is
                    never to be read without violation: who violates a limit can have negative regret.
-positive parts     sum_t max(c_i - l_i, 0), each step for itself, as the paper defines BR_+. Linear in T for every
-                   agent whose costs are 0 or 1, the optimal policy included.
-as plotted         what the paper's figures show: a_i(t), the average of c_i over the last w rounds, defined from
-                   t = w on; sum_{t >= w} max(a_i(t) - l_i, 0) in each run, then the mean over runs. The sum is taken
-                   over the checkpoints, each standing for the d rounds before it, so d must divide w.
+moving average     of each cost over the last w rounds, from round w on; the spacing of checkpoints must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
 [V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.measures` has them.
@@ -23,7 +19,6 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group
-from psconrl.analysis.statistics import Interval, interval_of, weights
 from psconrl.errors import InvalidArgumentError
 from psconrl.learning import measures
 
@@ -73,11 +68,6 @@ def policy_violation(group: Group) -> Floats:
     )
 
 
-def positive_parts(group: Group) -> Floats:
-    """Sums of per-step positive parts, (R, m + 1, G)."""
-    return group.cumulative_excess
-
-
 def moving_average(group: Group, window: int) -> tuple[Ints, Floats]:
     """Times (n,) and averages (R, m + 1, n) of each cost over the last `window` rounds; full windows only."""
     d = group.spacing
@@ -90,13 +80,6 @@ def moving_average(group: Group, window: int) -> tuple[Ints, Floats]:
         raise InvalidArgumentError(f"the window of {window} rounds is longer than the run of {group.horizon}")
     totals = np.concatenate([np.zeros_like(group.cumulative[..., :1]), group.cumulative], axis=-1)
     return group.grid[k - 1 :], (totals[..., k:] - totals[..., :-k]) / window
-
-
-def as_plotted(group: Group, window: int) -> tuple[Ints, Floats]:
-    """Times (n,) and what the paper plots (R, m + 1, n) for each cost."""
-    times, average = moving_average(group, window)
-    excess = np.maximum(average - levels(group)[..., np.newaxis], 0.0)
-    return times, group.spacing * np.cumsum(excess, axis=-1)
 
 
 def pseudo_regret(group: Group) -> Floats:
@@ -131,47 +114,3 @@ def prices(group: Group) -> Floats:
 def infeasible_steps(group: Group) -> Floats:
     """Steps in infeasible episodes up to each checkpoint, (R, G)."""
     return np.stack([measures.accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
-
-
-def last_infeasible(group: Group) -> int:
-    """The last step of any run that belongs to an infeasible episode; 0 if there is none."""
-    ends = [(t["start"] + t["length"])[~t["feasible"]] for t in group.episodes]
-    return int(max((end.max() for end in ends if len(end)), default=0))
-
-
-def infeasible_share(group: Group) -> Floats:
-    """The share of infeasible episodes among those begun before each checkpoint, (R, G)."""
-    shares = []
-    for table in group.episodes:
-        begun = np.searchsorted(table["start"], group.grid, side="left")
-        infeasible = np.concatenate([[0], np.cumsum(~table["feasible"])])
-        shares.append(infeasible[begun] / np.maximum(begun, 1))
-    return np.stack(shares)
-
-
-def episodes_begun(group: Group) -> Floats:
-    """K_t: how many episodes have begun before the end of step t, at each checkpoint, (R, G)."""
-    return np.stack([np.searchsorted(t["start"], group.grid, side="left") for t in group.episodes]).astype(np.float64)
-
-
-def late_average(group: Group, share: float = 0.2) -> Floats:
-    """Average costs over the last `share` of each run, (R, m + 1)."""
-    first = min(int(np.searchsorted(group.grid, (1 - share) * group.horizon)), len(group.grid) - 2)
-    steps = group.grid[-1] - group.grid[first]
-    return np.asarray((group.cumulative[..., -1] - group.cumulative[..., first]) / steps)
-
-
-def settling_time(group: Group, window: int, within: float = 0.01) -> Interval:
-    """When the mean moving average of c_0 comes within `within` J* of J* and stays there; inf if it does not."""
-    times, average = moving_average(group, window)
-    relative = average[:, 0] / group.optimum[:, np.newaxis] - 1
-    settled = _settled(times, relative.mean(axis=0, keepdims=True), within)[0]
-    return interval_of(settled, _settled(times, weights(group.runs) @ relative, within), group.runs)
-
-
-def _settled(times: Ints, relative: Floats, within: float) -> Floats:
-    """The time after the last one at which |relative| > within, for each row."""
-    outside = np.abs(relative) > within
-    last = np.where(outside.any(axis=1), outside.shape[1] - 1 - np.argmax(outside[:, ::-1], axis=1), -1)
-    padded = np.append(times.astype(np.float64), np.inf)
-    return padded[last + 1]

@@ -19,6 +19,9 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.errors import InvalidArgumentError
 from psconrl.experiments.record import RunRecord
 
+REFERENCE_AGENTS = ("Uniform", "Optimal")
+"""Agents that do not learn: others are compared with them, but they have no rank."""
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -96,10 +99,19 @@ Groups = Mapping[str, Group]
 
 
 def group(records: Iterable[RunRecord], timings: Mapping[str, float] | None = None) -> dict[str, Group]:
-    """The runs of each cell together.
+    """Stack the runs of each cell.
 
     Where a run was made by several versions of the code, the version that made most runs of the cell counts.
-    timings: seconds by identity, as the store has them.
+
+    Args:
+        records: stored runs, as `Store.records` yields them.
+        timings: seconds by the identity of a run, as `Store.timings` gives them.
+
+    Returns:
+        A group for each cell, by the hash of the cell.
+
+    Raises:
+        InvalidArgumentError: runs of a cell were recorded at different times.
     """
     cells: dict[str, list[RunRecord]] = {}
     for record in records:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core.checks import Floats, Ints
+from psconrl._core.numbers import number
 from psconrl.errors import InvalidArgumentError
 
 LEVEL = 0.95
@@ -50,17 +51,6 @@ class Interval:
         if np.isinf(self.low) and np.isinf(self.high) and np.isfinite(self.mean):
             return f"{number(self.mean)} (one run)"
         return f"{number(self.mean)} [{number(self.low)}, {number(self.high)}]"
-
-
-def number(x: float) -> str:
-    """A number as people read it: thousands separated, about four significant digits."""
-    if not np.isfinite(x):
-        return {np.inf: "∞", -np.inf: "-∞"}.get(x, "n/a")
-    if abs(x) < 1e-12:
-        return "0"
-    if 1000 <= abs(x) < 1e8:
-        return f"{x:,.0f}"
-    return f"{x:.4g}"
 
 
 @lru_cache(maxsize=32)

@@ -14,10 +14,17 @@ from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
 
 
-def summary(experiment: Experiment, store: Store) -> dict[str, Any]:
-    """For each cell signed regret and violation, episodes, further measures, and the seconds of all its runs together.
+def summarize(experiment: Experiment, store: Store) -> dict[str, Any]:
+    """Summarize the stored runs of an experiment: what `psconrl run --json` prints.
 
-    JSON values; a number that does not exist (the regret where the limits cannot be met) is None.
+    Args:
+        experiment: what was run.
+        store: the folder of its runs.
+
+    Returns:
+        {"cells": [...]}: for each cell signed regret and violation, episodes, further measures, and the seconds of all
+        its runs together, as JSON values; a number that does not exist (the regret where the limits cannot be met) is
+        None.
     """
     timings = store.timings()
     cells = []

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from psconrl import gymnasium_ids
-from psconrl._core.checks import shown
+from psconrl._core.checks import short_repr
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small, tables, worlds
 from psconrl.environments.grid import gridworld
@@ -101,7 +101,7 @@ def register(name: str, build: Callable[..., CMDP], description: str = "") -> En
     """
     if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise InvalidArgumentError(
-            f"name is {shown(name)}; the name of an environment must be small letters, digits and single hyphens"
+            f"name is {short_repr(name)}; the name of an environment must be small letters, digits and single hyphens"
         )
     if name in _REGISTRY:
         raise InvalidArgumentError(f"there is an environment {name!r} already; choose another name")
@@ -119,7 +119,7 @@ def find(name: str) -> Environment:
     """The environment of that name; case, hyphens and underscores do not matter."""
     if not isinstance(name, str):
         raise InvalidTypeError(
-            f"{shown(name)} is not the name of an environment; the names are {', '.join(registry())}"
+            f"{short_repr(name)} is not the name of an environment; the names are {', '.join(registry())}"
         )
     for environment in _REGISTRY.values():
         if _plain(environment.name) == _plain(name):

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from psconrl._core.checks import shown
+from psconrl._core.checks import short_repr
 from psconrl.errors import InvalidModelError
 
 LARGEST = 10**7
@@ -16,7 +16,7 @@ def fraction(value: object, what: str, low: float = 0.0, high: float = 1.0) -> f
     """A number in [low, high]."""
     if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
         return float(value)
-    raise InvalidModelError(f"{what} is {shown(value)}; it must be a number from {low:g} to {high:g}")
+    raise InvalidModelError(f"{what} is {short_repr(value)}; it must be a number from {low:g} to {high:g}")
 
 
 def fractions(values: object, what: str, length: int) -> tuple[float, ...]:
@@ -24,7 +24,7 @@ def fractions(values: object, what: str, length: int) -> tuple[float, ...]:
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or len(values) != length:
-        raise InvalidModelError(f"{what} is {shown(values)}; it must be a list of {length} numbers from 0 to 1")
+        raise InvalidModelError(f"{what} is {short_repr(values)}; it must be a list of {length} numbers from 0 to 1")
     return tuple(fraction(value, f"{what}[{i}]") for i, value in enumerate(values))
 
 
@@ -37,14 +37,14 @@ def count(value: object, what: str, least: int, most: int | None = None) -> int:
     if most is None and isinstance(value, Integral) and int(value) > LARGEST:
         most = LARGEST
     limits = f">= {least}" if most is None else f"from {least} to {most}"
-    raise InvalidModelError(f"{what} is {shown(value)}; it must be a whole number {limits}")
+    raise InvalidModelError(f"{what} is {short_repr(value)}; it must be a whole number {limits}")
 
 
 def flag(value: object, what: str) -> bool:
     """True or False."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise InvalidModelError(f"{what} is {shown(value)}; it must be True or False")
+    raise InvalidModelError(f"{what} is {short_repr(value)}; it must be True or False")
 
 
 def seed_sequence(seed: object) -> np.random.SeedSequence:

@@ -26,7 +26,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from psconrl._core import checks
-from psconrl._core.checks import Floats, shown, whole
+from psconrl._core.checks import Floats, short_repr, whole
 from psconrl.cmdp import CMDP
 from psconrl.environments import find_model
 from psconrl.environments.frames import Frames
@@ -62,7 +62,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
             isinstance(render_mode, str) and render_mode in self.metadata["render_modes"]
         ):
             modes = ", ".join(map(repr, self.metadata["render_modes"]))
-            raise InvalidArgumentError(f"render_mode is {shown(render_mode)}; it must be None or one of {modes}")
+            raise InvalidArgumentError(f"render_mode is {short_repr(render_mode)}; it must be None or one of {modes}")
         self.cmdp = find_model(model, **options)
         self.render_mode = render_mode
         self.observation_space = Discrete(self.cmdp.S)
@@ -95,7 +95,7 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         if self._state is None:
             raise ResetNeededError("call reset() before the first step()")
         if not self.action_space.contains(action):
-            raise InvalidArgumentError(f"action is {shown(action)}; it must be one of 0, ..., {self.cmdp.A - 1}")
+            raise InvalidArgumentError(f"action is {short_repr(action)}; it must be one of 0, ..., {self.cmdp.A - 1}")
         s, a = self._state, int(action)
         if not self.cmdp.available[s, a]:
             names = self.cmdp.state_names[s], self.cmdp.action_names[a]
@@ -207,7 +207,7 @@ class AddCosts(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
 
     def __init__(self, env: gymnasium.Env[Any, Any], costs: CostFunction, thresholds: Any = ()) -> None:
         if not isinstance(env, gymnasium.Env):
-            raise InvalidTypeError(f"env is {shown(env)}; it must be a Gymnasium environment")
+            raise InvalidTypeError(f"env is {short_repr(env)}; it must be a Gymnasium environment")
         taken = as_many_as_taken(costs, 6)
         tau = checks.thresholds(np.atleast_1d(checks.numbers(thresholds, "thresholds")))
         gymnasium.utils.RecordConstructorArgs.__init__(self, costs=costs, thresholds=thresholds)

@@ -8,25 +8,19 @@ a constraint binds wherever g / 2 >= margin > 0.
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from psconrl import planning
 from psconrl._core import graph
-from psconrl._core.checks import Floats, shown
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, short_repr
+from psconrl.agents import hierarchy
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError
-
-if TYPE_CHECKING:
-    from psconrl import planning
-    from psconrl.agents import hierarchy
-else:
-    hierarchy = late("psconrl.agents.hierarchy")
-    planning = late("psconrl.planning")
 
 LARGEST = 10**6
 """The most states, actions, limits or models that can be asked for."""
@@ -122,7 +116,7 @@ def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> Dirichlet
     m = _options.count(m, "m", 0, LARGEST)
     first = _options.count(first, "draw", 0)
     if isinstance(prior, str) and prior != hierarchy.LEARNED:
-        raise InvalidModelError(f'prior is {shown(prior)}; it must be a number from 0.001 to 1000, or "learned"')
+        raise InvalidModelError(f'prior is {short_repr(prior)}; it must be a number from 0.001 to 1000, or "learned"')
     if not isinstance(prior, str):
         prior = _options.fraction(prior, "prior", 1e-3, 1e3)
     gamma = _options.fraction(gamma, "gamma")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from psconrl._core.checks import Bools, Floats, Ints, shown
+from psconrl._core.checks import Bools, Floats, Ints, short_repr
 from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError, UnknownNameError
 from psconrl.io import reading
@@ -100,7 +100,7 @@ def named_map(name: str) -> TextMap:
     folder = resources.files(__package__).joinpath("maps")
     known = [file.name.removesuffix(".txt") for file in folder.iterdir() if file.name.endswith(".txt")]
     if not isinstance(name, str) or name not in known:
-        raise UnknownNameError("map", name if isinstance(name, str) else shown(name), known)
+        raise UnknownNameError("map", name if isinstance(name, str) else short_repr(name), known)
     return read_map(folder.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError
 from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, code_identity
@@ -35,14 +35,17 @@ if TYPE_CHECKING:
     from psconrl.planning.solution import Solution
 else:
     compiling, environments, planning = (
-        late("psconrl._core.compiling"),
-        late("psconrl.environments"),
-        late("psconrl.planning"),
+        lazy_import("psconrl._core.compiling"),
+        lazy_import("psconrl.environments"),
+        lazy_import("psconrl.planning"),
     )
-    learning, catalogue = late("psconrl.learning"), late("psconrl.agents.catalogue")
-    build, record, world = (late(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
-    averages, planner_kernels = late("psconrl.planning.averages"), late("psconrl.planning.compiled.warm_up")
-    tabular = late("psconrl.learning.tabular")
+    learning, catalogue = lazy_import("psconrl.learning"), lazy_import("psconrl.agents.catalogue")
+    build, record, world = (lazy_import(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
+    averages, planner_kernels = (
+        lazy_import("psconrl.planning.averages"),
+        lazy_import("psconrl.planning.compiled.warm_up"),
+    )
+    tabular = lazy_import("psconrl.learning.tabular")
 
 CODE = code_identity()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
@@ -200,7 +203,7 @@ def warm_up(agents: set[str], told: Callable[[], None]) -> None:
         second.append(subprocess.Popen(command, **pipes))
         told()
 
-    with compiling.without_garbage(begin):
+    with compiling.on_compile_without_gc(begin):
         for agent in sorted(agents.difference(apart)):
             _tried(agent)
         if planner:

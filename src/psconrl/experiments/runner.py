@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
@@ -36,7 +36,7 @@ from psconrl.experiments.store import Store
 if TYPE_CHECKING:
     from psconrl._core import compiling
 else:
-    compiling = late("psconrl._core.compiling")  # which imports the compiler
+    compiling = lazy_import("psconrl._core.compiling")  # which imports the compiler
 
 _DEATHS = 3
 """How often a process may die during a run before the run is given up."""
@@ -149,7 +149,7 @@ def _show(sweep: _Sweep, runs: list[Run], missing: list[Run]) -> None:
     left = Counter(cell for cell, _ in missing)
     start = [(cell, n, n - left[cell]) for cell, n in Counter(cell for cell, _ in runs).items()]
     # Other processes tell of what they compile themselves.
-    here = compiling.told(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
+    here = compiling.on_compile(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
     with sweep.progress.showing(start), here:
         sweep.run()
 

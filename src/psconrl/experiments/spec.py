@@ -15,17 +15,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, did_you_mean
 from psconrl.io import reading
 
 if TYPE_CHECKING:
     from psconrl import environments
     from psconrl.agents import catalogue
-    from psconrl.experiments import paper_settings, store
+    from psconrl.experiments import store
 else:
-    environments, catalogue = late("psconrl.environments"), late("psconrl.agents.catalogue")
-    paper_settings, store = late("psconrl.experiments.paper_settings"), late("psconrl.experiments.store")
+    environments, catalogue = lazy_import("psconrl.environments"), lazy_import("psconrl.agents.catalogue")
+    store = lazy_import("psconrl.experiments.store")
 
 Costs = Literal["known", "estimated"]
 
@@ -187,9 +187,20 @@ class Experiment:
         env_options: Mapping[str, Mapping[str, Any]] | None = None,
         **fields: Any,
     ) -> Experiment:
-        """Every agent in every environment, with the presets of the paper.
+        """Every agent in every environment.
 
-        settings[agent] overrides them, env_options[env] gives options; fields: further ones of each cell.
+        Args:
+            name: of the experiment.
+            envs: environments, by name or as model files.
+            agents: agents, by name.
+            horizon: steps of each run.
+            seeds: runs of each cell.
+            settings: parameters by the name of an agent; the agent's defaults where there are none.
+            env_options: options by the name of an environment.
+            **fields: further fields of each cell, see `Cell`.
+
+        Raises:
+            SpecError: a name, setting or number makes no sense.
         """
         canonical = catalogue.canonical
         agents = list(dict.fromkeys(map(canonical, agents)))
@@ -202,7 +213,7 @@ class Experiment:
                 agent,
                 horizon,
                 env_options=options.get(env, {}),
-                settings=({} if is_model_file(env) else paper_settings.preset(agent, env)) | given.get(agent, {}),
+                settings=given.get(agent, {}),
                 **fields,
             )
             for env in envs
@@ -351,13 +362,13 @@ def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoR
 def notes(experiment: Experiment) -> list[str]:
     """What should be said beside the results of an experiment, for people."""
     defaults = {cell.agent: catalogue.parameters(catalogue.find(cell.agent)) for cell in experiment.cells}
-    published = {
+    original = {
         cell.agent
         for cell in experiment.cells
-        if cell.settings.get("bonus", defaults[cell.agent].get("bonus")) == "published"
+        if cell.settings.get("bonus", defaults[cell.agent].get("bonus")) == "original"
     }
     return [
-        f"{agent} ran with its published bonus, which is larger than the costs themselves for most runs of a usual "
-        f"length; the paper's experiments use --set {agent.lower()}.bonus=simple --set {agent.lower()}.scale=0.1"
-        for agent in sorted(published)
+        f"{agent} ran with its original bonus, which is larger than the costs themselves for most runs of a usual "
+        f"length; try --set {agent.lower()}.bonus=simple --set {agent.lower()}.scale=0.1"
+        for agent in sorted(original)
     ]

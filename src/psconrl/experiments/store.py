@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.io import reading, writing
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from psconrl.experiments import record as recording
     from psconrl.experiments.record import RunRecord
 else:
-    exporting, recording = late("psconrl.experiments.export"), late("psconrl.experiments.record")
+    exporting, recording = lazy_import("psconrl.experiments.export"), lazy_import("psconrl.experiments.record")
 
 log = logging.getLogger(__name__)
 

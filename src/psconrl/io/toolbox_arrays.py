@@ -15,14 +15,14 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidModelError
 
 if TYPE_CHECKING:
     from psconrl import cmdp as models
     from psconrl.cmdp import CMDP
 else:
-    models = late("psconrl.cmdp")
+    models = lazy_import("psconrl.cmdp")
 
 
 def from_toolbox_arrays(transitions: Any, rewards: Any, costs: Any, thresholds: Any, names: dict[str, Any]) -> CMDP:

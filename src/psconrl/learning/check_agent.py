@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._core.checks import shown, whole
+from psconrl._core.checks import short_repr, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidTypeError, PsconrlError
@@ -31,7 +31,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
     >>> agents.check_agent(agents.PSConRL(Problem(4, 2, [0.6])))
     """
     if not isinstance(agent, Agent):
-        raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as agents.PSConRL(problem)")
+        raise InvalidTypeError(f"agent is {short_repr(agent)}; it must be an agent, such as agents.PSConRL(problem)")
     steps, seed, problem = whole(steps, "steps", 2), whole(seed, "seed", 0, most=None), agent.problem
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     S = _STATES if problem.S is None else problem.S
@@ -43,7 +43,7 @@ def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:
             costs = problem.units.sums(costs, 1).clip(*problem.cost_ranges.T[:, :, np.newaxis, np.newaxis])
     available = problem.available
     if problem.open:
-        available = np.array([problem.offered(str(s)) for s in range(S)])
+        available = np.array([problem.available_actions(str(s)) for s in range(S)])
     cmdp = CMDP(p, costs, problem.thresholds, available=available)
     checked = _Checked(agent)
     full = simulate(checked, cmdp, steps, seed)
@@ -62,8 +62,8 @@ class _Checked(Agent):
         object.__setattr__(self, "problem", agent.problem)
         object.__setattr__(self, "agent", agent)
 
-    def inside(self, problem: Problem) -> "_Checked":
-        return _Checked(self.agent.inside(problem))  # type: ignore[attr-defined]
+    def with_problem(self, problem: Problem) -> "_Checked":
+        return _Checked(self.agent.with_problem(problem))  # type: ignore[attr-defined]
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         agent: Agent = self.agent  # type: ignore[attr-defined]
@@ -124,7 +124,10 @@ def _check_plan(plan: Plan, agent: Agent) -> None:
         _rule(shape == (m,), f"Plan.multipliers has shape {shape}; it must be (m,) = ({m},)")
     if plan.count_limit is not None:
         _rule(plan.count_limit.shape == (S, A), f"Plan.count_limit has shape {plan.count_limit.shape}")
-    _rule(plan.phase in ("exploit", "explore"), f'Plan.phase is {shown(plan.phase)}; it must be "exploit" or "explore"')
+    _rule(
+        plan.phase in ("exploit", "explore"),
+        f'Plan.phase is {short_repr(plan.phase)}; it must be "exploit" or "explore"',
+    )
     _rule(
         all(isinstance(value, np.ndarray) and value.dtype != object for value in plan.carry.values()),
         "Plan.carry must hold plain arrays only",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from psconrl._core.checks import shown
+from psconrl._core.checks import short_repr
 from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.problem import Problem
@@ -22,7 +22,7 @@ def described(agent: Agent) -> dict[str, Any]:
     settings = {field.name: _plain(getattr(agent, field.name)) for field in fields(agent) if field.name != "problem"}
     parts = [name for name in Problem.__dataclass_fields__ if name not in ("pairs", "offers")]
     problem = {name: _plain(getattr(agent.problem, name)) for name in parts}
-    offers, every = agent.problem.offers, agent.problem.pairs.every
+    offers, every = agent.problem.available_function, agent.problem.pairs.every
     problem["available"] = "all" if every else _plain(agent.problem.available)
     if offers is not None:
         problem["available"] = f"by {getattr(offers, '__qualname__', type(offers).__qualname__)}"
@@ -32,7 +32,7 @@ def described(agent: Agent) -> dict[str, Any]:
 def difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     """The first thing in which two descriptions differ, in words; None if they are the same."""
     if _text(mine["agent"]) != _text(other.get("agent")):
-        return f"agent {shown(other.get('agent'))}, not {mine['agent']}"
+        return f"agent {short_repr(other.get('agent'))}, not {mine['agent']}"
     for part in ("problem", "settings"):
         theirs = other.get(part)
         whose = "a problem" if part == "problem" else str(mine["agent"])
@@ -41,7 +41,7 @@ def difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
         for name in sorted({*mine[part], *map(str, theirs)}):
             some, others = (_text(table.get(name, "nothing")) for table in (mine[part], theirs))
             if some != others:
-                return f"{whose} with {name} = {shown(theirs.get(name))}, not {shown(mine[part].get(name))}"
+                return f"{whose} with {name} = {short_repr(theirs.get(name))}, not {short_repr(mine[part].get(name))}"
     return None
 
 
@@ -50,7 +50,7 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        return shown(value)
+        return short_repr(value)
 
 
 def _plain(value: Any) -> Any:
@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
         arrays = value.to_arrays()
         return f"{value} {_fingerprint(*(arrays[name] for name in sorted(arrays)))}"
     # What a user's own class looks like is not known: its address must not count.
-    text = shown(value)
+    text = short_repr(value)
     return type(value).__qualname__ if " at 0x" in text else text
 
 

@@ -55,8 +55,8 @@ class Evidence(NamedTuple):
         if not visits.any():
             raise OutOfTurnError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
         discovered = saved.states(learner["states"], problem.open)
-        inside = problem.inside(
-            len(visits), np.array([problem.offered(name) for name in discovered]) if problem.open else None
+        inside = problem.normalized(
+            len(visits), np.array([problem.available_actions(name) for name in discovered]) if problem.open else None
         )
         state = saved.integer(learner["clock"][2], "clock", 0, len(visits) - 1)
         counts, sums = saved.counts(learner["counts"], visits), saved.cost_sums(learner["cost_sums"], visits, problem.m)

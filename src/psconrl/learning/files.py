@@ -118,7 +118,8 @@ class _Packer:
             self.data.append(little.tobytes())
             return {"array": [little.dtype.str, list(value.shape)]}
         raise InvalidTypeError(
-            f"{checks.shown(value)} cannot be saved; names of states may be text, numbers, True, False, None, bytes "
+            f"{checks.short_repr(value)} cannot be saved; names of states may be text, numbers, True, False, None, "
+            "bytes "
             "and tuples of these"
         )
 

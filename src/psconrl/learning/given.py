@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psconrl._core.checks import range_rule, shown
-from psconrl._core.lazy import late
+from psconrl._core.checks import range_rule, short_repr
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.problem import Problem
@@ -16,13 +16,15 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl import agents
 else:
-    agents = late("psconrl.agents")
+    agents = lazy_import("psconrl.agents")
 
 
 def require_agent(agent: Any) -> None:
     """Refuse what is not an agent."""
     if not isinstance(agent, Agent):
-        raise InvalidTypeError(f"agent is {shown(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)")
+        raise InvalidTypeError(
+            f"agent is {short_repr(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)"
+        )
 
 
 def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
@@ -30,7 +32,7 @@ def chosen(agent: Agent | None, problem: Problem | None) -> Agent:
     if agent is None and isinstance(problem, Problem):
         return agents.recommended(problem)
     if agent is None:
-        raise InvalidTypeError(f"agent is None and problem {shown(problem)}; give an agent, or a psconrl.Problem")
+        raise InvalidTypeError(f"agent is None and problem {short_repr(problem)}; give an agent, or a psconrl.Problem")
     require_agent(agent)
     if problem is not None:
         raise InvalidArgumentError("problem is given beside an agent, which has its own; leave one of them out")
@@ -46,7 +48,7 @@ def step_costs(given: ArrayLike, problem: Problem) -> NDArray[Any]:
             low, high = ranges[i].tolist()
         if not low <= x <= high:
             raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
-    return c if units is None else units.inside(c)
+    return c if units is None else units.normalized(c)
 
 
 def cost_numbers(given: ArrayLike, m: int) -> NDArray[Any]:
@@ -56,5 +58,5 @@ def cost_numbers(given: ArrayLike, m: int) -> NDArray[Any]:
     except (ValueError, TypeError):
         c = np.array(None)
     if c.dtype.kind not in "biuf" or c.shape != (m + 1,):
-        raise InvalidArgumentError(f"costs is {shown(given)}; a step has m + 1 = {m + 1} of them, all numbers")
+        raise InvalidArgumentError(f"costs is {short_repr(given)}; a step has m + 1 = {m + 1} of them, all numbers")
     return c

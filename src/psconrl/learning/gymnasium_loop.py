@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl._core.checks import hashable, real, shown
+from psconrl._core.checks import hashable, real, short_repr
 from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
@@ -112,9 +112,11 @@ class _World:
         from gymnasium.spaces import Discrete
 
         if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
-            raise InvalidTypeError(f"env is {shown(env)}; it must be a Gymnasium environment, as gymnasium.make gives")
+            raise InvalidTypeError(
+                f"env is {short_repr(env)}; it must be a Gymnasium environment, as gymnasium.make gives"
+            )
         if not isinstance(env.action_space, Discrete):
-            raise InvalidArgumentError(f"the action space is {shown(env.action_space)}; learn needs discrete ones")
+            raise InvalidArgumentError(f"the action space is {short_repr(env.action_space)}; learn needs discrete ones")
         self.env, self.A, self.first_action = env, int(env.action_space.n), int(env.action_space.start)
         self.S: int | None = None  # None: any observations
         self.first_state = 0
@@ -146,7 +148,8 @@ class _World:
             self.S, self.first_state = None, 0
         elif self.S is None:
             raise InvalidArgumentError(
-                f"the observation space is {shown(self.env.observation_space)}; learn needs discrete ones, or an agent "
+                f"the observation space is {short_repr(self.env.observation_space)}; learn needs discrete ones, or "
+                "an agent "
                 f"for Problem(None, {self.A}, thresholds), which discovers its states"
             )
         elif problem.S != self.S:
@@ -167,7 +170,7 @@ class _World:
         """The state in which it starts anew."""
         answer = self.env.reset(**options)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise InvalidArgumentError(f"env.reset() gave {shown(answer)}; it must give (observation, info)")
+            raise InvalidArgumentError(f"env.reset() gave {short_repr(answer)}; it must give (observation, info)")
         return self._state(answer[0], "reset")
 
     def step(self, a: int) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
@@ -175,12 +178,12 @@ class _World:
         answer = self.env.step(a + self.first_action)
         if not isinstance(answer, tuple) or len(answer) != 5:
             raise InvalidArgumentError(
-                f"env.step() gave {shown(answer)}; it must give (observation, reward, terminated, truncated, info)"
+                f"env.step() gave {short_repr(answer)}; it must give (observation, reward, terminated, truncated, info)"
             )
         observation, reward, terminated, truncated, info = answer
         number = real(reward, "the reward that env.step() gave", "a finite number", lambda x: True)
         if not isinstance(info, Mapping):
-            raise InvalidArgumentError(f"env.step() gave info = {shown(info)}; it must be a dictionary")
+            raise InvalidArgumentError(f"env.step() gave info = {short_repr(info)}; it must be a dictionary")
         return self._state(observation, "step"), number, bool(terminated), bool(truncated), info
 
     def _state(self, observation: Any, call: str) -> Any:
@@ -193,7 +196,7 @@ class _World:
         if not 0 <= s < self.S:
             first = self.first_state
             raise InvalidArgumentError(
-                f"env.{call}() gave the observation {shown(observation)}; it must be one of {first}, ..., "
+                f"env.{call}() gave the observation {short_repr(observation)}; it must be one of {first}, ..., "
                 f"{first + self.S - 1}"
             )
         return s

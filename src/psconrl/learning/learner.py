@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core import compiling
-from psconrl._core.checks import Floats, Ints, shown, unavailable, whole
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, Ints, short_repr, unavailable, whole
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from psconrl.learning.estimate import Estimate
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    estimation = late("psconrl.learning.estimate")
-    rule = late("psconrl.planning.compiled.steering_rule")
-    kernels = late("psconrl.learning._kernels")
+    estimation = lazy_import("psconrl.learning.estimate")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""
@@ -84,7 +84,7 @@ class Learner:
         self.states = Numbering(S, self.problem.state_names)
         self.named_actions = Numbering(A, self.problem.action_names)
         self.pairs = self.problem.pairs
-        self.planner = self.agent if self.problem.open else self.agent.inside(self.problem.inside(S))
+        self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
         self.environment, self.actions, self.planning = streams(self.seed)
         self.observed = Counts(len(self.states), A, m + 1 if self.agent.tells_moves_apart else 0)
         self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
@@ -94,7 +94,7 @@ class Learner:
         self.clock: Ints = np.array([0, 0, 0, 0, FREE])
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
-        self._limits: Floats = np.array(self.problem.inside(1).thresholds)
+        self._limits: Floats = np.array(self.problem.normalized(1).thresholds)
         nothing: Ints = np.zeros((0, A), dtype=np.int64)
         self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._limits, None)  # the current plan, as loops read it
         self.origin = 0  # the state in which the current plan was made
@@ -140,7 +140,7 @@ class Learner:
 
     def _discover(self, *states: Any) -> None:
         """Take in states that were not seen before; nothing that the old arrays hold is changed."""
-        offered = [self.problem.offered(state) for state in states]
+        offered = [self.problem.available_actions(state) for state in states]
         for state in states:
             self.states.take_in(state)
         if states:
@@ -155,7 +155,7 @@ class Learner:
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
         if self.problem.open and len(self.states) != self.planner.problem.S:
-            self.planner = self.agent.inside(self.problem.inside(len(self.states), self.pairs.available))
+            self.planner = self.agent.with_problem(self.problem.normalized(len(self.states), self.pairs.available))
         t = self.t
         memory = Memory(
             t=t,
@@ -260,7 +260,7 @@ class Learner:
             if self.current is None and self.rows:
                 self._begin(state)
             elif self.current is None:
-                with compiling.said():
+                with compiling.notify():
                     self._begin(state)
         except BaseException:
             if new:
@@ -289,7 +289,9 @@ class Learner:
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
-                raise OutOfTurnError(f"s is {shown(s)}, but act was asked in {shown(name)}; call act({shown(s)}) first")
+                raise OutOfTurnError(
+                    f"s is {short_repr(s)}, but act was asked in {short_repr(name)}; call act({short_repr(s)}) first"
+                )
             self._check_available(state, action)
             c = step_costs(costs, self.problem)
             if after == len(self.states):

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
-from psconrl._core.checks import hashable, shown
+from psconrl._core.checks import hashable, short_repr
 from psconrl.errors import InvalidArgumentError, did_you_mean
 
 
@@ -53,7 +53,7 @@ class Numbering:
                 number = -1
             if 0 <= number < self._count:
                 return Found(number, False)
-        raise InvalidArgumentError(f"{what} is {shown(value)}; it must be {self._rule(value)}")
+        raise InvalidArgumentError(f"{what} is {short_repr(value)}; it must be {self._rule(value)}")
 
     def _number(self, name: Any) -> int | None:
         try:
@@ -67,7 +67,7 @@ class Numbering:
             return numbers
         texts = [name for name in self.names if isinstance(name, str)]
         near = did_you_mean(value, texts) if isinstance(value, str) else ""
-        listed = ", ".join(shown(name) for name in self.names[:3]) + (", ..." if self._count > 3 else "")
+        listed = ", ".join(short_repr(name) for name in self.names[:3]) + (", ..." if self._count > 3 else "")
         return f"{numbers + ', or ' if self._by_number else ''}a name: {listed}{near}"
 
     def take_in(self, value: Any) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.checks import Floats, Ints, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, Ints, short_repr, whole
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import FOREVER, Plan
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    rule = late("psconrl.planning.compiled.steering_rule")
-    kernels = late("psconrl.learning._kernels")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -34,11 +34,11 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     pairs: those of the S states that the plan knows. limits (m,): those of a plan that is not steered.
     """
     if not isinstance(plan, Plan):
-        raise InvalidTypeError(f"plan() gave {shown(plan)}; it must give a psconrl.agents.Plan")
+        raise InvalidTypeError(f"plan() gave {short_repr(plan)}; it must give a psconrl.agents.Plan")
     S, A = visits.shape
     policy, limit = plan.policy, plan.count_limit
     if not isinstance(policy, np.ndarray) or policy.ndim != 3 or policy.shape[1:] != (S, A) or not len(policy):
-        found = getattr(policy, "shape", None) or shown(policy)
+        found = getattr(policy, "shape", None) or short_repr(policy)
         raise InvalidArgumentError(f"Plan.policy is {found}; it must be (L, S, A) with (S, A) = {(S, A)}")
     if policy.dtype != _REAL:
         raise InvalidTypeError(f"Plan.policy is an array of {policy.dtype}; it must be of float64")
@@ -46,7 +46,7 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     if limit is None:
         limit = np.full((S, A), FOREVER)
     elif not isinstance(limit, np.ndarray) or limit.shape != (S, A) or limit.dtype != _WHOLE:
-        found = getattr(limit, "shape", None) or shown(limit)
+        found = getattr(limit, "shape", None) or short_repr(limit)
         raise InvalidArgumentError(f"Plan.count_limit is {found}; it must be int64 (S, A) = {(S, A)}")
     cumulative = np.empty((len(policy), S * A))
     if not kernels.take_up(policy, cumulative):
@@ -66,7 +66,7 @@ def _check_prices(multipliers: Any, m: int) -> None:
     if multipliers is None:
         return
     if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != _REAL:
-        found = getattr(multipliers, "shape", None) or shown(multipliers)
+        found = getattr(multipliers, "shape", None) or short_repr(multipliers)
         raise InvalidArgumentError(f"Plan.multipliers is {found}; it must be float64 (m,) = ({m},), or None")
 
 
@@ -74,12 +74,12 @@ def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
     """The mixture of a plan, if compiled code may read it."""
     steered, (S, A) = plan.steered, pairs.available.shape
     if not isinstance(steered, Steered):
-        raise InvalidTypeError(f"Plan.steered is {shown(steered)}; it must be a Steered or None")
+        raise InvalidTypeError(f"Plan.steered is {short_repr(steered)}; it must be a Steered or None")
     if len(plan.policy) != 1:
         raise InvalidArgumentError(f"Plan.policy has {len(plan.policy)} steps; only stationary ones can be steered")
     misfit = steered.misfit(S, m)
     if misfit:
-        found = getattr(getattr(steered, misfit), "shape", None) or shown(getattr(steered, misfit))
+        found = getattr(getattr(steered, misfit), "shape", None) or short_repr(getattr(steered, misfit))
         raise InvalidArgumentError(f"Plan.steered.{misfit} is {found}; that does not fit S = {S} and m = {m}")
     if not all(array.flags.carray for array in steered[:-1]):
         copies: dict[str, Any] = {name: np.array(getattr(steered, name), order="C") for name in Steered._fields[:-1]}

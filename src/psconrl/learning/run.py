@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Plan
 from psconrl.cmdp import CMDP
 from psconrl.learning.measures import Measured
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from psconrl.learning import estimate as estimation
     from psconrl.learning.estimate import Estimate
 else:
-    estimation = late("psconrl.learning.estimate")
+    estimation = lazy_import("psconrl.learning.estimate")
 
 
 class Episode(NamedTuple):

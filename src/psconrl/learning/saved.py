@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psconrl._core.checks import LARGEST, Floats, Ints, hashables, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.checks import LARGEST, Floats, Ints, hashables, short_repr, whole
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, PsconrlError
@@ -23,7 +23,7 @@ from psconrl.planning.steered import Steered
 if TYPE_CHECKING:
     from psconrl.agents import _counts_kernels as kernels
 else:
-    kernels = late("psconrl.agents._counts_kernels")
+    kernels = lazy_import("psconrl.agents._counts_kernels")
 
 _REMEDY = "give a state as state() or run.state has it, unchanged, and the agent that it belongs to"
 
@@ -36,7 +36,7 @@ def refused(part: str, rule: str) -> InvalidArgumentError:
 def mapping(state: Any, keys: Iterable[str], what: str = "the state") -> Mapping[str, Any]:
     """A mapping that has all of these keys."""
     if not isinstance(state, Mapping):
-        raise InvalidArgumentError(f"{what} is {shown(state)}; it must be a mapping; {_REMEDY}")
+        raise InvalidArgumentError(f"{what} is {short_repr(state)}; it must be a mapping; {_REMEDY}")
     missing = [key for key in keys if key not in state]
     if missing:
         raise InvalidArgumentError(f"{what} has no {missing[0]!r}; {_REMEDY}")
@@ -79,7 +79,7 @@ def array(value: Any, part: str, kind: type[np.generic], shape: tuple[int | None
         and all(n is None or n == found for n, found in zip(shape, value.shape, strict=True))
     )
     if not fits:
-        told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else shown(value)
+        told = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else short_repr(value)
         raise refused(part, f"is {told}; it must be an array of {kind.__name__} of shape {shape}")
     return np.array(value, order="C")
 
@@ -192,7 +192,7 @@ def plan(value: Any) -> Plan | None:
         raise refused("plan", f"has no field {min(map(str, unknown))!r}")
     for name, kind in _PLAIN.items():
         if not isinstance(fields[name], kind):
-            raise refused("plan", f"has {shown(fields[name])} for its {name}")
+            raise refused("plan", f"has {short_repr(fields[name])} for its {name}")
     parts = {"carry": carry(fields["carry"], "plan"), "steered": steered(fields["steered"])}
     return Plan(**(dict(fields) | parts))
 

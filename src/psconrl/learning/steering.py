@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._core.checks import Floats, shown, whole
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, short_repr, whole
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
 from psconrl.learning.given import cost_numbers
 from psconrl.learning.numbering import Numbering
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from psconrl.planning import steering as mixtures
     from psconrl.planning.compiled import steering_rule as rule
 else:
-    for_agents = late("psconrl.planning.for_agents")
-    mixtures = late("psconrl.planning.steering")
-    rule = late("psconrl.planning.compiled.steering_rule")
+    for_agents = lazy_import("psconrl.planning.for_agents")
+    mixtures = lazy_import("psconrl.planning.steering")
+    rule = lazy_import("psconrl.planning.compiled.steering_rule")
 
 
 _MOST = 1e9
@@ -57,7 +57,9 @@ class Steering:
 
     def __init__(self, solution: Solution, horizon: int = 10**6, *, seed: int = 0) -> None:
         if not isinstance(solution, Solution):
-            raise InvalidTypeError(f"solution is {shown(solution)}; it must be a Solution, as psconrl.solve gives it")
+            raise InvalidTypeError(
+                f"solution is {short_repr(solution)}; it must be a Solution, as psconrl.solve gives it"
+            )
         horizon = whole(horizon, "horizon")
         if not solution.feasible:
             raise InvalidArgumentError("solution is infeasible: no steering can keep its limits; loosen them first")
@@ -125,7 +127,8 @@ class Steering:
             over = c[1:] - self._thresholds
             if not (np.isfinite(c).all() and (np.abs(over) <= _MOST * self._unit[1:]).all()):
                 raise InvalidArgumentError(
-                    f"costs is {shown(costs)}; costs must be finite, and not far outside of what the model's are: give "
+                    f"costs is {short_repr(costs)}; costs must be finite, and not far outside of what the model's "
+                    "are: give "
                     "what the step cost"
                 )
             self._asked = None

@@ -12,8 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core import compiling
-from psconrl._core.checks import Floats, Ints, flag, real, shown, unavailable, whole
-from psconrl._core.lazy import late
+from psconrl._core.checks import Floats, Ints, flag, real, short_repr, unavailable, whole
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
@@ -29,7 +29,7 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
 else:
-    kernels = late("psconrl.learning._kernels")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 CHECKPOINTS = 500
 MOST_CHECKPOINTS = 10**7
@@ -68,7 +68,7 @@ def simulate(
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
     if state is not None:
         simulation.restore(state)
-    with one_thread(), compiling.said():
+    with one_thread(), compiling.notify():
         simulation.run(until)
     return simulation.result()
 
@@ -100,7 +100,7 @@ class _Simulation:
         self.optimum = optimum_level(optimum, cmdp.m)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp
         levels = np.append(self.optimum, cmdp.thresholds)
-        self.levels = levels if self.units is None else self.units.inside(levels)
+        self.levels = levels if self.units is None else self.units.normalized(levels)
         self.grid = time_grid(horizon, checkpoints)
         self.totals = np.zeros((3, cmdp.m + 1))
         self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
@@ -124,7 +124,8 @@ class _Simulation:
         for what, (now, then) in same.items():
             if not isinstance(then, type(now)) or now != then:
                 raise InvalidArgumentError(
-                    f"the state comes from a run with another {what}: {shown(then)}, not {now}; go on with the same one"
+                    f"the state comes from a run with another {what}: {short_repr(then)}, not {now}; go on with the "
+                    "same one"
                 )
         self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
         self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
@@ -241,7 +242,7 @@ def check_available(problem: Problem, cmdp: CMDP, states: Sequence[Hashable]) ->
     states: what an agent that discovers the model's states would call them.
     """
     if problem.open:
-        offered = np.array([problem.offered(state) for state in states])
+        offered = np.array([problem.available_actions(state) for state in states])
     elif problem.S != cmdp.S:
         return  # said elsewhere
     else:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.learning.parts import Moves
@@ -24,7 +24,7 @@ from psconrl.problem import Units
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
 else:
-    kernels = late("psconrl.learning._kernels")
+    kernels = lazy_import("psconrl.learning._kernels")
 
 
 class World:
@@ -42,7 +42,7 @@ class World:
         )
         self._cumulative = cmdp.matrix.data.copy()
         kernels.cumulate(self._cumulative, np.unique(self._indptr))  # actions that are not available have empty rows
-        self._costs = np.ascontiguousarray(moves if units is None else units.inside(moves))
+        self._costs = np.ascontiguousarray(moves if units is None else units.normalized(moves))
         self.indptr, self.indices, self.cumulative, self.costs = (
             *(self._indptr, self._indices, self._cumulative),
             self._costs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.evaluation import evaluate_chain
@@ -21,7 +21,7 @@ from psconrl.planning.model_rows import rows_of
 if TYPE_CHECKING:
     from psconrl.planning.compiled import averages as kernels
 else:
-    kernels = late("psconrl.planning.compiled.averages")
+    kernels = lazy_import("psconrl.planning.compiled.averages")
 
 LARGEST = 512
 """States of the largest model for the elimination, whose matrix is dense; experiments evaluate every plan up to it."""

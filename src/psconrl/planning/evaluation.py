@@ -25,7 +25,7 @@ from scipy import sparse
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, SolverError
 from psconrl.planning.compiled.elimination import (
@@ -55,7 +55,7 @@ from psconrl.planning.finite_time import GOOD, Setting, first_steps
 if TYPE_CHECKING:
     from psconrl.planning import relaxation
 else:
-    relaxation = late("psconrl.planning.relaxation")
+    relaxation = lazy_import("psconrl.planning.relaxation")
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `Evaluation.parts`."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
@@ -33,9 +33,9 @@ from psconrl.planning.units import Units
 if TYPE_CHECKING:
     from psconrl.planning import largest_part, second_opinion, steering
 else:
-    largest_part = late("psconrl.planning.largest_part")
-    steering = late("psconrl.planning.steering")
-    second_opinion = late("psconrl.planning.second_opinion")
+    largest_part = lazy_import("psconrl.planning.largest_part")
+    steering = lazy_import("psconrl.planning.steering")
+    second_opinion = lazy_import("psconrl.planning.second_opinion")
 
 Method = Literal["compiled", "components", "highs"]
 Start = Mapping[str, NDArray[Any]]
@@ -112,7 +112,7 @@ def best_policy(
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
     checks.one_of(method, "method", ("compiled", "components", "highs"))
-    join = checks.share(join, "join")
+    join = checks.open_unit_interval(join, "join")
     if available is not None:
         return _best_available(transitions, costs, thresholds, join, start, method, available)
     rows = _checked_rows(transitions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psconrl._core.checks import Floats, shown
+from psconrl._core.checks import Floats, short_repr
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
@@ -41,7 +41,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     if solution is None:
         solution = solve(cmdp)
     elif not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m:
-        raise InvalidTypeError(f"solution is {shown(solution)}; it must be that of psconrl.solve(cmdp), or None")
+        raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
     tau = cmdp.thresholds
     together = np.maximum(tau, _rounded_up(tau + max(0.0, -solution.margin)))
     # All limits raised by the least that is enough; then each one, those that conflict last, back as far as it goes.

@@ -84,7 +84,7 @@ def solve_optimistic(
         InvalidModelError: (a ValueError) naming the first pair (s, a) whose set is empty.
     """
     checks.one_of(method, "method", ("compiled", "highs"))
-    join = checks.share(join, "join")
+    join = checks.open_unit_interval(join, "join")
     intervals = Intervals.around(p_hat, radius, available)
     # Checks costs, thresholds and initial; the transitions are replaced by those believed in.
     frame = CMDP(intervals.nearest(), costs, thresholds, initial=initial, available=available)

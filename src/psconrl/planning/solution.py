@@ -132,7 +132,7 @@ class Solution:
                 f"tolerance has shape {allowed.shape}; it must be one number, or one for each of the {n} costs"
             )
         if not ((allowed > 0) & np.isfinite(allowed)).all():
-            raise InvalidArgumentError(f"tolerance is {checks.shown(tolerance)}; it must be finite and above zero")
+            raise InvalidArgumentError(f"tolerance is {checks.short_repr(tolerance)}; it must be finite and above zero")
         with np.errstate(over="ignore"):
             steps = float((self.bias_spans / allowed).max())
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf

@@ -12,7 +12,7 @@ import numpy as np
 from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
-from psconrl._core.lazy import late
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import SolverError
 from psconrl.planning import margins, shadow_prices, ties
@@ -39,7 +39,7 @@ from psconrl.planning.weights import best_weights, carrying
 if TYPE_CHECKING:
     from psconrl.planning import horizon as horizons
 else:
-    horizons = late("psconrl.planning.horizon")
+    horizons = lazy_import("psconrl.planning.horizon")
 
 JOIN = 1e-7
 """Default share of time for the moves that join several recurrent classes."""
@@ -78,10 +78,10 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     array([0.4735, 0.6   ])
     """
     require_model(cmdp)
-    join = checks.share(join, "join")
+    join = checks.open_unit_interval(join, "join")
     steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
     known = Known(cmdp)
-    with compiling.said():
+    with compiling.notify():
         solution = known.solution(join, steps)
         return solution if steps is None else _for_steps(known, solution, steps)
 

@@ -20,7 +20,6 @@ from psconrl.experiments.store import Store
 from psconrl.experiments.world import DESCRIBED, encoded, rounded
 from psconrl.learning.run import Snapshot
 from psconrl.report.panels import agent_label, title
-from psconrl.report.rerun import usual_settings
 
 ENTRIES = 40_000
 """Most states times snapshots kept of one run."""
@@ -63,25 +62,30 @@ class World:
 
 
 def worlds(store: Store, groups: Groups) -> list[World]:
-    """The environments, each with one run of every agent, in the order in which psconrl lists them."""
-    specified = {cell["id"]: cell for document in store.experiments().values() for cell in document["cells"]}
+    """The environments, each with one run of every agent, in the order in which psconrl lists them.
+
+    Of an agent with several settings those come first that were asked for first.
+    """
+    experiments = sorted(store.experiments().items(), key=lambda item: len(item[0]))  # the first has the shortest name
+    specified = {cell["id"]: cell for _, document in reversed(experiments) for cell in document["cells"]}
+    asked = list(dict.fromkeys(cell["id"] for _, document in experiments for cell in document["cells"]))
+    place = {cell: k for k, cell in enumerate(asked)}
     found: dict[str, list[RunRecord]] = {}
-    for cell, record in sorted(representatives(store, groups).items(), key=lambda item: _order(item[1])):
+    for cell, record in sorted(representatives(store, groups).items(), key=lambda item: _order(item[1], place)):
         model = specified.get(cell, {}).get("model")
         found.setdefault(f"{record.env} {_key(record.env_options)} {model}", []).append(record)
     return [_world(records, groups) for records in found.values()]
 
 
-def _order(record: RunRecord) -> tuple[Any, ...]:
+def _order(record: RunRecord, place: Mapping[str, int]) -> tuple[Any, ...]:
     listed = [list(registry()), list(catalogue.registry())]
     places = [
         names.index(name) if name in names else len(names)
         for names, name in zip(listed, (record.env, record.agent), strict=True)
     ]
     options, settings = _key(record.env_options), _key(record.settings)
-    usual = settings == _key(usual_settings(record.agent, record.env))
-    known = record.costs == "known"
-    return places[0], record.env, len(options), options, places[1], not usual, known, settings, record.horizon
+    asked = place.get(record.cell, len(place))
+    return places[0], record.env, len(options), options, places[1], asked, settings, record.horizon
 
 
 def representatives(store: Store, groups: Groups) -> dict[str, RunRecord]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from psconrl._core.numbers import thousands
 from psconrl.errors import InvalidArgumentError
 from psconrl.io import writing
 from psconrl.report.panels import Line, Panel
@@ -47,7 +48,18 @@ _FONTS: dict[Any, Any] = {
 
 
 def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
-    """A figure with a row of axes for each row of panels, and one legend below."""
+    """Draw panels as a matplotlib figure with one legend below.
+
+    Args:
+        rows: a row of axes for each row of panels.
+        caption: a title above them all.
+
+    Returns:
+        The figure, without a display.
+
+    Raises:
+        InvalidArgumentError: there are no panels.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -79,7 +91,16 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
-    """Write NAME.png and NAME.pdf; where they are."""
+    """Write a figure as PNG and PDF.
+
+    Args:
+        figure: what `draw` or `gallery` made.
+        folder: where to write; it is made if it does not exist.
+        name: of the files, without their endings.
+
+    Returns:
+        The two files.
+    """
     from matplotlib import rc_context
 
     folder = Path(folder)
@@ -96,7 +117,14 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
 
 
 def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
-    """Pictures in rows, each under its title, all at the same scale; shorter rows stand in the middle."""
+    """Put pictures together, all at the same scale.
+
+    Args:
+        rows: for each row titles and PNG files; shorter rows stand in the middle.
+
+    Returns:
+        The figure.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.image import imread
@@ -269,10 +297,8 @@ def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:
 
 
 def _thousands(x: float, _: int | None = None) -> str:
-    """A number on an axis: thousands separated, a true minus."""
-    x += 0.0  # -0 is 0
-    text = f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    """A number on an axis, as matplotlib asks for it."""
+    return thousands(x)
 
 
 def _level(ax: Axes, label: str, value: float, kind: str) -> None:

@@ -13,11 +13,10 @@ from typing import Literal
 
 import numpy as np
 
+from psconrl._core.numbers import listed, number, with_minus
 from psconrl.analysis import curves
-from psconrl.analysis.ends import listed
-from psconrl.analysis.groups import Group
-from psconrl.analysis.ranking import REFERENCES
-from psconrl.analysis.statistics import Interval, mean_interval, number
+from psconrl.analysis.groups import REFERENCE_AGENTS, Group
+from psconrl.analysis.statistics import Interval, mean_interval
 
 Verdict = Literal["kept", "met within the noise", "exceeded"]
 
@@ -72,7 +71,7 @@ def finding(label: str, group: Group) -> Finding:
     score[np.abs(score) <= ROUNDING * group.horizon] = 0.0
     scored = mean_interval(score) if np.isfinite(score).all() else None
     regret = mean_interval(ends[:, 0]) if np.isfinite(ends[:, 0]).all() else Interval(np.nan, np.nan, np.nan)
-    learns = group.agent not in REFERENCES
+    learns = group.agent not in REFERENCE_AGENTS
     return Finding(label, learns, regret, float(averages[0]), scored, tuple(uses), group.horizon)
 
 
@@ -144,7 +143,7 @@ def _agents(n: int) -> str:
 
 
 def _text(value: float) -> str:
-    return number(value).replace("-", "\N{MINUS SIGN}")
+    return with_minus(number(value))
 
 
 def horizons(groups: Sequence[Group]) -> tuple[str, str]:

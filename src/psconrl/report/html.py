@@ -17,39 +17,22 @@ from typing import Any
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl.analysis import curves, ranking
-from psconrl.analysis.claims import MARKS, Claim, by_group, parts
+from psconrl._core.numbers import number, with_minus
+from psconrl.analysis import curves
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.statistics import Interval, mean_interval, number
+from psconrl.analysis.statistics import Interval, mean_interval
 from psconrl.environments.text_map import LETTERS
-from psconrl.experiments.presets import presets
 from psconrl.experiments.store import Store
 from psconrl.report import chart_data, explorer_data, findings
 from psconrl.report.explorer_data import World
 from psconrl.report.panels import agent_label
 from psconrl.report.rerun import recipes
+from psconrl.report.section import Section
 
 SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
 STYLE = "report.css"
 PAGE = "report.html.jinja"
 
-OWN = {
-    "overview": (
-        "Regret and violation",
-        "Signed sums of (cost − optimum) and of (cost − limit), a panel for each limit: read them together.",
-    ),
-    "use": (
-        "Averages so far",
-        "What a step has cost on average up to each round, beside the optimum, and how much of each limit was used.",
-    ),
-    "prices": (
-        "Shadow prices",
-        "How much the main cost falls per unit that a limit is raised, in the models that agents planned with: means"
-        " over the second half of the steps so far. An agent whose line has come to the true price knows what the "
-        "limit costs.",
-    ),
-}
-"""Headings and explanations of figures that belong to no preset."""
 _UNNAMED = "run"
 """The name of experiments that were given on the command line."""
 
@@ -65,20 +48,25 @@ studies of fewer kinds the settings are what matters."""
 def render(
     store: Store,
     groups: Groups,
-    figures: Mapping[str, chart_data.Rows],
-    claims: Sequence[Claim],
+    sections: Sequence[Section] = (),
     made: Mapping[str, str] | None = None,
-    ranked: Sequence[ranking.Ranked] = (),
 ) -> str:
     """The page of the runs in a store.
 
-    figures: panels by file name. claims: the paper's. made: when and with what all this was made, for people. ranked:
-    the agents in each world of a comparison.
+    Args:
+        store: the folder of runs.
+        groups: the runs of each cell.
+        sections: figures, tables and texts, in their order.
+        made: when and with what all this was made, for people.
+
+    Returns:
+        HTML.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     worlds = explorer_data.worlds(store, groups)
-    drawn = {name: chart_data.figure(rows) for name, rows in figures.items() if rows and rows[0]}
+    figures = {name: rows for section in sections for name, rows in section.figures.items() if rows and rows[0]}
+    drawn = {name: chart_data.figure(rows) for name, rows in figures.items()}
     data = {"figures": drawn, "worlds": [explorer_data.document(world) for world in worlds]}
     style = _template(STYLE)
     script = "(() => {\n'use strict';\n" + "".join(_template(name) for name in SCRIPTS) + "})();"
@@ -103,13 +91,8 @@ def render(
         failures=len(store.failures()),
         codes=sorted({code for group in groups.values() for code in group.codes}),
         agents=sorted({group.agent for group in groups.values()}),
-        ranked=[_ranked(world) for world in ranked],
-        ranks=[(agent, [f"{r:.2f}" for r in ranks], n) for agent, ranks, n in ranking.mean_ranks(ranked)],
-        measures=ranking.MEASURES,
-        figures=[_figure(name, content, not drawn.keys() <= OWN.keys()) for name, content in drawn.items()],
+        sections=[_section(k, section, drawn) for k, section in enumerate(sections)],
         worlds=[_world(k, world) for k, world in enumerate(worlds)],
-        claims=_by_group([claim for claim in claims if claim.verdict != "not exercised"]),
-        undecided=_by_group([claim for claim in claims if claim.verdict == "not exercised"]),
         experiments=[_experiment(*item) for item in experiments],
     )
 
@@ -117,8 +100,6 @@ def render(
 def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
     """The studies by name; those that have none, by where they took place."""
     named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
-    if "figure-1" in named and len(named) > 3:
-        return "The paper's experiments"
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return ", ".join(named[:3]) + more or "Experiments"
 
@@ -145,35 +126,22 @@ def _security_policy(script: str, style: str) -> str:
     )
 
 
-def _figure(name: str, content: dict[str, Any], beside: bool) -> dict[str, Any]:
-    """A figure for the page; beside: whether it stands beside those of presets."""
-    declared = {figure.name: (figure.heading, figure.text) for p in presets().values() for figure in p.figures}
-    heading, text = (OWN | declared).get(name, OWN["overview"])
-    if beside and name in OWN:
-        heading = f"Other runs: {heading[0].lower()}{heading[1:]}"
-    return {"name": name, "heading": heading, "text": text, "strips": content["strips"]}
-
-
-def _ranked(world: ranking.Ranked) -> dict[str, Any]:
+def _section(k: int, section: Section, drawn: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """A section as the template takes it; drawn: charts by name."""
     return {
-        "world": world.world,
-        "horizon": f"{world.horizon:,}",
-        "header": ranking.header(),
-        "rows": [[_minus(text) for text in ranking.row(entry)] for entry in world.entries],
-    }
-
-
-def _by_group(claims: Sequence[Claim]) -> dict[str, list[dict[str, Any]]]:
-    return {name: [_claim(claim) for claim in found] for name, found in by_group(claims).items()}
-
-
-def _claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "claim": claim,
-        "mark": MARKS[claim.verdict],
-        "measured": parts(claim.measured),
-        "kind": claim.verdict.replace(" ", "-"),
-        "scale": claim.scale.text,
+        "id": f"section-{k}",
+        "title": section.title,
+        "paragraphs": list(section.text),
+        "figures": [{"name": name, "strips": drawn[name]["strips"]} for name in section.figures if name in drawn],
+        "tables": [
+            {
+                "head": list(table.head),
+                "rows": [[with_minus(cell) for cell in row] for row in table.rows],
+                "caption": table.caption,
+            }
+            for table in section.tables
+        ],
+        "closed": section.closed,
     }
 
 
@@ -251,12 +219,12 @@ def _found(found: findings.Finding) -> dict[str, Any]:
     return {
         "label": found.label,
         "regret": _shown(found.regret),
-        "average": _minus(number(found.average)),
+        "average": with_minus(number(found.average)),
         "score": _shown(found.score),
         "uses": [
             {
                 "violation": _shown(use.violation),
-                "average": _minus(number(use.average)),
+                "average": with_minus(number(use.average)),
                 "mark": findings.MARKS[use.verdict],
                 "verdict": use.verdict,
                 "kind": use.verdict.replace(" ", "-"),
@@ -320,16 +288,11 @@ def _shown(found: Interval | None) -> tuple[str, str]:
     if found is None or not np.isfinite(found.mean):
         return "n/a", ""
     interval = f"[{number(found.low)}, {number(found.high)}]" if np.isfinite(found.low) else ""
-    return _minus(number(found.mean)), _minus(interval)
+    return with_minus(number(found.mean)), with_minus(interval)
 
 
 def _seconds(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
-
-
-def _minus(text: str) -> str:
-    """The text with true minus signs."""
-    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _experiment(source: str, document: Mapping[str, Any]) -> dict[str, Any]:

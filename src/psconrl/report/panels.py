@@ -5,7 +5,7 @@ A panel is one pair of axes. Lines are means over runs with pointwise 95% bootst
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
@@ -13,15 +13,11 @@ from typing import Literal
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
+from psconrl._core.numbers import number
 from psconrl.agents import catalogue
-from psconrl.analysis import curves, ranking, references
+from psconrl.analysis import curves
 from psconrl.analysis.groups import Group, Groups
-from psconrl.analysis.selection import Selected, select
-from psconrl.analysis.statistics import Interval, band, growth_exponent, mean_interval, number
-from psconrl.analysis.tuning import complete
-from psconrl.experiments import presets
-
-Quantity = Literal["signed", "plotted"]
+from psconrl.analysis.statistics import band
 
 TITLES = {
     "marsrover-4x4": "Marsrover 4x4",
@@ -36,7 +32,6 @@ DWARFED = 20
 """How many times larger the largest line of a panel must be for another to be shown enlarged."""
 EARLY = 0.02
 """Share of a run before which its average so far says little, and would set the scale."""
-KINDS = {"signed": "signed", "plotted": "smoothed, positive part"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +97,16 @@ class Panel:
 
 
 def line(label: str, x: Floats | Ints, runs: Floats) -> Line:
-    """The mean of curves (R, n) with its interval."""
+    """The mean over runs, with its pointwise 95% bootstrap interval.
+
+    Args:
+        label: the name in the legend, by which colour and dashes are chosen.
+        x: (n,), the times.
+        runs: (R, n), a curve for each run.
+
+    Returns:
+        The line.
+    """
     return Line(label, np.asarray(x, dtype=np.float64), *band(runs))
 
 
@@ -124,19 +128,9 @@ def agent_label(group: Group) -> str:
     return group.agent if rule == "uniform" else f"{group.agent} ({rule})"
 
 
-def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> list[list[Panel]]:
-    """Two rows, regret above violation; one column for each environment of a preset."""
-    found = select(preset, groups)
-    columns = [
-        _column([f.group for f in found if f.cell.env == env], env, quantity)
-        for env in dict.fromkeys(f.cell.env for f in found)
-    ]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
 def overview(groups: Groups) -> list[list[Panel]]:
     """Signed regret above signed violation of any stored cells; one column for each environment."""
-    return _rows([_column(found, name, "signed", _distinct(found)) for name, found in _by_world(groups)])
+    return _rows([regret_column(found, title(name, found[0].S), _distinct(found)) for name, found in _by_world(groups)])
 
 
 def uses(groups: Groups) -> list[list[Panel]]:
@@ -196,6 +190,48 @@ def _use(groups: Sequence[Group], env: str, cost: int) -> Panel:
     )
 
 
+Curves = Callable[[Group], tuple[Ints, Floats]]
+"""Of a group: times (n,) and values (R, m + 1, n), regret in row 0 and violations in the others."""
+
+
+def regret_column(
+    groups: Sequence[Group],
+    name: str,
+    labels: Sequence[str] | None = None,
+    values: Curves | None = None,
+    kind: str = "signed",
+) -> list[Panel]:
+    """A column of panels: regret above the violation of each limit.
+
+    Args:
+        groups: the runs of some agents in one environment.
+        name: of the environment, for the caption.
+        labels: of the lines; the agents' names by default.
+        values: what is drawn; signed regret and violation by default.
+        kind: what the values are, in words.
+
+    Returns:
+        1 + m panels.
+    """
+    labels = labels or [agent_label(group) for group in groups]
+    above: list[Line] = []
+    below: list[list[Line]] = []
+    for label, group in zip(labels, groups, strict=True):
+        times, sums = values(group) if values else (group.grid, curves.signed(group))
+        above.append(line(label, times, sums[:, 0]))
+        below.append([line(label, times, sums[:, i]) for i in range(1, group.m + 1)])
+    zero = () if values else (Level("", 0.0, "zero"),)
+    names = groups[0].cost_names[1:]
+    limits = [VIOLATION if len(names) == 1 else f"Violation of {name}" for name in names]
+    return [
+        Panel(runs_title(name, groups), f"{REGRET}\n({kind})", above, zero),
+        *(
+            Panel("", f"{limit}\n({kind})", list(lines), zero)
+            for limit, lines in zip(limits, zip(*below, strict=True), strict=True)
+        ),
+    ]
+
+
 def _rows(columns: Sequence[Sequence[Panel]]) -> list[list[Panel]]:
     """Columns of panels as rows; shorter ones end with empty places."""
     return [list(row) for row in zip_longest(*columns, fillvalue=Panel("", "", ()))]
@@ -210,216 +246,3 @@ def _distinct(groups: Sequence[Group]) -> list[str]:
         else f"{label} {', '.join(f'{k}={v}' for k, v in sorted(g.settings.items()))} T={g.horizon:,}"
         for label, g in zip(labels, groups, strict=True)
     ]
-
-
-def _column(groups: Sequence[Group], env: str, quantity: Quantity, labels: Sequence[str] | None = None) -> list[Panel]:
-    labels = labels or [agent_label(group) for group in groups]
-    above: list[Line] = []
-    below: list[list[Line]] = []
-    for label, group in zip(labels, groups, strict=True):
-        if quantity == "signed":
-            times, values = group.grid, curves.signed(group)
-        else:
-            times, values = curves.as_plotted(group, presets.window(group.env))
-        above.append(line(label, times, values[:, 0]))
-        below.append([line(label, times, values[:, i]) for i in range(1, group.m + 1)])
-    zero = (Level("", 0.0, "zero"),) if quantity == "signed" else ()
-    kind = f"\n({KINDS[quantity]})"
-    names = groups[0].cost_names[1:]
-    limits = [VIOLATION if len(names) == 1 else f"Violation of {name}" for name in names]
-    return [
-        Panel(runs_title(title(env, groups[0].S), groups), REGRET + kind, above, zero),
-        *(
-            Panel("", name + kind, list(lines), zero)
-            for name, lines in zip(limits, zip(*below, strict=True), strict=True)
-        ),
-    ]
-
-
-def averages(groups: Groups) -> list[list[Panel]]:
-    """Average reward above average consumption, smoothed as the paper does, with the levels of three policies."""
-    found = select("figure-appendix", groups)
-    columns = []
-    for env in dict.fromkeys(f.cell.env for f in found):
-        here = [f.group for f in found if f.cell.env == env]
-        levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
-        above, below = [], []
-        for group in here:
-            times, average = curves.moving_average(group, presets.window(env))
-            above.append(line(agent_label(group), times, 1 - average[:, 0]))
-            below.append(line(agent_label(group), times, average[:, 1]))
-        rewards = (
-            Level("optimal", 1 - levels.optimal[0], "optimal"),
-            Level("fast", 1 - levels.fast[0], "other"),
-            Level("safe", 1 - levels.safe[0], "other"),
-        )
-        limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
-        columns.append(
-            [
-                Panel(runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards),
-                Panel("", "Average consumption\n(moving average)", below, limit),
-            ]
-        )
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def counterexample(groups: Groups) -> list[list[Panel]]:
-    """The toy: regret, violation and share of infeasible steps, side by side."""
-    found = [f.group for f in select("counterexample", groups)]
-    zero = (Level("", 0.0, "zero"),)
-    labels = [agent_label(group) for group in found]
-    steps = [line(x, g.grid, curves.infeasible_steps(g) / g.grid) for x, g in zip(labels, found, strict=True)]
-    regret = [line(x, g.grid, curves.regret(g)) for x, g in zip(labels, found, strict=True)]
-    violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
-    return [
-        [
-            Panel(runs_title("Signed regret", found), REGRET, regret, zero),
-            Panel("Signed violation", VIOLATION, violation, zero),
-            Panel("Infeasible samples", "Share of steps so far", steps, y_limits=(0.0, 1.0)),
-        ]
-    ]
-
-
-def feasibility(groups: Groups) -> list[list[Panel]]:
-    """How many steps of infeasible episodes there were until each round, against sqrt(T)."""
-    found = [f.group for f in select("feasibility", groups) if curves.infeasible_steps(f.group).any()]
-    most = max((curves.infeasible_steps(group).mean(axis=0)[-1] for group in found), default=1.0)
-    return [[_infeasible(group, (1.0, 3.0 * most)) for group in found]]
-
-
-def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
-    steps = curves.infeasible_steps(group)
-    exponent = growth_exponent(group.grid, steps)
-    fitted = _slope(exponent)
-    lines = [line(agent_label(group), group.grid, steps), _root(group, steps)]
-    name = f"{runs_title(title(group.env), [group])}, {fitted}"
-    return Panel(name, "Infeasible steps so far", lines, logarithmic="both", y_limits=limits)
-
-
-def _slope(exponent: Interval) -> str:
-    # Adding 0 takes the sign from a rounded zero.
-    mean, low, high = (round(x, 2) + 0.0 for x in (exponent.mean, exponent.low, exponent.high))
-    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]".replace("-inf", "-∞")
-
-
-def _root(group: Group, values: Floats) -> Line:
-    """A guide that grows like sqrt(T) over the last tenfold of time, and ends where the mean of the runs does."""
-    x = group.grid[int(np.searchsorted(group.grid, group.horizon / 10)) :].astype(np.float64)
-    y = values[:, -1].mean() * np.sqrt(x / x[-1])
-    return Line("slope 1/2", x, y, y, y)
-
-
-def tractable(groups: Groups) -> list[list[Panel]]:
-    """UCRL-CMDP beyond the smallest grid beside PSConRL: signed regret above signed violation."""
-    columns = []
-    for f in select("tractable", groups):
-        beside = [g.group for g in select("figure-1", groups) if (g.cell.env, g.cell.agent) == (f.cell.env, "PSConRL")]
-        columns.append(_column([*beside, f.group], f.cell.env, "signed"))
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
-    """Pseudo-regret and signed violation in models drawn from the prior, against sqrt(T)."""
-    return [[panel for f in select(preset, groups) for panel in _growth(f)]]
-
-
-def _growth(found: Selected) -> list[Panel]:
-    group = found.group
-    regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
-    exponent = growth_exponent(group.grid, regret)
-    fitted = _slope(exponent)
-    lines = [line(agent_label(group), group.grid, regret), _root(group, regret)]
-    return [
-        Panel(f"Pseudo-regret, {fitted}", "Cumulative pseudo-regret", lines, logarithmic="both"),
-        Panel(
-            runs_title("Signed violation", [group]),
-            VIOLATION,
-            [line(agent_label(group), group.grid, violation)],
-            (Level("", 0.0, "zero"),),
-        ),
-    ]
-
-
-def beyond(groups: Groups) -> list[list[Panel]]:
-    """The mean rank of every agent over all worlds of the preset, by each measure."""
-    ranked = ranking.ranking(groups)
-    if not ranked:
-        return []
-    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
-    lines = [
-        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
-        for agent, ranks, _ in ranking.mean_ranks(ranked)
-    ]
-    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
-    name = f"Mean rank in {len(ranked)} worlds"
-    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
-
-
-def planes(groups: Groups) -> list[list[Panel]]:
-    """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
-    found = complete(groups)
-    slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
-    return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
-
-
-def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
-    here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
-    lines = []
-    for agent in dict.fromkeys(f.cell.agent for f in here):
-        mine = [f.group for f in here if f.cell.agent == agent]
-        x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
-        y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
-        lines.append(Line(agent, x, y, y, y, "o", directed=True))
-    name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
-    return Panel(
-        runs_title(name, [f.group for f in here]),
-        "Signed regret",
-        lines,
-        (Level("", 0.0, "zero"),),
-        x_label="[V]+, the positive part of the violation",
-        symmetric=True,
-    )
-
-
-def bonus(groups: Groups) -> list[list[Panel]]:
-    """Signed regret and violation at the horizon of the rivals against the scale of their bonus."""
-    found = select("bonus", groups)
-    if not found:
-        return []
-    where = title(found[0].cell.env)
-    return [
-        [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
-    ]
-
-
-def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Panel:
-    scaled = [f for f in found if f.cell.settings.get("bonus") == "simple"]
-    scales = sorted({float(f.cell.settings["scale"]) for f in scaled})
-    published = scales[-1] * 5  # where on the axis the bonus stands that has no such scale
-    lines = [
-        _ends(agent_label(f.group), [(x, f) for x in (scales[0], published)], cost)
-        for f in found
-        if "scale" not in f.cell.settings
-    ]
-    for k, agent in enumerate(dict.fromkeys(f.cell.agent for f in scaled)):
-        # Side by side, so that equal values do not hide each other.
-        place = published * 1.15 ** (k - 1)
-        here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
-        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost, "o"))
-        lines += [
-            _ends(f"{agent}, published bonus", [(place, f)], cost, "D")
-            for f in found
-            if f.cell.agent == agent and f.cell.settings.get("bonus") == "published"
-        ]
-    ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
-    x_label = f"Scale of the bonus (T = {found[0].group.horizon:,})"
-    return Panel(name, y_label, lines, (Level("", 0.0, "zero"),), x_label, "x", ticks)
-
-
-def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
-    """Signed quantities at the horizon, at the given places."""
-    values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
-    mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
-    bounded = np.isfinite(low) & np.isfinite(high)
-    low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)
-    return Line(label, np.array([x for x, _ in points]), mean, low, high, marker)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from psconrl.errors import PsconrlError
-from psconrl.experiments import paper_settings
-from psconrl.experiments.presets import presets
 from psconrl.experiments.spec import Cell, Experiment, is_model_file
 
 _USUAL = {field.name: field.default for field in fields(Cell)}
@@ -20,13 +18,16 @@ _FILE_ONLY = ("checkpoints", "evaluate_policies", "seed_option")
 _PYTHON = """\
 import json
 
-from psconrl.experiments.runner import run_experiment
-from psconrl.experiments.spec import Experiment
+from psconrl.experiments import Experiment, run_experiment
 
 if __name__ == "__main__":
     with open({source!r}, encoding="utf-8") as file:
         run_experiment(Experiment.from_json(json.load(file)), "results")
 """
+
+
+MAX_COMMANDS = 12
+"""Experiments that need more commands than this are run again by a script."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +41,13 @@ class Recipe:
 
 def recipes(document: Mapping[str, Any], source: str = "experiment.json") -> list[Recipe]:
     """The way to run an experiment again, given as the store holds it in the file `source`."""
-    name = _preset(document)
-    if name:
-        return [Recipe(f"psconrl reproduce {name}")]
-    found: list[Recipe] = []
+    commands: list[Recipe | None] = []
     for shared, cells in _alike(document["cells"]):
         together = _grid(shared, cells)
-        alone = [together] if together else [_grid(shared, [cell]) for cell in cells]
-        if None in alone:  # settings that leave out some of the paper's can be written in Python alone
-            return [Recipe("python again.py", "again.py", _PYTHON.format(source=source))]
-        found += [recipe for recipe in alone if recipe]
-    return found
-
-
-def _preset(document: Mapping[str, Any]) -> str:
-    """The preset that asks for the same cells and seeds, as typed; nothing if there is none."""
-    ids = [(cell["id"], cell["seeds"]) for cell in document["cells"]]
-    named = presets().get(document["name"])
-    for preset in [*([named] if named else []), *presets().values()]:
-        for quick in (False, True):
-            asked = preset.experiment(quick)
-            if asked and [(cell.id, n) for cell, n in zip(asked.cells, asked.seeds, strict=True)] == ids:
-                return preset.name + (" --quick" if quick else "")
-    return ""
+        commands += [together] if together else [_grid(shared, [cell]) for cell in cells]
+    if None in commands or len(commands) > MAX_COMMANDS:
+        return [Recipe("python again.py", "again.py", _PYTHON.format(source=source))]
+    return [recipe for recipe in commands if recipe]
 
 
 _SHARED = ("horizon", "seeds", "costs", "checkpoints", "evaluate_policies", "seed_option")
@@ -93,22 +78,8 @@ def _grid(shared: dict[str, Any], cells: Sequence[Mapping[str, Any]]) -> Recipe 
 
 
 def _given(cells: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The settings by agent that are not those of the paper, which are set without being asked for."""
-    given: dict[str, dict[str, Any]] = {}
-    for cell in cells:
-        usual = usual_settings(cell["agent"], cell["env"])
-        changed = {key: value for key, value in cell["settings"].items() if usual.get(key) != value}
-        if changed:
-            given.setdefault(cell["agent"], {}).update(changed)
-    return given
-
-
-def usual_settings(agent: str, env: str) -> dict[str, Any]:
-    """The paper's settings as JSON values; none for what is no longer known."""
-    try:
-        return {} if is_model_file(env) else dict(json.loads(json.dumps(paper_settings.preset(agent, env))))
-    except PsconrlError:
-        return {}
+    """The settings by agent."""
+    return {cell["agent"]: cell["settings"] for cell in cells if cell["settings"]}
 
 
 def _command(envs: Sequence[str], agents: Sequence[str], asked: Mapping[str, Any]) -> str:

@@ -1,0 +1,270 @@
+"""The paper's claims, each with a test, what was measured, and a verdict computed from stored runs.
+
+held                   the test holds; where the claim is about a figure, both as plotted and for the signed quantity
+held only as plotted   it holds for the smoothed quantity of the paper's figures, not for the signed one
+did not hold           it does not hold for what the paper plots; the note says what happened instead
+not exercised          the stored runs cannot decide: they are missing or too few, or the claim's premise never arises
+
+Only claims that the paper makes are here, each once, by the part of the paper: they are of different weight, and how
+many held says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from psconrl.analysis import Group, Groups, Interval
+from reproduction.selection import Selected, select
+
+Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
+MARKS: dict[str, str] = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
+VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
+GROUPS = ("Figure 1", "Appendix", "Theory", "Computation")
+"""Where claims belong, in the order in which they are shown."""
+
+PRESETS = ("figure-1", "tractable", "bonus", "bayesian", "feasibility")
+"""The presets whose runs claims are tested on; without any of these nothing is said of the paper."""
+
+FEWEST = 5
+"""Fewer runs than this give no interval worth the name, so they decide nothing."""
+
+SHORT_HEADER = ("Claim", "Verdict", "Measured")
+HEADER = ("Claim", "Where", "Test", "Measured", "Scale", "Verdict", "What happened")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a claim was tested on, in words; runs: how many the verdict rests on, None where it needs no interval."""
+
+    text: str = ""
+    runs: int | None = None
+
+
+EXACT = Scale("exact")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row.
+
+    Attributes:
+        group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
+        test: what decides, with its threshold. measured: the numbers, for people. brief: the one that decides.
+        numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
+        note: what happened, where the claim failed or could not be decided.
+    """
+
+    group: str
+    key: str
+    text: str
+    where: str
+    test: str
+    measured: str
+    verdict: Verdict
+    note: str = ""
+    scale: Scale = Scale()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    brief: str = "-"
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The cells of a table, in the order of HEADER."""
+        return (self.text, self.where, self.test, self.measured, self.scale.text, self.verdict, self.note)
+
+    @property
+    def short(self) -> tuple[str, ...]:
+        """The cells of the short table, in the order of SHORT_HEADER."""
+        return (self.text, self.verdict, self.brief)
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        names = ("group", "key", "text", "where", "test", "measured", "brief", "verdict", "note")
+        return {name: getattr(self, name) for name in names} | {
+            "scale": self.scale.text,
+            "numbers": dict(self.numbers),
+        }
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the paper says and how it is tested, before anything is measured; attributes as of `Claim`."""
+
+    group: str
+    key: str
+    text: str
+    where: str
+    test: str
+
+    def tested(
+        self,
+        holds: bool,
+        signed: bool | None = None,
+        *,
+        measured: str,
+        brief: str,
+        note: str,
+        scale: Scale,
+        numbers: Mapping[str, Any],
+    ) -> Claim:
+        """The row of a claim whose test held or not, as the paper has it and maybe for the signed quantity.
+
+        note: what happened instead; left out where all tests held.
+        """
+        kept = "" if holds and signed in (True, None) else note
+        return self._row(measured, decide(holds, signed), kept, scale, numbers, brief)
+
+    def unexercised(self, measured: str, why: str, scale: Scale, numbers: Mapping[str, Any], brief: str) -> Claim:
+        """The row of a claim whose premise never arose in the runs."""
+        return self._row(measured, "not exercised", why, scale, numbers, brief)
+
+    def undecided(self, why: str = "there are no stored runs of it") -> Claim:
+        """The row of a claim that there are no runs for."""
+        return self._row("nothing", "not exercised", why)
+
+    def _row(self, *values: Any) -> Claim:
+        return Claim(self.group, self.key, self.text, self.where, self.test, *values)
+
+
+def claims(groups: Groups) -> list[Claim]:
+    """All claims, by group; none if there are no runs of the paper's experiments."""
+    from reproduction import claims_experiments, claims_theory  # which need the classes of this module
+
+    if not any(select(preset, groups) for preset in PRESETS):
+        return []
+    rows = [cautious(row) for row in (*claims_experiments.claims(groups), *claims_theory.claims(groups))]
+    return sorted(rows, key=lambda row: GROUPS.index(row.group))
+
+
+def cautious(row: Claim) -> Claim:
+    """The row, undecided if it rests on too few runs."""
+    runs = row.scale.runs
+    if runs is None or runs >= FEWEST or row.verdict == "not exercised":
+        return row
+    note = f"Too few runs ({runs}; {FEWEST} would do). On these alone: {row.verdict}."
+    return replace(row, verdict="not exercised", note=f"{note} {row.note}".strip())
+
+
+def decide(holds: bool, signed: bool | None = None) -> Verdict:
+    """The verdict on a claim, tested as the paper has it and, where that is a plotted quantity, on the signed one."""
+    if not holds:
+        return "did not hold"
+    return "held only as plotted" if signed is False else "held"
+
+
+def by_group(rows: Sequence[Claim]) -> dict[str, list[Claim]]:
+    """The rows of each group that has some."""
+    return {name: found for name in GROUPS if (found := [row for row in rows if row.group == name])}
+
+
+def as_markdown(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
+    """The rows as a Markdown table for each group; above them when and with what they were made."""
+    lines = [
+        "# The paper's claims, tested",
+        "",
+        *(f"- {name}: {value}" for name, value in (made or {}).items()),
+        *([""] if made else []),
+        "Numbers in brackets are 95% bootstrap intervals over runs. As plotted: positive part of the moving average's",
+        "excess, summed in each run. Signed regret: sum_t (c_0 - J*); [V]+: positive part of sum_t (c_i - tau_i).",
+        "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
+        "Claims differ in weight, so verdicts are not counted.",
+        "",
+    ]
+    for name, found in by_group(rows).items():
+        lines += [f"## {name}", "", *_table(HEADER, [row.row for row in found]), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def as_cards(document: Mapping[str, Any]) -> str:
+    """The claims of a JSON document as cards that read without scrolling sideways; Markdown."""
+    lines = []
+    for name in GROUPS:
+        found = [row for row in document["claims"] if row["group"] == name]
+        lines += [f"## {name}", ""] if found else []
+        for row in found:
+            scale = f" ({row['scale']})" if row["scale"] else ""
+            lines += [
+                f"**{row['text']}** ({row['where']})",
+                "",
+                f": {MARKS[row['verdict']]} *{row['verdict']}*{scale}",
+                "",
+            ]
+            lines += [*(f"  - {part}" for part in parts(row["measured"])), ""]
+            lines += [f"  {row['note']}", ""] if row["note"] else []
+            lines += [f"  Test: {row['test']}.", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def as_made(document: Mapping[str, Any]) -> str:
+    """When, where and by what the runs of a JSON document of claims were made; Markdown."""
+    return (
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in document["made"].items())]) + "\n"
+    )
+
+
+def parts(measured: str) -> list[str]:
+    """What was measured, one thing to a line."""
+    return measured.split("; ")
+
+
+def as_short_markdown(rows: Sequence[Claim]) -> str:
+    """One line for each claim: what it says, the verdict and the number that decided."""
+    return "\n".join(_table(SHORT_HEADER, [row.short for row in rows])) + "\n"
+
+
+def as_document(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The rows as JSON values."""
+    return {"made": dict(made or {}), "claims": [row.as_json() for row in rows]}
+
+
+def as_json(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
+    """The rows as a JSON file."""
+    return json.dumps(as_document(rows, made), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_text(rows: Sequence[Claim], width: int = 80) -> str:
+    """Verdict, claim and number of each row for a screen of so many columns, and what happened where it failed."""
+    from textwrap import wrap
+
+    first = max(map(len, VERDICTS)) + 2
+    lines: list[str] = []
+    for name, found in by_group(rows).items():
+        lines += [*([""] if lines else []), name]
+        for row in found:
+            said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
+            if row.note and row.verdict != "not exercised":
+                said += f". {row.note}"
+            lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))
+    return "\n".join(lines)
+
+
+def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
+    """Intervals as JSON values."""
+    return {name: interval.as_json() for name, interval in intervals.items()}
+
+
+def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | None = None) -> Scale:
+    """Horizon and runs of the groups, and which Box; with the paper's, whether they are smaller."""
+    found = list(groups)
+    T, R = min(group.horizon for group in found), min(group.runs for group in found)
+    boxes = "".join(f", Box with {S} states" for S in sorted({group.S for group in found if group.env == "box"}))
+    text = f"T = {T:,}, {R} run{'s' if R > 1 else ''}{boxes}"
+    reduced = (horizon is not None and horizon > T) or (runs is not None and runs > R)
+    return Scale(text + (" (reduced)" if reduced else ""), R)
+
+
+def scale_of_one(selected: Selected) -> Scale:
+    """Horizon and runs of one cell, against those of its preset."""
+    return scale_of([selected.group], selected.horizon, selected.runs)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|").replace("\n", " ")

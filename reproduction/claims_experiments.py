@@ -1,0 +1,460 @@
+"""What the paper says about its experiments (Section 5, Appendix B and the captions), tested on stored runs.
+
+The thresholds of "indistinguishable" and "near-linear" were fixed before any run. Those of "comparable" (twice, 1%)
+and of "computationally inefficient" (ten times) were chosen when results of earlier runs were known:
+
+outperforms         the 95% interval of the mean at T lies wholly below the rival's; as plotted first, signed second
+indistinguishable   the 90% interval of the difference of the means lies within 10% of the larger mean
+comparable          at most twice C-UCRL's mean violation, or below 1% of tau T: less would be better, so one-sided
+near-linear         regret per step in the last fifth at least 80% of that in the second fifth
+violation           as plotted first, then [V]+, the positive part of the signed sum, which is what a limit is about
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from psconrl.agents import UCRLCMDP
+from psconrl.analysis import Group, Groups, Interval, curves, difference_interval, mean_interval, number
+from reproduction import Floats, Ints, references
+from reproduction.claims import Claim, Scale, Statement, cautious, intervals_json, scale_of, scale_of_one
+from reproduction.comparisons import BOXES
+from reproduction.gridworlds import OPTIMISTIC, PAPER, RIVALS, SMALLEST, Setting, algorithms
+from reproduction.measures import as_plotted, late_average, settling_time
+from reproduction.selection import Selected, by_agent, select
+
+HERO = "PSConRL"
+FIGURE, APPENDIX, COMPUTATION = "Figure 1", "Appendix", "Computation"
+
+NEAR = 0.01
+"""How near to a level an average must be to have reached it."""
+
+STUCK = 0.5
+"""Who has come less than this share of the way from the safe to the optimal policy, in every cost, is stuck."""
+
+COMPARABLE = 2.0
+"""Up to how many times the rival's violation an agent's is comparable."""
+
+NEGLIGIBLE = 0.01
+"""Violations below this share of tau T are comparable with any."""
+
+NEAR_LINEAR = 0.8
+"""From which share of the second fifth's regret per step in the last fifth on a curve is near-linear."""
+
+SAME = 0.1
+"""Within which share of the larger mean a difference must lie for two agents to be indistinguishable."""
+
+MOST = 0.5
+"""From which share of runs on an agent as a whole is said to behave so."""
+
+TIMES = 10.0
+"""How many times longer than PSConRL's a run must take to be computationally inefficient."""
+
+Found = dict[tuple[str, str], Selected]
+
+
+def claims(groups: Groups) -> list[Claim]:
+    """All claims about experiments; those about curves also by the runs with the authors' settings."""
+    ours = _about_curves(by_agent("figure-1", groups), by_agent("known-costs", groups))
+    theirs = _about_curves(by_agent("authors", groups), {})
+    return [
+        *(_beside(*pair) for pair in zip(ours, theirs, strict=True)),
+        _original_bonuses(groups),
+        *(_inefficient(groups, setting) for setting in PAPER[1:]),
+    ]
+
+
+def _about_curves(found: Found, known: Found) -> list[Claim]:
+    """What is said of the curves of Figure 1 and of the appendix, by one set of runs."""
+    box = PAPER[-1]
+    return [
+        *(_outperforms(found, known, setting, rival) for setting, rival in _outperformed()),
+        _indistinguishable(found, known, PAPER[0], "ConRL"),
+        *(_comparable(found, setting) for setting in PAPER[:2]),
+        *(_near_linear(found, box, rival) for rival in RIVALS),
+        _costly(found),
+        *(_late(found, setting, cost) for cost in range(len(_LATE)) for setting in PAPER[:2]),
+        *(_stuck(found, box, rival) for rival in RIVALS),
+        _quickly(found, box),
+    ]
+
+
+def _beside(ours: Claim, theirs: Claim) -> Claim:
+    """A claim with what the same test says of the runs with the authors' settings, where there are enough of these."""
+    theirs = cautious(theirs)
+    if "not exercised" in (ours.verdict, theirs.verdict):
+        return ours
+    which = f" ({BOXES[True]})" if "box" in ours.key.split("/") or "Box" in ours.text else ""
+    return replace(
+        ours,
+        measured=f"{ours.measured}; with the authors' settings{which}: {theirs.verdict}, {theirs.brief}",
+        numbers={**ours.numbers, "authors": {"verdict": theirs.verdict, "numbers": dict(theirs.numbers)}},
+    )
+
+
+def final(group: Group, cost: int, window: int | None = None) -> Floats:
+    """Signed regret, or [V]+ (R,), at the horizon; with a window as plotted."""
+    if window is not None:
+        return as_plotted(group, window)[1][:, cost, -1]
+    return (curves.regret(group) if cost == 0 else curves.positive_violation(group)[:, cost - 1])[:, -1]
+
+
+def _outperformed() -> list[tuple[Setting, str]]:
+    """Where the paper says that PSConRL outperforms whom in regret."""
+    pairs = [(setting, rival) for setting in PAPER for rival in algorithms(setting.env) if rival != HERO]
+    return [(setting, rival) for setting, rival in pairs if (setting.env, rival) != (SMALLEST, "ConRL")]
+
+
+def _outperforms(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"order/{setting.env}/{rival}",
+        f"{setting.env}: {HERO} outperforms {rival} in regret",
+        "Section 5, Figure 1",
+        "95% interval of the mean at T wholly below the rival's, as plotted, then signed",
+    )
+    if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
+        return statement.undecided()
+    ours, theirs = found[setting.env, HERO], found[setting.env, rival]
+    pairs = _pairs(ours.group, theirs.group, 0, setting.window)
+    relations = "; ".join(f"{name}, {_relation(x, y, rival)}" for name, (x, y) in pairs.items())
+    return statement.tested(
+        *(x.below(y) for x, y in pairs.values()),
+        measured=_measured(pairs, rival) + _with_known_costs(known, setting, rival),
+        brief=_against(*pairs["as plotted"]),
+        note=f"{relations[0].upper()}{relations[1:]}.",
+        scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
+        numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()},
+    )
+
+
+def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"same/{setting.env}/{rival}",
+        f"{setting.env}: {HERO} and {rival} have indistinguishable regret",
+        "Section 5, Figure 1",
+        f"90% interval of the difference of means at T within {SAME:.0%} of the larger, as plotted, then signed",
+    )
+    if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
+        return statement.undecided()
+    ours, theirs = found[setting.env, HERO], found[setting.env, rival]
+    pairs = _pairs(ours.group, theirs.group, 0, setting.window)
+    windows = {"as plotted": setting.window, "signed": None}
+    differences = {
+        name: difference_interval(final(ours.group, 0, w), final(theirs.group, 0, w), 0.9)
+        for name, w in windows.items()
+    }
+    rooms = {name: SAME * max(abs(x.mean), abs(y.mean)) for name, (x, y) in pairs.items()}
+    told = "; ".join(f"{name} {d}, allowed ±{number(rooms[name])}" for name, d in differences.items())
+    return statement.tested(
+        *(-rooms[name] <= d.low and d.high <= rooms[name] for name, d in differences.items()),
+        measured=f"{_measured(pairs, rival)}; difference [90%]: {told}" + _with_known_costs(known, setting, rival),
+        brief=_against(*pairs["as plotted"]),
+        note=f"The difference is {told}.",
+        scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
+        numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()}
+        | {"difference": intervals_json(differences)},
+    )
+
+
+def _pairs(ours: Group, theirs: Group, cost: int, window: int) -> dict[str, tuple[Interval, Interval]]:
+    """Both means at T, as plotted and signed (of violations, [V]+)."""
+    second = "signed" if cost == 0 else "[V]+"
+    return {
+        name: (mean_interval(final(ours, cost, w)), mean_interval(final(theirs, cost, w)))
+        for name, w in (("as plotted", window), (second, None))
+    }
+
+
+def _measured(pairs: dict[str, tuple[Interval, Interval]], rival: str) -> str:
+    return "; ".join(f"{name}: {HERO} {x}, {rival} {y}" for name, (x, y) in pairs.items())
+
+
+def _with_known_costs(known: Found, setting: Setting, rival: str) -> str:
+    """The same pair, as plotted, where both agents know the costs, as the theory has it."""
+    if not {(setting.env, HERO), (setting.env, rival)} <= known.keys():
+        return ""
+    ours, theirs = (known[setting.env, agent].group for agent in (HERO, rival))
+    x, y = _pairs(ours, theirs, 0, setting.window)["as plotted"]
+    return f"; with known costs, as plotted: {HERO} {x}, {rival} {y}"
+
+
+def _relation(x: Interval, y: Interval, rival: str) -> str:
+    if not x.apart(y):
+        return f"{HERO} and {rival} cannot be told apart"
+    return f"{HERO} is {'below' if x.below(y) else 'above'} {rival}"
+
+
+def _against(x: Interval, y: Interval) -> str:
+    return f"{number(x.mean)} against {number(y.mean)}"
+
+
+def _comparable(found: Found, setting: Setting) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"comparable/{setting.env}/C-UCRL",
+        f"{setting.env}: {HERO}'s violation is comparable with C-UCRL's",
+        "Section 5, Figure 1",
+        f"mean violation at T at most {COMPARABLE:g} times C-UCRL's, or below {NEGLIGIBLE:.0%} of tau T; as plotted, "
+        "then [V]+",
+    )
+    if not {(setting.env, HERO), (setting.env, "C-UCRL")} <= found.keys():
+        return statement.undecided()
+    ours, theirs = found[setting.env, HERO], found[setting.env, "C-UCRL"]
+    pairs = _pairs(ours.group, theirs.group, 1, setting.window)
+    little = NEGLIGIBLE * float(ours.group.thresholds[0, 0]) * ours.group.horizon
+    measured = _measured(pairs, "C-UCRL")
+    return statement.tested(
+        *(x.mean <= max(COMPARABLE * y.mean, little) for x, y in pairs.values()),
+        measured=f"{measured}; {NEGLIGIBLE:.0%} of tau T is {number(little)}",
+        brief=_against(*pairs["as plotted"]),
+        note=f"Violation: {measured}.",
+        scale=scale_of([ours.group, theirs.group], ours.horizon, ours.runs),
+        numbers={name: intervals_json({HERO: x, "C-UCRL": y}) for name, (x, y) in pairs.items()},
+    )
+
+
+def _near_linear(found: Found, setting: Setting, rival: str) -> Claim:
+    statement = Statement(
+        FIGURE,
+        f"near-linear/{setting.env}/{rival}",
+        f"{setting.env}: {rival} incurs near-linear regret",
+        "Section 5",
+        f"mean regret per step in the last fifth at least {NEAR_LINEAR:.0%} of that in the second; as plotted, then "
+        "signed",
+    )
+    if (setting.env, rival) not in found:
+        return statement.undecided()
+    selected = found[setting.env, rival]
+    group = selected.group
+    times, plotted = as_plotted(group, setting.window)
+    rates = {
+        "as plotted": _fifths(times, plotted[:, 0], group.horizon),
+        "signed": _fifths(group.grid, curves.regret(group), group.horizon),
+    }
+    told = "; ".join(f"{name} {number(a)} per step, then {number(b)}" for name, (a, b) in rates.items())
+    return statement.tested(
+        *(first > 0 and last >= NEAR_LINEAR * first for first, last in rates.values()),
+        measured=f"second and last fifth: {told}",
+        brief=" then ".join(number(rate) for rate in rates["as plotted"]) + " per step",
+        note=f"The regret of {rival} bends: {told}.",
+        scale=scale_of_one(selected),
+        numbers={name: list(pair) for name, pair in rates.items()},
+    )
+
+
+def _fifths(times: Ints, values: Floats, horizon: int) -> tuple[float, float]:
+    """The mean increase per step of curves (R, n) in the second and in the last fifth of a run."""
+    mean = values.mean(axis=0)
+    at = np.interp(np.array([0.2, 0.4, 0.8, 1.0]) * horizon, times, mean)
+    step = horizon / 5
+    return float((at[1] - at[0]) / step), float((at[3] - at[2]) / step)
+
+
+def _stuck(found: Found, setting: Setting, rival: str) -> Claim:
+    statement = Statement(
+        APPENDIX,
+        f"stuck/{setting.env}/{rival}",
+        f"{setting.env}: {rival} is stuck with the safe policy",
+        "Appendix B",
+        f"last fifth: every average cost nearer to the safe policy's than {STUCK:g} of the distance between the safe "
+        f"and the optimal policy's, in at least {MOST:.0%} of runs",
+    )
+    if (setting.env, rival) not in found:
+        return statement.undecided()
+    selected = found[setting.env, rival]
+    levels = references.levels(setting.env)
+    late = late_average(selected.group)
+    share = stuck_share(late, levels)
+    means = [mean_interval(late[:, i]) for i in range(late.shape[1])]
+    measured = f"{share:.0%} of runs; last fifth c_0 {means[0]}, c_1 {means[1]}"
+    measured += f"; safe policy {_levels(levels.safe)}, optimal {_levels(levels.optimal)}"
+    numbers = {"share": share, "safe": levels.safe.tolist(), "optimal": levels.optimal.tolist()}
+    if (setting.env, HERO) in found:
+        numbers["share_psconrl"] = stuck_share(late_average(found[setting.env, HERO].group), levels)
+        measured += f"; {HERO}, by the same test: {numbers['share_psconrl']:.0%} of runs"
+    return statement.tested(
+        share >= MOST,
+        measured=measured,
+        brief=f"{share:.0%} of runs",
+        note=f"In the last fifth {rival} averages {_levels(late.mean(axis=0))}, the safe policy "
+        f"{_levels(levels.safe)}, the optimal one {_levels(levels.optimal)}.",
+        scale=scale_of_one(selected),
+        numbers=numbers | intervals_json({"c_0": means[0], "c_1": means[1]}),
+    )
+
+
+def stuck_share(averages: Floats, levels: references.Levels) -> float:
+    """The share of runs, with average costs (R, m + 1), that are stuck on the safe policy."""
+    room = STUCK * np.abs(levels.optimal - levels.safe)
+    return float((np.abs(averages - levels.safe) < room).all(axis=1).mean())
+
+
+_LATE = (
+    ("converges", "all algorithms converge to the optimal solution", f"mean c_0 within {NEAR:g} of J*", "c_0 - J*"),
+    (
+        "feasible",
+        "the average consumption of all algorithms satisfies the constraint in the long run",
+        f"mean c_1 at most tau + {NEAR:g}",
+        "c_1 - tau",
+    ),
+)
+"""By cost: key, text, test, and what is measured."""
+
+
+def _late(found: Found, setting: Setting, cost: int) -> Claim:
+    """Whether a cost comes near to its level in the last fifth, for all agents; constraints may be below it."""
+    key, text, test, name = _LATE[cost]
+    statement = Statement(
+        APPENDIX, f"{key}/{setting.env}", f"{setting.env}: {text}", "Appendix B", f"last fifth: {test}, for every one"
+    )
+    here = {agent: found[setting.env, agent] for agent in algorithms(setting.env) if (setting.env, agent) in found}
+    if len(here) < len(algorithms(setting.env)):
+        return statement.undecided()
+    gaps = {
+        agent: mean_interval(late_average(f.group)[:, cost] - curves.levels(f.group)[:, cost])
+        for agent, f in here.items()
+    }
+    off = {agent: gap for agent, gap in gaps.items() if (abs(gap.mean) if cost == 0 else gap.mean) > NEAR}
+    worst = max(gaps, key=lambda agent: abs(gaps[agent].mean) if cost == 0 else gaps[agent].mean)
+    return statement.tested(
+        not off,
+        measured=f"{name}: " + "; ".join(f"{agent} {gap}" for agent, gap in gaps.items()),
+        brief=f"{name} at most {number(gaps[worst].mean)} ({worst})",
+        note="Not near: " + "; ".join(f"{agent}, {name} = {number(gap.mean)}" for agent, gap in off.items()) + ".",
+        scale=scale_of([f.group for f in here.values()], setting.horizon, setting.runs),
+        numbers=intervals_json(gaps),
+    )
+
+
+def _quickly(found: Found, setting: Setting) -> Claim:
+    statement = Statement(
+        APPENDIX,
+        f"quickly/{setting.env}/{HERO}",
+        f"{setting.env}: {HERO} converges to the optimal solution relatively quickly",
+        "Appendix B",
+        "the mean moving average of c_0 stays within 1% of J* from before T / 2 on",
+    )
+    if (setting.env, HERO) not in found:
+        return statement.undecided()
+    selected = found[setting.env, HERO]
+    horizon = selected.group.horizon
+    if setting.window > horizon / 2:
+        return statement.undecided("the moving average is over more than half of the run")
+    settled = settling_time(selected.group, setting.window)
+    return statement.tested(
+        settled.mean <= horizon / 2,
+        measured=f"settled at round {settled}",
+        brief=f"at round {number(settled.mean)}",
+        note=f"It settles at round {number(settled.mean)} of {horizon:,}.",
+        scale=scale_of_one(selected),
+        numbers=intervals_json({"settled": settled}),
+    )
+
+
+def _costly(found: Found) -> Claim:
+    large, box = PAPER[1], PAPER[2]
+    statement = Statement(
+        FIGURE,
+        "costly",
+        "Exploration is relatively costly in Box compared to Marsrover",
+        "Section 5",
+        "95% interval of PSConRL's mean regret at T in box wholly above that in marsrover-8x8; as plotted, then signed",
+    )
+    if not {(large.env, HERO), (box.env, HERO)} <= found.keys():
+        return statement.undecided()
+    there, here = found[large.env, HERO].group, found[box.env, HERO].group
+    pairs = {
+        name: (mean_interval(final(there, 0, w)), mean_interval(final(here, 0, v)))
+        for name, w, v in (("as plotted", large.window, box.window), ("signed", None, None))
+    }
+    return statement.tested(
+        *(x.below(y) for x, y in pairs.values()),
+        measured="; ".join(f"{name}: {large.env} {x}, {box.env} {y}" for name, (x, y) in pairs.items()),
+        brief=_against(*reversed(pairs["as plotted"])),
+        note="The regret in Box is not clearly above that in Marsrover 8x8.",
+        scale=scale_of([there, here], large.horizon, large.runs),
+        numbers={name: intervals_json({large.env: x, box.env: y}) for name, (x, y) in pairs.items()},
+    )
+
+
+def _original_bonuses(groups: Groups) -> Claim:
+    statement = Statement(
+        APPENDIX,
+        "original-bonuses",
+        "The rivals use the original bonus terms of their papers",
+        "Appendix B",
+        "mean signed regret at T of ConRL and C-UCRL with the published and with Figure 1's bonus: intervals meet",
+    )
+    figure = by_agent("figure-1", groups)
+    published = {f.cell.agent: f for f in select("bonus", groups) if f.cell.settings.get("bonus") == "original"}
+    rivals = [a for a in RIVALS if a in published and (SMALLEST, a) in figure]
+    if len(rivals) < len(RIVALS):
+        return statement.undecided()
+    pairs = {
+        a: (mean_interval(final(published[a].group, 0)), mean_interval(final(figure[SMALLEST, a].group, 0)))
+        for a in rivals
+    }
+    return statement.tested(
+        all(not x.apart(y) for x, y in pairs.values()),
+        measured="; ".join(f"{a}: published {x}, as in Figure 1 {y}" for a, (x, y) in pairs.items()),
+        brief="; ".join(f"{a} {_against(x, y)}" for a, (x, y) in pairs.items()),
+        note="Published bonuses give other curves: the figures need bonuses scaled down, as the released code has.",
+        scale=scale_of_one(published[rivals[0]]),
+        numbers={a: intervals_json({"published": x, "figure": y}) for a, (x, y) in pairs.items()},
+    )
+
+
+def _inefficient(groups: Groups, setting: Setting) -> Claim:
+    """By the seconds of runs at the paper's horizon, or of shorter ones: seconds per plan times the plans it makes."""
+    rival = OPTIMISTIC
+    statement = Statement(
+        COMPUTATION,
+        f"inefficient/{setting.env}",
+        f"{setting.env}: {rival} is computationally inefficient",
+        "Section 5, Appendix B",
+        f"a run takes more than {TIMES:g} times as long as one of {HERO}, by the timings of the runs",
+    )
+    found = by_agent("figure-1", groups) | by_agent("tractable", groups)
+    both = [found.get((setting.env, agent)) for agent in (rival, HERO)]
+    if any(f is None or not np.isfinite(f.group.seconds).any() for f in both):
+        return statement.undecided("no run of it, or of PSConRL, is both completed and timed")
+    theirs, ours = (f for f in both if f is not None)
+    timed = theirs.group.seconds[np.isfinite(theirs.group.seconds)]
+    plans = np.array([len(table) for table in theirs.group.episodes])[np.isfinite(theirs.group.seconds)]
+    per_plan = float(timed.sum() / plans.sum())
+    shorter = theirs.group.horizon < setting.horizon
+    seconds = per_plan * _plans(setting.horizon) if shorter else float(timed.mean())
+    compared = float(np.nanmean(ours.group.seconds)) * (setting.horizon / ours.group.horizon)
+    source = f"from {len(timed)} shorter runs" if shorter else f"{len(timed)} of {theirs.runs} runs completed"
+    return statement.tested(
+        seconds > TIMES * compared,
+        measured=f"{_clock(seconds)} a run ({source}), {number(per_plan)} s a plan; {HERO} {_clock(compared)} a run",
+        brief=f"{_clock(seconds)} against {_clock(compared)} a run",
+        note=f"Planned exactly over the confidence set, a run takes {_clock(seconds)}, one of {HERO} "
+        f"{_clock(compared)}. The authors' solver took about 38 s a plan on the smallest grid.",
+        # Seconds need no interval to be told from ten times as many.
+        scale=Scale(scale_of_one(theirs).text),
+        numbers={"seconds_per_plan": per_plan, "seconds_per_run": seconds, "seconds_per_run_psconrl": compared},
+    )
+
+
+def _plans(horizon: int) -> int:
+    """How often UCRL-CMDP plans until a horizon."""
+    return math.ceil(horizon / math.ceil(horizon**UCRLCMDP.alpha))
+
+
+def _clock(seconds: float) -> str:
+    """A duration in the unit that people would use."""
+    for unit, size in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{number(round(seconds / size, 1))} {unit}"
+    return f"{number(seconds)} s"
+
+
+def _levels(averages: Floats) -> str:
+    return "(" + ", ".join(number(round(float(x), 6) + 0.0) for x in averages) + ")"

@@ -1,0 +1,77 @@
+"""What a cell's runs came to at the horizon, as numbers that tables are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psconrl.analysis import Group, curves, mean_interval, number
+from reproduction import Document, Floats
+from reproduction.measures import as_plotted
+
+WORST = 0.1
+"""The share of runs that the tail of a quantity is the mean of."""
+
+
+def summary(values: Floats) -> Document:
+    """Mean, 95% interval, standard deviation and the mean of the worst tenth of runs; JSON values."""
+    interval = mean_interval(values).as_json()
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {name: rounded(x) for name, x in {**interval, "sd": deviation, "worst": worst_tenth(values)}.items()}
+
+
+def worst_tenth(values: Floats) -> float:
+    """The mean of the largest tenth of some values, of one at least."""
+    return float(np.sort(values)[-max(1, round(WORST * len(values))) :].mean())
+
+
+def rounded(x: float | None) -> float | None:
+    """Six significant digits: enough for every table, and the same on every machine that has the same runs."""
+    return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
+
+
+def final_values(group: Group, window: int | None = None, read: int | None = None) -> Document:
+    """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
+
+    read: the round at which that is read off the plot; the last one if there is none.
+
+    charged: regret plus the price of the limit times [V]+. It is L without credit for unused allowance, so that
+    staying on a safe policy has its price.
+    """
+    signed = curves.signed(group)[..., -1]
+    positive = np.maximum(signed[:, 1], 0.0)
+    values: Document = {
+        "runs": group.runs,
+        "horizon": group.horizon,
+        "states": group.S,
+        "regret": summary(signed[:, 0]),
+        "violation": summary(signed[:, 1]),
+        "positive_violation": summary(positive),
+        "lagrangian": summary(curves.lagrangian(group)[:, -1]),
+        "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
+    }
+    if window is not None and window <= group.horizon:
+        times, plotted_curves = as_plotted(group, window)
+        plotted = plotted_curves[..., np.searchsorted(times, read, side="right") - 1 if read else -1]
+        average = curves.moving_average(group, window)[1][..., -1]
+        values |= {
+            "plotted_regret": summary(plotted[:, 0]),
+            "plotted_violation": summary(plotted[:, 1]),
+            "reward": summary(1.0 - average[:, 0]),
+            "consumption": summary(average[:, 1]),
+        }
+    return values
+
+
+def code_of(groups: list[Group]) -> str:
+    """The code that made the runs; several are a mixture, and all are named."""
+    return ", ".join(sorted({code for group in groups for code in group.codes})) or "-"
+
+
+def precise(quantity: Document | None) -> str:
+    """A mean of an average cost, with four digits."""
+    return "-" if quantity is None or quantity["mean"] is None else number(round(quantity["mean"], 4))
+
+
+def markdown_table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))

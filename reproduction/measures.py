@@ -1,0 +1,54 @@
+"""Curves that the paper's figures and claims are about; see `psconrl.analysis.curves` for the general ones.
+
+as plotted         what the paper's figures show: a_i(t), the average of c_i over the last w rounds, defined from
+                   t = w on; sum_{t >= w} max(a_i(t) - l_i, 0) in each run, then the mean over runs. The sum is taken
+                   over the checkpoints, each standing for the d rounds before it, so d must divide w.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psconrl.analysis import Group, Interval, curves, interval_of, weights
+from reproduction import Floats, Ints
+
+
+def as_plotted(group: Group, window: int) -> tuple[Ints, Floats]:
+    """Times (n,) and what the paper plots (R, m + 1, n) for each cost."""
+    times, average = curves.moving_average(group, window)
+    excess = np.maximum(average - curves.levels(group)[..., np.newaxis], 0.0)
+    return times, group.spacing * np.cumsum(excess, axis=-1)
+
+
+def last_infeasible(group: Group) -> int:
+    """The last step of any run that belongs to an infeasible episode; 0 if there is none."""
+    ends = [(t["start"] + t["length"])[~t["feasible"]] for t in group.episodes]
+    return int(max((end.max() for end in ends if len(end)), default=0))
+
+
+def episodes_begun(group: Group) -> Floats:
+    """K_t: how many episodes have begun before the end of step t, at each checkpoint, (R, G)."""
+    return np.stack([np.searchsorted(t["start"], group.grid, side="left") for t in group.episodes]).astype(np.float64)
+
+
+def late_average(group: Group, share: float = 0.2) -> Floats:
+    """Average costs over the last `share` of each run, (R, m + 1)."""
+    first = min(int(np.searchsorted(group.grid, (1 - share) * group.horizon)), len(group.grid) - 2)
+    steps = group.grid[-1] - group.grid[first]
+    return np.asarray((group.cumulative[..., -1] - group.cumulative[..., first]) / steps)
+
+
+def settling_time(group: Group, window: int, within: float = 0.01) -> Interval:
+    """When the mean moving average of c_0 comes within `within` J* of J* and stays there; inf if it does not."""
+    times, average = curves.moving_average(group, window)
+    relative = average[:, 0] / group.optimum[:, np.newaxis] - 1
+    settled = _settled(times, relative.mean(axis=0, keepdims=True), within)[0]
+    return interval_of(settled, _settled(times, weights(group.runs) @ relative, within), group.runs)
+
+
+def _settled(times: Ints, relative: Floats, within: float) -> Floats:
+    """The time after the last one at which |relative| > within, for each row."""
+    outside = np.abs(relative) > within
+    last = np.where(outside.any(axis=1), outside.shape[1] - 1 - np.argmax(outside[:, ::-1], axis=1), -1)
+    padded = np.append(times.astype(np.float64), np.inf)
+    return padded[last + 1]

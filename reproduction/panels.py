@@ -1,0 +1,235 @@
+"""The panels of the paper's figures, and of the studies beyond it, from stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval
+from psconrl.report import Level, Line, Panel, agent_label, line, regret_column, runs_title, title
+from reproduction import Floats, Ints, ranking, references
+from reproduction.agents import ALGORITHM
+from reproduction.gridworlds import window
+from reproduction.measures import as_plotted
+from reproduction.selection import Selected, select
+from reproduction.tuning import complete
+
+Quantity = Literal["signed", "plotted"]
+REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+_ZERO = (Level("", 0.0, "zero"),)
+
+
+def _label(group: Group) -> str:
+    """The agent; of those of the released code, the algorithm."""
+    return ALGORITHM.get(group.agent) or agent_label(group)
+
+
+def _plotted(group: Group) -> tuple[Ints, Floats]:
+    return as_plotted(group, window(group.env))
+
+
+def _column(groups: Sequence[Group], env: str, quantity: Quantity) -> list[Panel]:
+    labels, name = [_label(group) for group in groups], title(env, groups[0].S)
+    if quantity == "signed":
+        return regret_column(groups, name, labels)
+    return regret_column(groups, name, labels, _plotted, "smoothed, positive part")
+
+
+def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> list[list[Panel]]:
+    """Two rows, regret above violation; one column for each environment of a preset."""
+    found = select(preset, groups)
+    columns = [
+        _column([f.group for f in found if f.cell.env == env], env, quantity)
+        for env in dict.fromkeys(f.cell.env for f in found)
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def averages(groups: Groups) -> list[list[Panel]]:
+    """Average reward above average consumption, smoothed as the paper does, with the levels of three policies."""
+    found = select("figure-appendix", groups)
+    columns = []
+    for env in dict.fromkeys(f.cell.env for f in found):
+        here = [f.group for f in found if f.cell.env == env]
+        levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
+        above, below = [], []
+        for group in here:
+            times, average = curves.moving_average(group, window(env))
+            above.append(line(_label(group), times, 1 - average[:, 0]))
+            below.append(line(_label(group), times, average[:, 1]))
+        rewards = (
+            Level("optimal", 1 - levels.optimal[0], "optimal"),
+            Level("fast", 1 - levels.fast[0], "other"),
+            Level("safe", 1 - levels.safe[0], "other"),
+        )
+        limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
+        columns.append(
+            [
+                Panel(runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards),
+                Panel("", "Average consumption\n(moving average)", below, limit),
+            ]
+        )
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def counterexample(groups: Groups) -> list[list[Panel]]:
+    """The toy: regret, violation and share of infeasible steps, side by side."""
+    found = [f.group for f in select("counterexample", groups)]
+    labels = [_label(group) for group in found]
+    steps = [line(x, g.grid, curves.infeasible_steps(g) / g.grid) for x, g in zip(labels, found, strict=True)]
+    regret = [line(x, g.grid, curves.regret(g)) for x, g in zip(labels, found, strict=True)]
+    violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
+    return [
+        [
+            Panel(runs_title("Signed regret", found), REGRET, regret, _ZERO),
+            Panel("Signed violation", VIOLATION, violation, _ZERO),
+            Panel("Infeasible samples", "Share of steps so far", steps, y_limits=(0.0, 1.0)),
+        ]
+    ]
+
+
+def feasibility(groups: Groups) -> list[list[Panel]]:
+    """How many steps of infeasible episodes there were until each round, against sqrt(T)."""
+    found = [f.group for f in select("feasibility", groups) if curves.infeasible_steps(f.group).any()]
+    most = max((curves.infeasible_steps(group).mean(axis=0)[-1] for group in found), default=1.0)
+    return [[_infeasible(group, (1.0, 3.0 * most)) for group in found]]
+
+
+def _infeasible(group: Group, limits: tuple[float, float]) -> Panel:
+    steps = curves.infeasible_steps(group)
+    exponent = growth_exponent(group.grid, steps)
+    fitted = _slope(exponent)
+    lines = [line(_label(group), group.grid, steps), _root(group, steps)]
+    name = f"{runs_title(title(group.env), [group])}, {fitted}"
+    return Panel(name, "Infeasible steps so far", lines, logarithmic="both", y_limits=limits)
+
+
+def _slope(exponent: Interval) -> str:
+    # Adding 0 takes the sign from a rounded zero.
+    mean, low, high = (round(x, 2) + 0.0 for x in (exponent.mean, exponent.low, exponent.high))
+    return f"slope {mean:.2f} [{low:.2f}, {high:.2f}]".replace("-inf", "-∞")
+
+
+def _root(group: Group, values: Floats) -> Line:
+    """A guide that grows like sqrt(T) over the last tenfold of time, and ends where the mean of the runs does."""
+    x = group.grid[int(np.searchsorted(group.grid, group.horizon / 10)) :].astype(np.float64)
+    y = values[:, -1].mean() * np.sqrt(x / x[-1])
+    return Line("slope 1/2", x, y, y, y)
+
+
+def tractable(groups: Groups) -> list[list[Panel]]:
+    """UCRL-CMDP beyond the smallest grid beside PSConRL: signed regret above signed violation."""
+    columns = []
+    for f in select("tractable", groups):
+        beside = [g.group for g in select("figure-1", groups) if (g.cell.env, g.cell.agent) == (f.cell.env, "PSConRL")]
+        columns.append(_column([*beside, f.group], f.cell.env, "signed"))
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
+    """Pseudo-regret and signed violation in models drawn from the prior, against sqrt(T)."""
+    return [[panel for f in select(preset, groups) for panel in _growth(f)]]
+
+
+def _growth(found: Selected) -> list[Panel]:
+    group = found.group
+    regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
+    exponent = growth_exponent(group.grid, regret)
+    fitted = _slope(exponent)
+    lines = [line(_label(group), group.grid, regret), _root(group, regret)]
+    return [
+        Panel(f"Pseudo-regret, {fitted}", "Cumulative pseudo-regret", lines, logarithmic="both"),
+        Panel(
+            runs_title("Signed violation", [group]),
+            VIOLATION,
+            [line(_label(group), group.grid, violation)],
+            _ZERO,
+        ),
+    ]
+
+
+def beyond(groups: Groups) -> list[list[Panel]]:
+    """The mean rank of every agent over all worlds of the preset, by each measure."""
+    ranked = ranking.ranking(groups)
+    if not ranked:
+        return []
+    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
+    lines = [
+        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
+        for agent, ranks, _ in ranking.mean_ranks(ranked)
+    ]
+    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
+    name = f"Mean rank in {len(ranked)} worlds"
+    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
+
+
+def planes(groups: Groups) -> list[list[Panel]]:
+    """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
+    found = complete(groups)
+    slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
+    return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
+
+
+def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
+    here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
+    lines = []
+    for agent in dict.fromkeys(f.cell.agent for f in here):
+        mine = [f.group for f in here if f.cell.agent == agent]
+        x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
+        y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
+        lines.append(Line(agent, x, y, y, y, "o", directed=True))
+    name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
+    return Panel(
+        runs_title(name, [f.group for f in here]),
+        "Signed regret",
+        lines,
+        _ZERO,
+        x_label="[V]+, the positive part of the violation",
+        symmetric=True,
+    )
+
+
+def bonus(groups: Groups) -> list[list[Panel]]:
+    """Signed regret and violation at the horizon of the rivals against the scale of their bonus."""
+    found = select("bonus", groups)
+    if not found:
+        return []
+    where = title(found[0].cell.env)
+    return [
+        [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
+    ]
+
+
+def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Panel:
+    scaled = [f for f in found if f.cell.settings.get("bonus") == "simple"]
+    scales = sorted({float(f.cell.settings["scale"]) for f in scaled})
+    published = scales[-1] * 5  # where on the axis the bonus stands that has no such scale
+    lines = [
+        _ends(_label(f.group), [(x, f) for x in (scales[0], published)], cost)
+        for f in found
+        if "scale" not in f.cell.settings
+    ]
+    for k, agent in enumerate(dict.fromkeys(f.cell.agent for f in scaled)):
+        # Side by side, so that equal values do not hide each other.
+        place = published * 1.15 ** (k - 1)
+        here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
+        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost, "o"))
+        lines += [
+            _ends(f"{agent}, published bonus", [(place, f)], cost, "D")
+            for f in found
+            if f.cell.agent == agent and f.cell.settings.get("bonus") == "original"
+        ]
+    ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
+    x_label = f"Scale of the bonus (T = {found[0].group.horizon:,})"
+    return Panel(name, y_label, lines, _ZERO, x_label, "x", ticks)
+
+
+def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
+    """Signed quantities at the horizon, at the given places."""
+    values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
+    mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
+    bounded = np.isfinite(low) & np.isfinite(high)
+    low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)
+    return Line(label, np.array([x for x, _ in points]), mean, low, high, marker)

@@ -1,0 +1,224 @@
+"""From the name of a preset to its figures, tables and claims: run what is missing, then draw what is stored.
+
+OUT/runs ...        the store; presets that need the same runs share them
+OUT/report.html     all of it in one page, with the policies that were executed
+OUT/figures/        PNG and PDF
+OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
+                    same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
+                    paper's presets
+OUT/beyond.md       all agents in all environments, ranked, if the folder has such runs
+OUT/table-1.md      bounds, and what was measured
+OUT/tables/         the numbers of the tables in README and documentation, as JSON; `write_docs` takes them
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psconrl import report
+from psconrl.analysis import Groups, group
+from psconrl.experiments import Experiment, Outcome, Store, code_identity, run_together
+from psconrl.report import Section, Table
+from reproduction import agents as agents  # registers the agents of the released code
+from reproduction import panels, proof, ranking, tables
+from reproduction.claims import MARKS, Claim, as_document, as_json, as_markdown, as_short_markdown, by_group, claims
+from reproduction.pictures import draw_environments
+from reproduction.presets import Figure, Preset, find, presets
+from reproduction.published_bounds import as_markdown as table_of_bounds
+
+Runner = Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What came out: files written, claims, and what became of the runs."""
+
+    paths: tuple[Path, ...]
+    claims: tuple[Claim, ...]
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether no run failed."""
+        return all(outcome.ok for outcome in self.outcomes)
+
+
+def reproduce(
+    names: Sequence[str],
+    out: str | Path,
+    quick: bool = False,
+    workers: int | None = None,
+    run: Runner = run_together,
+    **options: Any,
+) -> Reproduction:
+    """Run presets and write their figures, the claims and the tables.
+
+    Args:
+        names: presets; those that are run by default if there are none.
+        out: the folder of runs and results.
+        quick: a fraction of the paper's scale.
+        workers: processes; all cores by default.
+        run: what runs experiments.
+        **options: further arguments of it, such as progress.
+
+    Returns:
+        What came out.
+
+    Raises:
+        UnknownNameError: there is no preset of some name.
+    """
+    chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
+    # Processes that run the agents of `reproduction.agents` must import it: they do, with `reproduction.__main__`.
+    first = [experiment for preset in chosen if (experiment := preset.experiment(quick)) is not None]
+    outcomes = [run(first, out, workers=workers, **options)] if first else []
+    second = [experiment for preset in chosen if (experiment := _second_stage(preset, quick, out)) is not None]
+    if second:
+        outcomes.append(run(second, out, workers=workers, **options))
+    store = Store(out, create=True)
+    if "theory" in [preset.name for preset in chosen]:
+        _measure_proof(store.path, quick)
+    written = write_results(out, [preset.name for preset in chosen])
+    return Reproduction(written.paths, written.claims, tuple(outcomes))
+
+
+def _second_stage(preset: Preset, quick: bool, out: str | Path) -> Experiment | None:
+    """What is run after a preset's own experiment, given what came out of that."""
+    experiment = preset.experiment(quick)
+    if experiment is None or preset.second is None:
+        return None
+    tuned = {cell.identity(seed) for cell, seed in experiment.runs}
+    return preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
+
+
+def _measure_proof(folder: Path, quick: bool) -> None:
+    """Write the numbers of the proof, unless those of this code are there."""
+    path = folder / "tables" / "theory.json"
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if (before["code"], before["quick"]) == (code_identity(), quick):
+            return
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or no table: it is made
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(tables.as_json(proof.measure(quick)), encoding="utf-8")
+
+
+def write_results(store: str | Path, names: Sequence[str] = ()) -> Reproduction:
+    """Write figures, claims, tables and the report of the runs in a folder.
+
+    Args:
+        store: the folder of runs.
+        names: presets to draw in addition to those that the folder has runs of.
+
+    Returns:
+        What came out.
+    """
+    source = Store(store)
+    groups = group(source.records(), source.timings())
+    rows, made, ranked = claims(groups), report.provenance(source, groups), ranking.ranking(groups)
+    documents = tables.documents(groups)
+    texts: dict[str, str] = {}
+    if rows:
+        documents["claims"] = as_document(rows, made)
+        texts |= {
+            "claims.md": as_markdown(rows, made),
+            "claims-short.md": as_short_markdown(rows),
+            "claims.json": as_json(rows, made),
+        }
+    if "bounds" in documents:
+        texts["table-1.md"] = table_of_bounds(groups)
+    if ranked:
+        texts["beyond.md"] = ranking.as_markdown(ranked)
+    texts |= {f"tables/{name}.json": tables.as_json(document) for name, document in documents.items()}
+    sections = [*_rankings(ranked), *_figures(groups, names), *_claims(rows)]
+    paths = report.write(source, source.path, sections, overview=not sections)
+    if "environments" in names:
+        paths += draw_environments(source.path / "figures")
+    for name, text in texts.items():
+        path = source.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return Reproduction(tuple(paths), tuple(rows))
+
+
+def _figures(groups: Groups, names: Sequence[str]) -> list[Section]:
+    """A section for each figure of the presets that have runs, and of the named ones."""
+    chosen = [preset for preset in presets().values() if preset.name in names or _stored(preset, groups)]
+    sections = []
+    for figure in (figure for preset in chosen for figure in preset.figures):
+        rows = _panels(figure, groups)
+        if rows and rows[0]:
+            sections.append(Section(figure.heading, (figure.text,), {figure.name: rows}))
+    return sections
+
+
+def _stored(preset: Preset, groups: Groups) -> bool:
+    """Whether most cells of a preset are there, at one of its scales; presets share some of their cells."""
+    for quick in (False, True):
+        experiment = preset.experiment(quick)
+        if experiment is not None and 2 * sum(cell.id in groups for cell in experiment.cells) >= len(experiment.cells):
+            return True
+    return False
+
+
+def _panels(figure: Figure, groups: Groups) -> report.PanelRows:
+    make = getattr(panels, figure.panels) if isinstance(figure.panels, str) else figure.panels
+    rows: report.PanelRows = make(groups=groups, **figure.arguments)
+    return rows
+
+
+_CLAIMS = (
+    "Every claim has a test, and its verdict is computed from the stored runs. Claims about figures are tested on the "
+    "plotted quantity first; held only as plotted: not for the signed one. Rows marked (reduced) ran at a fraction of "
+    "the paper's scale, and are about that scale. Claims differ in weight, so verdicts are not counted."
+)
+_RANKS = (
+    "Each agent with the one of at most five settings that did best on a few seeds of its own; further seeds are "
+    "reported. Violations are summed over limits. Worst tenth: the mean of the worst tenth of the seeds. Agents that "
+    "do not learn have no rank."
+)
+
+
+def _claims(rows: Sequence[Claim]) -> list[Section]:
+    """The claims that the runs decide, and on demand those that they do not."""
+    decided = [row for row in rows if row.verdict != "not exercised"]
+    left = [row for row in rows if row.verdict == "not exercised"]
+    sections = []
+    if decided:
+        sections.append(Section("The paper's claims", (_CLAIMS,), tables=_tables(decided)))
+    if left:
+        sections.append(Section("Claims that these runs cannot decide", tables=_tables(left), closed=True))
+    return sections
+
+
+def _tables(rows: Sequence[Claim]) -> list[Table]:
+    head = ("Claim", "Verdict", "Measured", "Test")
+    return [
+        Table(head, [(f"{row.text} ({row.where})", *_verdict(row), row.test) for row in found], caption=name)
+        for name, found in by_group(rows).items()
+    ]
+
+
+def _verdict(row: Claim) -> tuple[str, str]:
+    scale = f" ({row.scale.text})" if row.scale.text else ""
+    note = f" {row.note}" if row.note else ""
+    return f"{MARKS[row.verdict]} {row.verdict}", f"{row.measured}{scale}.{note}"
+
+
+def _rankings(ranked: Sequence[ranking.Ranked]) -> list[Section]:
+    if not ranked:
+        return []
+    ranks = [[agent, *(f"{r:.2f}" for r in found), str(n)] for agent, found, n in ranking.mean_ranks(ranked)]
+    mean = Table(("Agent", *ranking.MEASURES, "Environments"), ranks, "Mean rank over environments")
+    each = [
+        Table(
+            ranking.header(), [ranking.row(entry) for entry in world.entries], f"{world.world}, T = {world.horizon:,}"
+        )
+        for world in ranked
+    ]
+    return [Section("All agents in all environments", (_RANKS,), tables=[mean, *each])]

@@ -1,0 +1,354 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psconrl.analysis import Group, group
+from psconrl.experiments import Cell
+from psconrl.experiments.record import RunRecord
+from reproduction import references, theory_bounds
+from reproduction.claims import (
+    FEWEST,
+    GROUPS,
+    VERDICTS,
+    Claim,
+    Scale,
+    as_cards,
+    as_json,
+    as_markdown,
+    as_short_markdown,
+    as_text,
+    by_group,
+    cautious,
+    claims,
+    decide,
+)
+from reproduction.claims_experiments import stuck_share
+from reproduction.presets import find
+from reproduction.published_bounds import BOUNDS
+from reproduction.published_bounds import as_markdown as table_markdown
+from reproduction.published_bounds import rows as table_rows
+from tests.analysis.synthetic import cell_records, checkpoints, curve_record, episodes
+
+OPTIMA = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
+
+
+def preset_cells(name: str, quick: bool = True) -> dict[tuple[str, str], Cell]:
+    experiment = find(name).experiment(quick)
+    assert experiment is not None
+    return {(cell.env, cell.agent): cell for cell in experiment.cells}
+
+
+def figure_1(rates: dict[tuple[str, str], tuple[float, float]], runs: int = 6) -> list[RunRecord]:
+    """Quick runs of Figure 1 that are `rates` above optimum and threshold in every step."""
+    found = []
+    for (env, agent), cell in preset_cells("figure-1").items():
+        J, tau = OPTIMA[env]
+        extra = rates.get((env, agent), (0.01, 0.01))
+        found += cell_records(cell, runs, J + extra[0], tau + extra[1], spread=1e-4, optimum=J, thresholds=[tau])
+    return found
+
+
+def verdicts(records: list[RunRecord], timings: dict[str, float] | None = None) -> dict[str, Claim]:
+    rows = claims(group(records, timings))
+    assert len({row.key for row in rows}) == len(rows)
+    return {row.key: row for row in rows}
+
+
+def test_decide() -> None:
+    assert decide(True) == decide(True, True) == "held"
+    assert decide(True, False) == "held only as plotted"
+    assert decide(False) == decide(False, True) == decide(False, False) == "did not hold"
+
+
+def test_without_runs_of_the_papers_experiments_nothing_is_said_of_it() -> None:
+    assert claims({}) == []
+    other = Cell("toy", "PSConRL", 500, costs="known")
+    assert claims(group(cell_records(other, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5]))) == []
+
+
+def test_what_is_not_run_is_not_decided() -> None:
+    cell = preset_cells("feasibility")["toy", "PSConRL"]
+    rows = verdicts(cell_records(cell, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5]))
+    exact = ("assumption/", "environments/", "lemma/cover")
+    for key, row in rows.items():
+        if not key.startswith((*exact, "feasibility", "lemma/episodes")):
+            assert row.verdict == "not exercised", key
+            assert row.note
+    assert rows["assumption/hitting"].verdict == "did not hold"
+    assert rows["assumption/slater"].verdict == "held"
+    assert rows["environments/mixture"].verdict == "held"
+    assert rows["lemma/cover"].verdict == "held"
+
+
+def test_orders_of_regret() -> None:
+    rows = verdicts(
+        figure_1(
+            {
+                ("marsrover-8x8", "PSConRL"): (0.01, 0.02),
+                ("marsrover-8x8", "ConRL"): (0.03, 0.02),
+                ("marsrover-8x8", "C-UCRL"): (0.005, 0.5),
+            }
+        )
+    )
+    assert rows["order/marsrover-8x8/ConRL"].verdict == "held"
+    failed = rows["order/marsrover-8x8/C-UCRL"]
+    assert failed.verdict == "did not hold"
+    assert "PSConRL is above C-UCRL" in failed.note
+    assert rows["order/marsrover-4x4/C-UCRL"].verdict == "did not hold"
+    assert "order/marsrover-4x4/ConRL" not in rows, "the paper calls them indistinguishable"
+
+
+@pytest.mark.parametrize(("extra", "verdict"), [(0.01, "held"), (0.0102, "held"), (0.013, "did not hold")])
+def test_indistinguishable_is_within_a_tenth_of_the_larger_mean(extra: float, verdict: str) -> None:
+    row = verdicts(figure_1({("marsrover-4x4", "ConRL"): (extra, 0.01)}))["same/marsrover-4x4/ConRL"]
+    assert row.verdict == verdict
+
+
+def test_few_noisy_runs_are_not_indistinguishable() -> None:
+    """Intervals that meet prove nothing: the difference must be shown to be small."""
+    cells = preset_cells("figure-1")
+    found = []
+    for agent in ("PSConRL", "ConRL"):
+        found += cell_records(cells["marsrover-4x4", agent], 6, 0.8, 0.2, spread=5e-3, optimum=0.775, thresholds=[0.2])
+    assert verdicts(found)["same/marsrover-4x4/ConRL"].verdict == "did not hold"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict"),
+    [(0.01, 0.02, "held"), (0.03, 0.02, "held"), (0.05, 0.02, "did not hold"), (0.0005, 0.0, "held")],
+)
+def test_comparable_is_one_sided(ours: float, theirs: float, verdict: str) -> None:
+    rates = {("marsrover-8x8", "PSConRL"): (0.0, ours), ("marsrover-8x8", "C-UCRL"): (0.0, theirs)}
+    assert verdicts(figure_1(rates))["comparable/marsrover-8x8/C-UCRL"].verdict == verdict
+
+
+def test_held_only_as_plotted() -> None:
+    """A rival that gains early and loses late: signed they are equal, but the plot forgets the gain."""
+    rows_of = figure_1({("marsrover-8x8", "PSConRL"): (0.0, 0.0)})
+    cell = preset_cells("figure-1")["marsrover-8x8", "ConRL"]
+    kept = [r for r in rows_of if r.cell != cell.id]
+    J, tau = OPTIMA["marsrover-8x8"]
+    grid = checkpoints(cell)
+    half = np.where(grid <= cell.horizon / 2, J - 0.05, J + 0.05) * grid[0]
+    for seed in range(6):
+        cumulative = np.stack([np.cumsum(half) + (seed - 2.5), tau * grid])
+        kept.append(curve_record(cell, seed, cumulative, optimum=J, thresholds=[tau]))
+    row = verdicts(kept)["order/marsrover-8x8/ConRL"]
+    assert row.verdict == "held only as plotted"
+    assert "signed, PSConRL and ConRL cannot be told apart" in row.note
+
+
+def test_box() -> None:
+    safe = {("box", "ConRL"): (0.03, -0.6), ("box", "C-UCRL"): (0.1, -0.3), ("box", "PSConRL"): (0.0, 0.0)}
+    rows = verdicts(figure_1(safe))
+    assert rows["stuck/box/ConRL"].verdict == "held"
+    assert rows["stuck/box/C-UCRL"].verdict == "did not hold"
+    assert "averages (0.945, 0.3)" in rows["stuck/box/C-UCRL"].note
+    assert rows["quickly/box/PSConRL"].verdict == "not exercised"
+    assert "more than half" in rows["quickly/box/PSConRL"].note
+    assert "(reduced)" in rows["stuck/box/ConRL"].scale.text
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(0.03, "held"), (0.025, "held"), (0.02, "did not hold")])
+def test_near_linear_is_regret_per_step_that_does_not_fall(late: float, verdict: str) -> None:
+    """0.03 above the optimum until T / 2, then another rate: judged at the paper's scale, as plotted and signed."""
+    cell = preset_cells("figure-1", quick=False)["box", "ConRL"]
+    J, tau = OPTIMA["box"]
+    grid = checkpoints(cell)
+    rate = np.where(grid <= cell.horizon / 2, J + 0.03, J + late) * grid[0]
+    cumulative = np.stack([np.cumsum(rate), tau * grid])
+    runs = [curve_record(cell, seed, cumulative, optimum=J, thresholds=[tau]) for seed in range(6)]
+    row = verdicts(runs)["near-linear/box/ConRL"]
+    assert row.verdict == verdict
+    assert row.numbers["signed"] == pytest.approx([0.03, late], rel=1e-6)
+
+
+def test_stuck_is_less_than_half_of_the_way_from_safe_to_optimal_in_every_cost() -> None:
+    levels = references.levels("box")
+    way = levels.optimal - levels.safe
+    shares = [0.0, 0.4, 0.6, 1.0]
+    assert [stuck_share((levels.safe + x * way)[np.newaxis], levels) for x in shares] == [1, 1, 0, 0]
+    # Who does nothing at all spends as little as the safe policy, but gets nowhere.
+    assert stuck_share(np.array([[1.0, 0.0]]), levels) == 0
+
+
+def test_convergence_and_feasibility_fail_beyond_their_margins() -> None:
+    near = {("marsrover-4x4", agent): (0.005, 0.005) for agent in ("PSConRL", "ConRL", "UCRL-CMDP")}
+    near |= {("marsrover-8x8", agent): (0.0, 0.005) for agent in ("PSConRL", "ConRL", "C-UCRL")}
+    rows = verdicts(figure_1(near | {("marsrover-4x4", "C-UCRL"): (0.02, 0.03)}))
+    assert rows["converges/marsrover-4x4"].verdict == "did not hold"
+    assert rows["feasible/marsrover-4x4"].verdict == "did not hold"
+    assert rows["feasible/marsrover-4x4"].note == "Not near: C-UCRL, c_1 - tau = 0.03."
+    assert rows["feasible/marsrover-8x8"].verdict == "held"
+
+
+def test_few_runs_decide_nothing() -> None:
+    row = verdicts(figure_1({}, runs=FEWEST - 1))["converges/marsrover-4x4"]
+    assert row.verdict == "not exercised"
+    assert "On these alone: held" in row.note
+    plain = Claim("Theory", "k", "t", "w", "t", "m", "held", scale=Scale("exact"))
+    assert cautious(plain) is plain
+
+
+def test_known_costs_stand_beside_estimated_ones() -> None:
+    runs = figure_1({})
+    assert "known costs" not in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+    for cell in preset_cells("known-costs").values():
+        J, tau = OPTIMA[cell.env]
+        runs += cell_records(cell, 6, J + 0.02, tau, optimum=J, thresholds=[tau])
+    assert "with known costs, as plotted: PSConRL 12" in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+
+
+def test_the_authors_settings_are_judged_beside_ours() -> None:
+    runs = figure_1({("box", "ConRL"): (0.03, -0.6)})
+    row = verdicts(runs)["stuck/box/ConRL"]
+    assert row.verdict == "held"
+    assert "authors" not in row.measured
+    for (env, _), cell in preset_cells("authors").items():
+        J, tau = OPTIMA[env]
+        runs += cell_records(cell, 6, J, tau, optimum=J, thresholds=[tau])
+    row = verdicts(runs)["stuck/box/ConRL"]
+    assert row.verdict == "held"
+    assert row.measured.endswith("with the authors' settings (121 states): did not hold, 0% of runs")
+    assert row.numbers["authors"]["verdict"] == "did not hold"
+    few = [run for run in runs if "full" not in run.env_options or run.seed < FEWEST - 1]
+    assert "authors" not in verdicts(few)["stuck/box/ConRL"].measured
+
+
+def test_feasibility_by_the_growth_of_infeasible_steps() -> None:
+    cells = preset_cells("feasibility")
+    T = cells["toy", "PSConRL"].horizon
+    always = episodes([0, 10], T, [True, False])
+    early = episodes([0, 10, 60], T, [True, False, True])
+    rows = verdicts(
+        cell_records(cells["toy", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=always)
+        + cell_records(cells["garnet", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=early)
+        + figure_1({})
+    )
+    assert rows["feasibility/toy"].verdict == "did not hold"
+    assert rows["feasibility/garnet"].verdict == "held"
+    assert rows["feasibility/garnet"].numbers["last"] == 60
+    assert "feasibility/box" not in rows
+
+
+def test_infeasible_samples_that_come_late_are_no_success() -> None:
+    cell = preset_cells("feasibility")["toy", "PSConRL"]
+    late = episodes([0, cell.horizon // 2], cell.horizon, [True, False])
+    row = verdicts(cell_records(cell, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=late))["feasibility/toy"]
+    assert row.verdict == "did not hold"
+
+
+def test_the_number_of_episodes() -> None:
+    cell = preset_cells("figure-1")["marsrover-4x4", "PSConRL"]
+    many = episodes(list(range(cell.horizon)), cell.horizon)
+    assert verdicts(figure_1({}))["lemma/episodes"].verdict == "held"
+    failed = cell_records(cell, 6, 0.8, 0.2, optimum=0.775, thresholds=[0.2], table=many)
+    assert verdicts(failed)["lemma/episodes"].verdict == "did not hold"
+
+
+def bayesian(power: float) -> list[RunRecord]:
+    """Draws whose pseudo-regret and violation grow like a power of time."""
+    cell = preset_cells("bayesian")["dirichlet", "PSConRL"]
+    grid = checkpoints(cell)
+    found = []
+    for seed in range(6):
+        total = (1 + 0.1 * seed) * grid**power
+        rate = np.diff(total, prepend=0) / grid[0]
+        averages = np.stack([0.5 + rate, np.full(len(grid), 0.2)], axis=1)
+        table = episodes([0, *grid[:-1].tolist()], cell.horizon, averages=averages)
+        table["value"] = 0.5 + 0.01 * (-1) ** seed
+        cumulative = np.stack([0.5 * grid + total, 0.2 * grid + total])
+        changes = {"env_options": dict(cell.env_options) | {"draw": seed}, "states": 10, "actions": 3}
+        excess = np.outer([0.2, 0.1], grid)
+        found.append(curve_record(cell, seed, cumulative, excess, episodes=table, **changes))
+    return found
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0.5, "held"), (0.9, "did not hold")])
+def test_theorem(power: float, verdict: str) -> None:
+    rows = verdicts(bayesian(power))
+    assert rows["theorem/signed"].verdict == verdict
+    assert rows["theorem/printed"].verdict == "did not hold"
+    assert rows["theorem/constants"].verdict == "not exercised"
+    assert rows["lemma/posterior"].verdict == "held"
+    fitted = rows["theorem/signed"].numbers["exponents"]["violation 1"]["mean"]
+    assert fitted == pytest.approx(power, abs=1e-6)
+
+
+def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(S: int, A: int, T: Any, D: float, uniform_hitting: float) -> Any:
+        return 3 * np.sqrt(np.asarray(T, dtype=np.float64))
+
+    monkeypatch.setattr(theory_bounds, "theorem_bound", small)
+    assert verdicts(bayesian(0.5))["theorem/constants"].verdict == "held"
+    assert verdicts(bayesian(0.9))["theorem/constants"].verdict == "did not hold"
+
+
+def timed(horizon_of: bool, seconds: dict[str, float]) -> tuple[list[RunRecord], dict[str, float]]:
+    """Runs of both agents on 8x8, at the paper's scale or quick, and how long each took."""
+    cells = [preset_cells("tractable", horizon_of), preset_cells("figure-1", horizon_of)]
+    runs: list[RunRecord] = []
+    timings: dict[str, float] = {}
+    for agent, found in zip(("UCRL-CMDP", "PSConRL"), cells, strict=True):
+        cell = found["marsrover-8x8", agent]
+        table = episodes(list(range(0, cell.horizon, 10)), cell.horizon)
+        runs += cell_records(cell, 6, 0.95, 0.1, optimum=0.938, thresholds=[0.1], table=table)
+        timings |= {run.identity: seconds[agent] for run in runs if run.agent == agent}
+    return runs, timings
+
+
+def test_inefficient_by_the_seconds_of_runs_of_the_papers_length() -> None:
+    runs, timings = timed(False, {"UCRL-CMDP": 7200.0, "PSConRL": 2.0})
+    row = verdicts(runs, timings)["inefficient/marsrover-8x8"]
+    assert row.verdict == "held"
+    assert row.measured.startswith("2 hours a run (6 of 30 runs completed), 3.6 s a plan; PSConRL 2 s a run")
+    runs, timings = timed(False, {"UCRL-CMDP": 3.0, "PSConRL": 2.0})
+    assert verdicts(runs, timings)["inefficient/marsrover-8x8"].verdict == "did not hold"
+    assert verdicts(runs)["inefficient/marsrover-8x8"].verdict == "not exercised"
+
+
+def test_inefficient_by_seconds_per_plan_of_shorter_runs() -> None:
+    runs, timings = timed(True, {"UCRL-CMDP": 250.0, "PSConRL": 0.5})
+    row = verdicts(runs, timings)["inefficient/marsrover-8x8"]
+    # One second a plan, ceil(20,000 / 28) plans at the paper's horizon; PSConRL eight times as long as here.
+    assert row.numbers["seconds_per_run"] == pytest.approx(715)
+    assert row.numbers["seconds_per_run_psconrl"] == pytest.approx(4)
+    assert row.verdict == "held"
+    assert "(reduced)" in row.scale.text
+
+
+def test_outputs() -> None:
+    rows = claims(group(figure_1({})))
+    assert list(by_group(rows)) == list(GROUPS)
+    text = as_markdown(rows, {"Date": "today"})
+    assert text.count("\n| ") == len(rows) + len(GROUPS)
+    assert "- Date: today\n" in text
+    assert as_short_markdown(rows).count("\n| ") == len(rows)
+    document = json.loads(as_json(rows))
+    assert len(document["claims"]) == len(rows)
+    assert as_cards(document).count("Test: ") == len(rows)
+    for width in (60, 120):
+        lines = as_text(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert sum(line.startswith(VERDICTS) for line in lines) == len(rows)
+
+
+def test_table_1() -> None:
+    cells = preset_cells("table-1")
+    found: dict[str, Group] = group(
+        [
+            r
+            for cell in cells.values()
+            if cell.agent != "FHA"
+            for r in cell_records(cell, 3, 0.8, 0.3, optimum=0.775, thresholds=[0.2])
+        ]
+    )
+    rows = table_rows(found)
+    assert len(rows) == len(BOUNDS)
+    by_name = {row[0].split(" ")[0]: row for row in rows}
+    horizon = cells["marsrover-4x4", "PSConRL"].horizon
+    assert by_name["PSConRL"][5].startswith(f"{0.025 * horizon:g} [")
+    assert by_name["FHA"][5:] == ("-", "-", "-", "-", "-")
+    assert "Õ(H S sqrt(A T))" in table_markdown(found)

@@ -1,0 +1,150 @@
+import pytest
+
+from psconrl import make, structure
+from psconrl.agents import preset as settings
+from psconrl.errors import UnknownNameError
+from psconrl.experiments import Experiment
+from reproduction.comparisons import UNMET
+from reproduction.presets import PAPER, QUICK, find, presets, settings_of, window
+
+
+def experiment(name: str, quick: bool = False) -> Experiment:
+    found = find(name).experiment(quick)
+    assert found is not None
+    return found
+
+
+def test_all_names() -> None:
+    asked = {
+        "figure-1",
+        "figure-appendix",
+        "environments",
+        "stochastic",
+        "counterexample",
+        "bayesian",
+        "bonus",
+        "table-1",
+    }
+    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
+    more |= {"bayesian-learned", "tried", "others"}
+    assert asked | more == set(presets())
+    for name, preset in presets().items():
+        assert preset.name == name
+        assert preset.description
+    with pytest.raises(UnknownNameError, match="figure-1"):
+        find("figure1")
+
+
+def test_figure_1_has_the_papers_sizes() -> None:
+    found = experiment("figure-1")
+    cells = {(c.env, c.agent): (c.horizon, n) for c, n in zip(found.cells, found.seeds, strict=True)}
+    expected = {
+        (env, agent): (T, runs)
+        for env, T, runs in (("marsrover-4x4", 5_000, 100), ("marsrover-8x8", 20_000, 30), ("box", 500_000, 30))
+        for agent in ("PSConRL", "ConRL", "C-UCRL")
+    }
+    assert cells == expected | {("marsrover-4x4", "UCRL-CMDP"): (5_000, 100)}
+    for cell in found.cells:
+        assert cell.settings == settings(cell.agent, cell.env)
+        assert cell.costs == "estimated"
+        assert not cell.env_options
+
+
+def test_the_appendix_shares_the_runs_of_figure_1() -> None:
+    assert experiment("figure-appendix").cells == experiment("figure-1").cells
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_checkpoints_divide_the_windows(quick: bool) -> None:
+    for setting in settings_of(quick):
+        assert setting.window == window(setting.env)
+        spacing, rest = divmod(setting.horizon, 500)
+        assert rest == 0
+        assert setting.window % spacing == 0
+        assert setting.window < setting.horizon
+
+
+def test_the_windows_of_the_paper() -> None:
+    assert [setting.window for setting in PAPER] == [900, 2_000, 9_000]
+    assert [setting.env for setting in PAPER] == [setting.env for setting in QUICK]
+
+
+def test_stochastic_slips_everywhere() -> None:
+    found = experiment("stochastic")
+    assert all(cell.env_options == {"slip": 0.1} for cell in found.cells)
+    assert [cell.env for cell in found.cells if cell.agent == "UCRL-CMDP"] == ["marsrover-4x4"]
+
+
+def test_counterexample() -> None:
+    found = experiment("counterexample")
+    assert found.seeds == (200, 200, 200)
+    assert [(c.agent, c.settings.get("infeasible")) for c in found.cells] == [
+        ("PSConRL", "uniform"),
+        ("PSConRL", "explore"),
+        ("CMDP-PSRL", None),
+    ]
+    assert all(c.horizon == 1_500 and c.costs == "known" and c.env == "toy" for c in found.cells)
+
+
+@pytest.mark.parametrize(
+    ("name", "prior", "costs"), [("bayesian", 0.5, "known"), ("bayesian-learned", "learned", "estimated")]
+)
+def test_bayesian_draws_a_model_for_each_run(name: str, prior: float | str, costs: str) -> None:
+    found = experiment(name)
+    (cell,) = found.cells
+    assert found.seeds == (100,)
+    assert cell.horizon == 100_000
+    assert cell.env_options == {"S": 10, "A": 3, "prior": prior}
+    assert cell.settings["prior"] == prior
+    assert cell.seed_option == "draw"
+    assert cell.evaluate_policies
+    assert cell.costs == costs
+
+
+def test_bonus_covers_scales_and_the_published_bonus() -> None:
+    cells = experiment("bonus").cells
+    assert {cell.env for cell in cells} == {"marsrover-4x4"}
+    for agent in ("ConRL", "C-UCRL", "UCRL-CMDP"):
+        mine = [cell.settings for cell in cells if cell.agent == agent]
+        assert len({s["scale"] for s in mine if s["bonus"] == "simple"}) >= 5
+        assert sum(s["bonus"] == "published" for s in mine) == 1
+
+
+def test_table_1_has_every_algorithm_of_the_paper() -> None:
+    found = experiment("table-1")
+    assert [cell.agent for cell in found.cells] == ["C-UCRL", "UCRL-CMDP", "FHA", "CMDP-PSRL", "PSConRL"]
+    assert found.seeds == (100, 30, 30, 100, 100)
+
+
+def test_tractable_is_the_papers_scale_beyond_the_smallest_grid() -> None:
+    found = experiment("tractable")
+    cells = [(c.env, c.agent, c.horizon, n) for c, n in zip(found.cells, found.seeds, strict=True)]
+    assert cells == [("marsrover-8x8", "UCRL-CMDP", 20_000, 30), ("box", "UCRL-CMDP", 500_000, 30)]
+
+
+@pytest.mark.parametrize("name", ["environments", "theory"])
+def test_presets_that_run_nothing(name: str) -> None:
+    assert find(name).experiment() is None
+
+
+@pytest.mark.parametrize("name", [name for name, preset in presets().items() if preset.build is not None])
+def test_quick_is_a_fraction(name: str) -> None:
+    full, quick = experiment(name), experiment(name, quick=True)
+    assert {(c.env, c.agent) for c in quick.cells} <= {(c.env, c.agent) for c in full.cells}
+    assert {c.agent for c in quick.cells} == {c.agent for c in full.cells}
+    steps = [sum(c.horizon * n for c, n in zip(e.cells, e.seeds, strict=True)) for e in (full, quick)]
+    assert steps[1] * 5 < steps[0]
+
+
+def test_fha_is_told_the_span_of_the_model() -> None:
+    for setting in PAPER:
+        span = structure.bias_span(make(setting.env))[1]
+        assert settings("FHA", setting.env)["span"] == pytest.approx(span, abs=1e-9)
+
+
+def test_what_was_tried_is_one_change_of_the_authors_settings() -> None:
+    found = experiment("tried")
+    assert {(cell.env, cell.agent) for cell in found.cells} == set(UNMET)
+    assert all(n == (5 if cell.env == "box" else 10) for cell, n in zip(found.cells, found.seeds, strict=True))
+    assert {cell.id for cell in found.cells} < {cell.id for cell in experiment("factors").cells}
+    assert not {cell.id for cell in found.cells} & {cell.id for cell in experiment("authors").cells}

@@ -1,0 +1,79 @@
+"""The measured tables of README and documentation are those of the numbers that are kept."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from docs import write_results as results
+from reproduction.tables import TABLES, as_json
+
+PAGES = sorted(path for path in results.DOCS.rglob("*.md") if "_build" not in path.parts)
+BENCHMARKS = sorted(path for path in results.KEPT.glob("*.json") if path.stem not in TABLES)
+PLACES = set(results.texts())
+
+
+@pytest.mark.parametrize("page", results.pages(), ids=lambda path: path.name)
+def test_pages_show_the_numbers_that_are_kept(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == results.written(text, results.texts()), "python docs/write_results.py writes the pages again"
+
+
+def test_every_place_has_numbers_and_every_table_a_place() -> None:
+    asked = [m["name"] for page in results.pages() for m in results.PLACE.finditer(page.read_text(encoding="utf-8"))]
+    assert set(asked) == PLACES
+    assert {place for table in TABLES.values() for place in table.parts} <= PLACES
+    assert {path.stem for path in results.KEPT.glob("*.json")} >= set(TABLES)
+
+
+@pytest.mark.parametrize("path", sorted(results.KEPT.glob("*.json")), ids=lambda path: path.stem)
+def test_numbers_carry_the_code_that_made_them(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert as_json(document) == text
+    code = document["made"]["Code"] if "made" in document else document["code"]
+    assert code
+    assert code != "-"
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
+def test_what_a_benchmark_measured_names_its_command_and_machine(path: Path) -> None:
+    made = json.loads(path.read_text(encoding="utf-8"))["made"]
+    (script,) = re.findall(r"^python (benchmarks/\w+\.py|-m tests[.\w]*)", made["Command"])
+    module = script.removeprefix("-m ").replace(".", "/")
+    assert any((results.DOCS.parent / name).exists() for name in (script, f"{module}.py", f"{module}/__main__.py"))
+    assert made["Date"]
+    assert made["Machine"]
+
+
+TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md")
+"""Pages some of whose measured numbers are typed, with the script that prints them."""
+
+MEASURED = re.compile(r"\d ± [\d.]|^\|.*\| [\d.,]+ (?:s|ms|MiB) \|", flags=re.MULTILINE)
+"""How measured numbers look: a mean with its scatter, a time or a memory in a table."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(results.DOCS)))
+def test_measured_numbers_are_not_typed(page: Path) -> None:
+    text = results.PLACE.sub("", page.read_text(encoding="utf-8"))
+    scripts = re.findall(r"benchmarks/(\w+\.py)", text)
+    typed = MEASURED.search(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    assert typed is None or (str(page.relative_to(results.DOCS)) in TYPED and scripts), typed
+    for script in scripts:
+        assert (results.DOCS.parent / "benchmarks" / script).exists(), script
+
+
+def test_a_page_is_changed_in_its_places_alone() -> None:
+    end = "<!-- end of results -->\n"
+    page = f"before\n<!-- results: a -->\nold\n{end}after\n<!-- results: b -->\n{end}"
+    written = results.written(page, {"a": "new\n"})
+    assert written == page.replace("old\n", "\nnew\n\n")
+    assert results.written(written, {"a": "new\n"}) == written
+
+
+def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
+    shown = (results.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    for name in results.FIGURES.values():
+        if name != "sweeps":
+            assert f"figures/{name}.png" in shown, name

@@ -1,0 +1,31 @@
+from . import schedules as schedules
+from .c_ucrl import CUCRL as CUCRL
+from .catalogue import find as find
+from .catalogue import register as register
+from .catalogue import registry as registry
+from .check_agent import check_agent as check_agent
+from .cmdp_psrl import CMDPPSRL as CMDPPSRL
+from .conrl import ConRL as ConRL
+from .contract import FOREVER as FOREVER
+from .contract import Agent as Agent
+from .contract import Memory as Memory
+from .contract import Plan as Plan
+from .fha import FHA as FHA
+from .planning import EstimatingAgent as EstimatingAgent
+from .planning import LimitedAgent as LimitedAgent
+from .planning import Model as Model
+from .planning import as_array as as_array
+from .planning import exploit as exploit
+from .planning import plan_in as plan_in
+from .posterior import PosteriorAgent as PosteriorAgent
+from .psconrl import PSConRL as PSConRL
+from .recommended import Recommended as Recommended
+from .recommended import recommended as recommended
+from .reference import Optimal as Optimal
+from .reference import Uniform as Uniform
+from .sampled_model import SampledModel as SampledModel
+from .schedules import Stop as Stop
+from .tsde import TSDE as TSDE
+from .ucrl_cmdp import UCRLCMDP as UCRLCMDP
+
+__all__: list[str]

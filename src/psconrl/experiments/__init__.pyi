@@ -1,0 +1,14 @@
+from .progress import for_terminal as for_terminal
+from .record import RunRecord as RunRecord
+from .run_one import run_cell as run_cell
+from .runner import Outcome as Outcome
+from .runner import run_experiment as run_experiment
+from .runner import run_together as run_together
+from .spec import Cell as Cell
+from .spec import Experiment as Experiment
+from .spec import SpecError as SpecError
+from .spec import code_identity as code_identity
+from .spec import read_toml as read_toml
+from .store import Store as Store
+
+__all__: list[str]
