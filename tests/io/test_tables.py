@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import psconrl
 from psconrl import CMDP, InvalidArgumentError, InvalidModelError, ModelFileError, PsconrlError
 
 MOVES = [
@@ -73,7 +72,7 @@ def test_every_kind_of_table_gives_the_same_model(kind: str, tmp_path: Path) -> 
         "columns": lambda frame: frame.to_dict("list"),
     }
     tables = tuple(map(convert[kind], (moves(), costs()))) if kind in convert else files(tmp_path, kind)
-    assert CMDP.from_tables(*tables, {"overtime": 0.3}) == by_hand()
+    assert CMDP.from_tables(tables[0], tables[1], {"overtime": 0.3}) == by_hand()
 
 
 def test_counts_and_costs_by_move_are_what_they_say() -> None:
@@ -93,7 +92,8 @@ def test_large_tables_are_sparse_and_numbers_as_names_are_in_order() -> None:
     assert model.is_sparse
     assert model.state_names == tuple(map(str, range(S)))
     assert model.initial[7] == 1.0
-    assert psconrl.solve(model).value == pytest.approx(0.5)
+    assert model.costs[0, :, 0].tolist() == [0.0, 1.0] * (S // 2)
+    assert model.matrix.indices.tolist() == [*range(1, S), 0]
 
 
 def test_names_that_look_like_numbers_stay_what_they_are(tmp_path: Path) -> None:
@@ -103,7 +103,6 @@ def test_names_that_look_like_numbers_stay_what_they_are(tmp_path: Path) -> None
     priced.write_text("state;action;price\n007;x;1\n7;x;3\n")
     model = CMDP.from_tables(path, priced)
     assert set(model.state_names) == {"007", "7"}
-    assert psconrl.solve(model).value == pytest.approx(2.0)
 
 
 def test_the_start_is_a_name_or_probabilities_by_name() -> None:
@@ -180,5 +179,5 @@ def test_a_folder_or_a_toml_file_is_a_model(tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text("transitions = 3\n")
     with pytest.raises(ModelFileError, match="transitions"):
         CMDP.load(tmp_path)
-    with pytest.raises(ModelFileError, match="transitions.csv"):
+    with pytest.raises(ModelFileError, match="neither transitions"):
         CMDP.load(tmp_path / "..")

@@ -275,7 +275,7 @@ def _read_csv(path: Path, names: Sequence[str]) -> pa.Table:
 
     columns = [name.strip(' "\r') for name in header.decode("utf-8-sig", "replace").split(chr(delimiter))]
     try:
-        return read({name: text for name in names})
+        return read(dict.fromkeys(names, text))
     except pa.ArrowInvalid as error:
         if "conversion error" not in str(error):
             raise
@@ -357,7 +357,9 @@ def _probabilities(table: Table, pairs: Ints, count: int) -> Floats:
     """The probability of each row; pairs: the pair of each row, below `count`."""
     given = [name for name in ("probability", "count") if name in table]
     if len(given) != 1:
-        have = "both columns 'probability' and 'count'; leave out one" if given else "no column 'probability' or 'count'"
+        have = (
+            "both columns 'probability' and 'count'; leave out one" if given else "no column 'probability' or 'count'"
+        )
         raise InvalidModelError(f"{table.name}: has {have} (columns: {', '.join(table.data.column_names)})")
     p = table.numbers(given[0])
     row = _first(p < 0)
@@ -377,9 +379,7 @@ def _distinct(table: Table, keys: Ints, what: str) -> Ints:
     order = np.argsort(keys, kind="stable")
     again = _first(np.diff(keys[order]) == 0)
     if again is not None:
-        table.refuse(
-            int(order[again + 1]), f"repeats row {order[again] + 1}; there must be one row for each {what}"
-        )
+        table.refuse(int(order[again + 1]), f"repeats row {order[again] + 1}; there must be one row for each {what}")
     return order
 
 
@@ -396,7 +396,9 @@ def _limits(table: Table, thresholds: Any) -> tuple[list[str], list[float]]:
             )
         limits = checks.limits(thresholds, names[1:])
         names = [names[0], *(name for name in names[1:] if name in limits)]
-        tau = [checks.real(limits[name], f"thresholds[{name!r}]", "a finite number", lambda _: True) for name in names[1:]]
+        tau = [
+            checks.real(limits[name], f"thresholds[{name!r}]", "a finite number", lambda _: True) for name in names[1:]
+        ]
         return names, tau
     tau = checks.thresholds(thresholds).tolist()
     if len(tau) not in (0, len(names) - 1):
