@@ -267,6 +267,15 @@ def solve(
     horizon: Annotated[
         int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
     ] = None,
+    discount: Annotated[
+        float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model within its limits.
@@ -278,17 +287,19 @@ def solve(
     """
     if transitions is not None or costs is not None:
         if model is not None or transitions is None or costs is None or set_:
-            raise WrongCommandError("give a MODEL, or both --transitions and --costs")
+            raise CommandError("give a MODEL, or both --transitions and --costs")
         limits = dict(map(_limit, limit or []))
         model, cmdp = str(transitions), psconrl.CMDP.from_tables(transitions, costs, limits, initial=initial)
     elif model is None:
-        raise WrongCommandError("what is to be solved? give a MODEL, or --transitions and --costs")
+        raise CommandError("what is to be solved? give a MODEL, or --transitions and --costs")
     else:
         cmdp = _found(model, set_, limit)
         cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
-        solution = psconrl.solve(cmdp, horizon=horizon)
+        solution = psconrl.solve(cmdp, horizon=horizon, discount=discount, episode=episode)
+        if policy is not None:
+            solution.save_policy(policy)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
         else:
