@@ -12,7 +12,7 @@ from psconrl.agents import Memory
 from psconrl.agents.contract import FOREVER
 from psconrl.agents.counts import Counts
 from psconrl.agents.schedules import fixed, quadrupling
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import occupancy_program
