@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from psconrl.errors import SpecError
 from psconrl.experiments.record import RunRecord
-from psconrl.experiments.spec import SpecError
 from psconrl.io import writing
 from psconrl.learning.metrics import METRICS, Metric
 
