@@ -1,6 +1,5 @@
-"""The authors' settings, the way from them to ours, and sweeps with equal budgets."""
+"""The authors' settings, and the way from them to ours."""
 
-from collections import Counter
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,7 @@ from psconrl.agents import find as find_agent
 from psconrl.errors import UnknownNameError
 from psconrl.experiments import Cell
 from reproduction.agents import ALGORITHM, RELEASED
-from reproduction.comparisons import FEWEST, SWEPT, Step, steps
+from reproduction.comparisons import FEWEST, Step, steps
 from reproduction.gridworlds import PAPER, algorithms
 from reproduction.presets import find
 from reproduction.settings import cell_of, ours, released
@@ -68,19 +67,3 @@ def test_the_way_from_the_authors_settings_to_ours_changes_one_thing_at_a_time()
             for tried in steps(paper, agent)[len(path) :]:
                 assert tried.of == "tried"
                 assert 1 <= len(differences(path[0], tried)) <= 2
-
-
-def test_factors_has_enough_runs() -> None:
-    assert all(n >= FEWEST for _, n in cells("factors"))
-    assert not find("factors").by_default
-
-
-def test_sweeps_give_every_agent_the_same_budget() -> None:
-    found = cells("sweeps")
-    assert not find("sweeps").by_default
-    budget = Counter((c.env, c.env_options.get("slip", 0), c.agent) for c, _ in found)
-    assert len(budget) == 3 * 2 * len(SWEPT)
-    assert set(budget.values()) == {5}
-    assert {n for _, n in found} == {FEWEST}
-    assert 0.0 in SWEPT["ConRL"][1], "certainty equivalence"
-    assert (min(SWEPT["PSConRL"][1]), max(SWEPT["PSConRL"][1])) == (0.0001, 1.0)

@@ -27,7 +27,7 @@ def test_all_names() -> None:
         "bonus",
         "table-1",
     }
-    more = {"feasibility", "tractable", "authors", "known-costs", "factors", "sweeps", "theory", "beyond"}
+    more = {"feasibility", "tractable", "authors", "known-costs", "theory", "beyond"}
     more |= {"bayesian-learned", "tried", "others"}
     assert asked | more == set(presets())
     for name, preset in presets().items():
@@ -148,5 +148,4 @@ def test_what_was_tried_is_one_change_of_the_authors_settings() -> None:
     found = experiment("tried")
     assert {(cell.env, ALGORITHM[cell.agent]) for cell in found.cells} == set(UNMET)
     assert all(n == (5 if cell.env == "box" else 10) for cell, n in zip(found.cells, found.seeds, strict=True))
-    assert {cell.id for cell in found.cells} < {cell.id for cell in experiment("factors").cells}
     assert not {cell.id for cell in found.cells} & {cell.id for cell in experiment("authors").cells}

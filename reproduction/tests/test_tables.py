@@ -7,10 +7,10 @@ import pytest
 
 from psconrl.analysis import Group, format_mean_ci, group, short
 from psconrl.experiments import Cell, RunRecord
-from reproduction import comparison, learning, one_factor, tables, tuning
+from reproduction import comparison, learning, tables
 from reproduction.comparisons import EVERY_AGENT, steps
 from reproduction.final_values import final_values, summary
-from reproduction.gridworlds import PAPER, QUICK, algorithms
+from reproduction.gridworlds import PAPER, algorithms
 from reproduction.presets import find
 from reproduction.published import APPENDIX, FIGURE_1, REASONS, tolerance
 from reproduction.settings import cell_of
@@ -116,36 +116,6 @@ def test_every_curve_has_a_reading_a_text_and_a_reason() -> None:
     assert set(FIGURE_1) == set(APPENDIX) == set(REASONS) == curves
     assert tolerance(0) == 2
     assert tolerance(1000) == 50
-
-
-def test_one_factor_needs_all_steps_and_takes_the_paper_scale_first() -> None:
-    path = [step.cell for step in steps(QUICK[0], "PSConRL") if step.of == "path"]
-    assert one_factor.document(group(runs_of(path[:-1]))) is None
-    document = one_factor.document(group(runs_of(path)))
-    assert document is not None
-    assert [len(p["steps"]) for p in document["paths"]] == [len(path)]
-    text = one_factor.markdown(document)
-    assert "T = 1,500" in text
-    assert "(= ours)" in text
-    full = [step.cell for step in steps(PAPER[0], "PSConRL") if step.of == "path"]
-    more = one_factor.document(group(runs_of(path) + runs_of(full)))
-    assert more is not None
-    assert "T = 5,000" in one_factor.markdown(more)
-
-
-def test_tuning_names_the_best_setting_of_each_agent() -> None:
-    cells = preset_cells("sweeps")
-    records = []
-    for k, cell in enumerate(cells):
-        records += runs_of([cell], regret=0.001 * (1 + (k * 7) % len(cells)))
-    document = tuning.document(group(records))
-    assert document is not None
-    best = tuning.best(document).splitlines()[2:]
-    assert len(best) == 2 * 5
-    least = min(document["rows"], key=lambda row: row["charged"]["mean"])
-    assert f"{least['agent']} on " in tuning.headline(document)
-    assert tuning.markdown(document).count("\n| ") == len(cells) + 2
-    assert tuning.document(group(runs_of(preset_cells("figure-1")))) is None, "a few shared cells are not the sweeps"
 
 
 def test_documents_survive_a_trip_through_json() -> None:

@@ -1,7 +1,7 @@
 """What a Parquet file would unfold to, found without unfolding it.
 
 A column chunk is a row of pages; the head of each says how many values it holds and how many bytes it unpacks to.
-Libraries believe these heads, and a few bytes may claim billions of values. So the heads, and the foot of the file that
+Libraries believe these heads, and a few bytes may tell of billions. So the heads, and the foot of the file that
 says where they are, are read here first, with nothing but arithmetic: both are Thrift structures in the compact
 protocol. Only what psconrl writes is let through: one group of rows, plain values, no dictionaries.
 
