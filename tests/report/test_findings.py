@@ -50,7 +50,9 @@ def test_a_limit_is_kept_broken_or_unclear_by_the_interval_of_what_it_is_exceede
     allowed = ALLOWANCE * T
     assert verdicts(agent("PSConRL", 0, [-50, 0.9 * allowed, 1.1 * allowed])) == ["kept", "kept", "broken"]
     assert verdicts(agent("PSConRL", 0, [allowed], spread=1.0)) == ["unclear"]
-    assert verdicts(agent("PSConRL", 0, [0.0], spread=10.0)) == ["broken"], "what one run saves does not pay for another"
+    assert verdicts(agent("PSConRL", 0, [0.0], spread=10.0)) == ["broken"], (
+        "what one run saves does not pay for another"
+    )
 
 
 def test_who_broke_a_limit_is_never_called_best() -> None:
