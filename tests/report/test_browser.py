@@ -95,8 +95,8 @@ def test_everything_is_drawn(visit: Visit) -> None:
 def test_the_legend_hides_the_lines_of_an_agent(visit: Visit) -> None:
     figure = visit.page.locator("#figure-overview")
     button = figure.locator(".legend button[data-label='PSConRL']").first
-    own, other = (figure.locator(f".series[data-label='{name}']").first for name in ("PSConRL", "ConRL"))
-    colors = [line.locator("> path").first.evaluate("e => getComputedStyle(e).stroke") for line in (own, other)]
+    own, other = (figure.locator(f".series[data-label='{name}'] > path").first for name in ("PSConRL", "ConRL"))
+    colors = [line.evaluate("e => getComputedStyle(e).stroke") for line in (own, other)]
     assert len(set(colors)) == 2
     assert own.is_visible()
     button.click()
