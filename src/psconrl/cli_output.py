@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from psconrl._core.lazy import lazy_import
+from psconrl._core.numbers import plural, short
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,11 +114,6 @@ def _print(item: Any) -> None:
 def print_json(document: Any) -> None:
     """JSON that every parser takes: no NaN, no infinity."""
     print(json.dumps(document, indent=2, allow_nan=False))
-
-
-def plural(count: int, word: str) -> str:
-    """1 limit, 2 limits."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def print_entries(entries: dict[str, tuple[str, dict[str, Any]]]) -> None:
@@ -453,16 +449,8 @@ def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _interval(values: dict[str, float | None]) -> str:
-    mean, low, high = (_short(values[name]) for name in ("mean", "low", "high"))
+    mean, low, high = (short(values[name], digits=3, zero=1e-6) for name in ("mean", "low", "high"))
     return "-" if values["mean"] is None else f"{mean} [{low}, {high}]"
-
-
-def _short(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if abs(value) < 1e-6:  # what rounding leaves of zero
-        return "0"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def print_failures(outcome: Outcome) -> None:
