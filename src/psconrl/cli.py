@@ -278,11 +278,11 @@ def solve(
     """
     if transitions is not None or costs is not None:
         if model is not None or transitions is None or costs is None or set_:
-            raise WrongCommandError("give a MODEL, or both --transitions and --costs")
+            raise CommandError("give a MODEL, or both --transitions and --costs")
         limits = dict(map(_limit, limit or []))
         model, cmdp = str(transitions), psconrl.CMDP.from_tables(transitions, costs, limits, initial=initial)
     elif model is None:
-        raise WrongCommandError("what is to be solved? give a MODEL, or --transitions and --costs")
+        raise CommandError("what is to be solved? give a MODEL, or --transitions and --costs")
     else:
         cmdp = _found(model, set_, limit)
         cmdp = cmdp if initial is None else cmdp.replace(initial=initial)

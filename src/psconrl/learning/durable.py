@@ -33,9 +33,12 @@ from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, short_repr, whole
 from psconrl.agents.contract import FOREVER, Agent
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError, StoreError
-from psconrl.learning import state_io
+from psconrl.io import writing
+from psconrl.learning import files, saved
+from psconrl.learning.described import described
 from psconrl.learning.drift import FALSE_ALARM_RATE, DriftMonitor
-from psconrl.learning.learner import Learner, choose_agent, step_costs
+from psconrl.learning.given import chosen, step_costs
+from psconrl.learning.learner import Learner
 from psconrl.learning.store import Store, checksum, open_store
 from psconrl.problem import Problem
 
@@ -110,22 +113,22 @@ class DurableLearner:
             if store.is_new():
                 store.create(json.dumps(self._description()), whole(seed, "seed", 0, most=None))
         description, self.seed = store.described()
-        state_io.require_same_agent(json.loads(description)["agent"], self.agent)
+        saved.belongs(json.loads(description)["agent"], self.agent)
         _, self._actions, self._planning = np.random.SeedSequence(self.seed).spawn(3)
         self._key = self._actions.generate_state(2, np.uint64)
         self._replica: _Replica | None = None
-        with self._lock:
-            self._warm_up(self._current())
+        self._current()
+        self._warm_up()
 
     @classmethod
     def open(
         cls, path: str | Path, agent: Agent | None = None, *, problem: Problem | None = None, **settings: Any
     ) -> DurableLearner:
         """The learner in a store, or a new one; see `psconrl.Learner.open`."""
-        chosen = choose_agent(agent, problem)
+        agent = chosen(agent, problem)
         store = open_store(path)
         try:
-            return cls(store, chosen, **settings)
+            return cls(store, agent, **settings)
         except BaseException:
             store.close()
             raise
@@ -238,9 +241,9 @@ class DurableLearner:
         stream = _label(stream, "stream")
         step_costs(costs, self.problem)
         with self._lock, self._change() as replica:
-            action = replica.learner.action_number(a)
+            action = replica.learner.named_actions.find(a, "a").number
             state = self._number(replica, s, "s")
-            replica.learner.require_available(state, action)
+            replica.learner._check_available(state, action)
             self._record(replica, None, stream, state, action, costs, self._number(replica, s_next, "s_next"))
 
     def cancel(self, id: int) -> bool:
@@ -295,7 +298,11 @@ class DurableLearner:
             learner = self._follow().learner
             states = [learner.states.name(s) for s in range(len(learner.states))]
             actions = [learner.named_actions.name(a) for a in range(self.problem.A)]
-            return states, actions, learner.current_policy()
+            if learner.current is None:
+                return states, actions, np.array(learner.pairs.uniform)
+            policy = learner.orders.policy[learner.clock.item(1) % len(learner.orders.policy)]
+            cumulative = policy.reshape(len(states), len(actions))
+            return states, actions, np.diff(cumulative, axis=1, prepend=0.0)
 
     def export(self, path: str | Path) -> int:
         """Write the observations that are kept as a table, .csv or .parquet.
@@ -313,14 +320,12 @@ class DurableLearner:
         """The agent, and what is needed to read the store without it."""
         problem = self.problem
         return {
-            "agent": state_io.describe(self.agent),
+            "agent": described(self.agent),
             "name": self.agent.name,
             "cost_names": list(problem.cost_names),
             "thresholds": problem.thresholds.tolist(),
-            "states": None if problem.state_names is None else [state_io.name_to_text(n) for n in problem.state_names],
-            "actions": None
-            if problem.action_names is None
-            else [state_io.name_to_text(n) for n in problem.action_names],
+            "states": None if problem.state_names is None else [files.to_text(n) for n in problem.state_names],
+            "actions": None if problem.action_names is None else [files.to_text(n) for n in problem.action_names],
         }
 
     def _time(self) -> float:
@@ -383,7 +388,7 @@ class DurableLearner:
         known = len(replica.learner.states)
         if self.problem.open and states > known:
             for (name,) in self.store.run("SELECT name FROM states WHERE number >= ? ORDER BY number", known):
-                replica.learner.discover(state_io.name_from_text(name))
+                replica.learner._discover(files.from_text(name))
         if observations > replica.observations:
             for number, _, stream, s, a, costs, x, seen in _observations(self.store, replica.observations):
                 if number != replica.observations:
@@ -393,12 +398,12 @@ class DurableLearner:
     def _number(self, replica: _Replica, state: Any, what: str) -> int:
         """The number of a state; one that is new is stored."""
         learner = replica.learner
-        number = learner.state_number(state, what)
+        number = learner.states.find(state, what).number
         if number == len(learner.states):
-            text = state_io.name_to_text(checks.hashable(state, what))
+            text = files.to_text(checks.hashable(state, what))
             self.store.run("INSERT INTO states VALUES (?, ?)", number, text)
             self.store.run("UPDATE learner SET states = ?", number + 1)
-            learner.discover(state)
+            learner._discover(state)
         return number
 
     def _plan(self, replica: _Replica, number: int) -> None:
@@ -416,15 +421,16 @@ class DurableLearner:
         learner.planning = np.random.default_rng(
             np.random.SeedSequence(self.seed, spawn_key=(*self._planning.spawn_key, replica.plans))
         )
-        plan = learner.begin(number)
+        plan = learner._begin(number)
         replica.plans += 1
         replica.infeasible += not plan.feasible
-        replica.conflict = [self.problem.cost_names[i + 1] for i in plan.conflict]
+        replica.conflict = [self.problem.cost_names[i + 1] for i in getattr(plan, "conflict", ())]
+        learner.rows, learner.kept = learner.rows[-1:], []  # a learner that runs for ever keeps no history of plans
         self.store.run("UPDATE learner SET plans = ?", replica.plans)
         self._write_checkpoint(replica)
 
     def _write_checkpoint(self, replica: _Replica) -> None:
-        document, data = state_io.pack(
+        document, data = files.pack(
             {
                 "learner": replica.learner.state(),
                 "drift": replica.monitor.state(),
@@ -494,13 +500,13 @@ class DurableLearner:
             expires=_moment(expires),
         )
 
-    def _warm_up(self, replica: _Replica) -> None:
-        """Have everything compiled that a plan needs, so that nobody waits for it."""
-        if len(replica.learner.states):
+    def _warm_up(self) -> None:
+        """Have everything compiled that planning and counting need, so that nobody waits for it."""
+        if not self.problem.open:
+            ranges = self.problem.cost_ranges
             twin = Learner(self.agent, self.horizon, self.seed)
-            if not self.problem.open:
-                with compiling.notify():
-                    twin.choose(0, 0.5) if twin.begin(0) else None
+            with compiling.notify():
+                twin.observe(0, twin.act(0), np.zeros(self.problem.m + 1) if ranges is None else ranges[:, 0], 0)
 
 
 class _Replica:
@@ -650,7 +656,7 @@ def _read_checkpoint(store: Store) -> Any:
     document, data, crc = rows[0]
     if zlib.crc32(document + data) != crc:
         raise LearnerFileError(f"{store.where}: its checkpoint is damaged: checksum mismatch; restore it from a backup")
-    return state_io.unpack(document, data, f"{store.where}: ")
+    return files.unpack(document, data, f"{store.where}: ")
 
 
 def _observations(store: Store, first: int) -> Iterator[tuple[Any, ...]]:
@@ -702,9 +708,14 @@ def _status(store: Store, said: dict[str, Any], ledger: _Ledger, notes: dict[str
 
 def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
     file = checks.path(path)
+    if file.suffix.lower() not in (".csv", ".parquet"):
+        raise InvalidArgumentError(f"{file}: the file must end in .csv or .parquet")
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
     texts = said["states"] or [name for (name,) in store.run("SELECT name FROM states ORDER BY number")]
-    states = [state_io.name_from_text(text) for text in texts]
-    actions = [state_io.name_from_text(text) for text in said["actions"] or ()]
+    states = [files.from_text(text) for text in texts]
+    actions = [files.from_text(text) for text in said["actions"] or ()]
     columns: dict[str, list[Any]] = {
         name: [] for name in ("time", "stream", "decision", "state", "action", "next_state", *said["cost_names"])
     }
@@ -713,12 +724,14 @@ def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
             _moment(seen),
             stream,
             decision,
-            states[s] if states else s,
-            actions[a] if actions else a,
-            states[x] if states else x,
+            str(states[s]) if states else s,
+            str(actions[a]) if actions else a,
+            str(states[x]) if states else x,
             *json.loads(costs),
         )
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
-    write_table(columns, file)
-    return len(columns["time"])
+    table = pa.table(columns)
+    with writing.replacing(file) as target:
+        (csv.write_csv if file.suffix.lower() == ".csv" else parquet.write_table)(table, target)
+    return table.num_rows

@@ -1,7 +1,7 @@
 """Where a durable learner keeps what it was told: SQLite, or PostgreSQL by URL, through one small layer.
 
-Every change is one transaction that begins by taking the only write lock there is (`BEGIN IMMEDIATE`, or an advisory lock
-in PostgreSQL). So changes happen one after the other however many processes share a store, the number of an
+Every change is one transaction that begins by taking the only write lock there is: `BEGIN IMMEDIATE`, or an advisory
+lock in PostgreSQL. So changes happen one after the other however many processes share a store, the number of an
 observation is also its place in the order of commits, and whoever follows the numbers misses nothing.
 
     learner        one row: the agent's description and the counters of decisions, observations, plans
@@ -220,12 +220,14 @@ class SqliteStore(Store):
             raise LearnerFileError(f"{self.path}: damaged: {_one_line(found[0][0])}; restore it from a backup")
 
     def is_new(self) -> bool:
+        """Whether nothing was ever stored here."""
         tables = self.run("SELECT name FROM sqlite_master WHERE type = 'table'")
         if tables and ("learner",) not in tables:
             raise LearnerFileError(f"{self.path}: is a database, but not a learner's")
         return not tables
 
     def close(self) -> None:
+        """Give the connection and the file's lock back."""
         super().close()
         lock, self._lock = self._lock, None
         if lock is not None:
@@ -260,6 +262,7 @@ class PostgresStore(Store):
             self._connection = self._psycopg.connect(self._url, autocommit=True, connect_timeout=10)
 
     def run(self, sql: str, *values: Any) -> list[Row]:
+        """Run one statement, and give its rows; a connection that was lost is made anew."""
         if self._connection is not None and self._connection.closed:
             self._connection = None
         return [
@@ -268,6 +271,7 @@ class PostgresStore(Store):
         ]
 
     def is_new(self) -> bool:
+        """Whether nothing was ever stored here."""
         return self.run("SELECT to_regclass('learner') IS NULL") == [(True,)]
 
     def _translated(self, error: Exception) -> Exception:

@@ -212,6 +212,7 @@ class Guard:
         self._allowance: dict[str, tuple[float, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -51,7 +51,7 @@ def status(
     while True:
         found = read_status(store)
         if watch and not as_json:
-            typer.clear()
+            typer.echo("\x1b[2J\x1b[H", nl=False)
         typer.echo(json.dumps(found, allow_nan=False) if as_json else _lines(found))
         if not watch:
             return
