@@ -324,7 +324,7 @@ def test_the_log_goes_out_as_a_table(tmp_path: Path) -> None:
             state = step(learner, state, number)
         assert learner.export(tmp_path / "log.parquet") == learner.export(tmp_path / "log.csv") == 5
     table = pq.read_table(tmp_path / "log.parquet")
-    assert {"time", "stream", "state", "action", "next_state"} <= set(table.column_names)
+    assert {"seen_at", "stream", "state", "action", "next_state"} <= set(table.column_names)
     assert (tmp_path / "log.csv").read_text().count("\n") == 6
 
 

@@ -69,9 +69,10 @@ class Decision:
 
     Attributes:
         id: the number under which to tell what came of it.
-        action: by name where the problem names its actions.
+        action: by name if the problem's actions were given by name, else by number.
         probability: with which it was chosen, given what is known; 1 if the excess of the limits decided.
-        state: in which it was asked for, and stream: for whom.
+        state: in which it was asked for, named as the action is.
+        stream: for whom.
         plan: the number of the plan that chose it.
         asked, expires: when it was asked for, and when it is reported as unanswered.
     """
@@ -301,7 +302,7 @@ class DurableLearner:
             if learner.current is None:
                 return states, actions, np.array(learner.pairs.uniform)
             policy = learner.orders.policy[learner.clock.item(1) % len(learner.orders.policy)]
-            cumulative = policy.reshape(len(states), len(actions))
+            cumulative = np.minimum(policy, 1.0).reshape(len(states), len(actions))
             return states, actions, np.diff(cumulative, axis=1, prepend=0.0)
 
     def export(self, path: str | Path) -> int:
@@ -488,12 +489,12 @@ class DurableLearner:
 
     def _decision(self, row: tuple[Any, ...]) -> Decision:
         id, stream, state, action, probability, plan, asked, expires = row
-        learner = self._current().learner
+        learner, by_name = self._current().learner, self.problem.answers_by_name
         return Decision(
             id=id,
-            action=learner.named_actions.name(action),
+            action=learner.named_actions.name(action) if by_name else action,
             probability=probability,
-            state=learner.states.name(state),
+            state=learner.states.name(state) if by_name or self.problem.open else state,
             stream=stream,
             plan=plan,
             asked=_moment(asked),
@@ -716,9 +717,9 @@ def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
     texts = said["states"] or [name for (name,) in store.run("SELECT name FROM states ORDER BY number")]
     states = [files.from_text(text) for text in texts]
     actions = [files.from_text(text) for text in said["actions"] or ()]
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("time", "stream", "decision", "state", "action", "next_state", *said["cost_names"])
-    }
+    fixed = ("seen_at", "stream", "decision", "state", "action", "next_state")
+    costs_as = [f"cost_{name}" if name in fixed else name for name in said["cost_names"]]
+    columns: dict[str, list[Any]] = {name: [] for name in (*fixed, *costs_as)}
     for _, decision, stream, s, a, costs, x, seen in _observations(store, 0):
         row = (
             _moment(seen),

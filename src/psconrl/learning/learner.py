@@ -284,7 +284,7 @@ class Learner:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
         a = int(kernels.draw(row, first, first + A, u) - first)
-        return a, float(row[first + a] - (row[first + a - 1] if a else 0.0))
+        return a, float(min(row[first + a], 1.0) - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
