@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 import numpy as np
 
 import psconrl
@@ -126,7 +126,7 @@ actions = 4
 @contextmanager
 def service(cmdp: psconrl.CMDP, folder: Path) -> Iterator[str]:
     """A server in a process of its own; its URL."""
-    limits = "\n".join(f"[costs.{name}]\nlimit = {tau}" for name, tau in zip(cmdp.cost_names[1:], cmdp.thresholds))
+    limits = "\n".join(f"[costs.{cmdp.cost_names[i + 1]}]\nlimit = {tau}" for i, tau in enumerate(cmdp.thresholds))
     (folder / "problem.toml").write_text(PROBLEM.format(S=cmdp.S, limits=limits).replace("c0", cmdp.cost_names[0]))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -207,15 +207,17 @@ def late(seeds: int, horizon: int = 20_000) -> None:
         for seed in range(seeds):
             world, s, waiting = World(cmdp, seed), 0, deque()
             totals = np.zeros(cmdp.m + 1)
-            with tempfile.TemporaryDirectory() as folder:
-                with psconrl.Learner.open(f"{folder}/learner.db", problem=cmdp.problem(), seed=seed) as learner:
-                    for _ in range(horizon):
-                        decision = learner.ask(s)
-                        costs, s = world.step(s, decision.action)
-                        totals += costs
-                        waiting.append((decision.id, costs, s))
-                        if len(waiting) > delay:
-                            learner.tell(*waiting.popleft())
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                psconrl.Learner.open(f"{folder}/learner.db", problem=cmdp.problem(), seed=seed) as learner,
+            ):
+                for _ in range(horizon):
+                    decision = learner.ask(s)
+                    costs, s = world.step(s, decision.action)
+                    totals += costs
+                    waiting.append((decision.id, costs, s))
+                    if len(waiting) > delay:
+                        learner.tell(*waiting.popleft())
             regret = totals[0] - horizon * optimum.value
             violation = totals[1:] - horizon * cmdp.thresholds
             results.append([regret + optimum.multipliers @ violation, *violation])

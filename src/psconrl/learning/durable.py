@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -326,6 +326,7 @@ class DurableLearner:
             "cost_names": list(problem.cost_names),
             "thresholds": problem.thresholds.tolist(),
             "states": None if problem.state_names is None else [files.to_text(n) for n in problem.state_names],
+            "A": problem.A,
             "actions": None if problem.action_names is None else [files.to_text(n) for n in problem.action_names],
         }
 
@@ -535,7 +536,8 @@ class _Replica:
 
 
 def _notes(plans: int, infeasible: int, conflict: list[str], monitor: DriftMonitor) -> dict[str, Any]:
-    drift = {"alarms": list(monitor.alarms), "pairs": list(monitor.pairs), "false_alarm_rate": FALSE_ALARM_RATE}
+    pairs = [divmod(pair, monitor.A) for pair in monitor.pairs]
+    drift = {"alarms": list(monitor.alarms), "pairs": pairs, "false_alarm_rate": FALSE_ALARM_RATE}
     return {"plans": plans, "infeasible_plans": infeasible, "conflict": list(conflict), "drift": drift}
 
 
@@ -622,7 +624,7 @@ def read_status(url: str | Path) -> dict[str, Any]:
         description, _ = store.described()
         said = json.loads(description)
         state, m = _read_checkpoint(store), len(said["thresholds"])
-        ledger, monitor, notes = _Ledger(m + 1), DriftMonitor(1, m), (0, 0, 0, [])
+        ledger, monitor, notes = _Ledger(m + 1), DriftMonitor(said["A"], m), (0, 0, 0, [])
         if state is not None:
             ledger.restore(state["ledger"])
             monitor.restore(state["drift"])
@@ -685,6 +687,7 @@ def _status(store: Store, said: dict[str, Any], ledger: _Ledger, notes: dict[str
         now,
     )[0]
     steps, names = ledger.steps, said["cost_names"]
+    states, actions = _names(store, said)
     averages = [total / steps if steps else None for total in ledger.sums]
     return {
         "agent": said["name"],
@@ -704,7 +707,18 @@ def _status(store: Store, said: dict[str, Any], ledger: _Ledger, notes: dict[str
         "hours": ledger.hours_status(),
         "streams": ledger.streams_status(),
         **notes,
+        "drift": notes["drift"] | {"pairs": [[states(s), actions(a)] for s, a in notes["drift"]["pairs"]]},
     }
+
+
+def _names(store: Store, said: dict[str, Any]) -> tuple[Callable[[int], Any], Callable[[int], Any]]:
+    """What states and actions are called, by number."""
+    texts = said["states"] or [name for (name,) in store.run("SELECT name FROM states ORDER BY number")]
+    states, actions = ([files.from_text(text) for text in found] for found in (texts, said["actions"] or ()))
+    return (
+        lambda s: str(states[s]) if states else s,
+        lambda a: str(actions[a]) if actions else a,
+    )
 
 
 def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
@@ -714,9 +728,7 @@ def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    texts = said["states"] or [name for (name,) in store.run("SELECT name FROM states ORDER BY number")]
-    states = [files.from_text(text) for text in texts]
-    actions = [files.from_text(text) for text in said["actions"] or ()]
+    states, actions = _names(store, said)
     fixed = ("seen_at", "stream", "decision", "state", "action", "next_state")
     costs_as = [f"cost_{name}" if name in fixed else name for name in said["cost_names"]]
     columns: dict[str, list[Any]] = {name: [] for name in (*fixed, *costs_as)}
@@ -725,9 +737,9 @@ def _export(store: Store, said: dict[str, Any], path: str | Path) -> int:
             _moment(seen),
             stream,
             decision,
-            str(states[s]) if states else s,
-            str(actions[a]) if actions else a,
-            str(states[x]) if states else x,
+            states(s),
+            actions(a),
+            states(x),
             *json.loads(costs),
         )
         for column, value in zip(columns.values(), row, strict=True):

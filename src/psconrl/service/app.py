@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -122,6 +123,12 @@ def create_app(
     async def _refused(_: Request, error: PsconrlError) -> JSONResponse:
         status = 503 if isinstance(error, StoreError) else 409 if isinstance(error, CallOrderError) else 422
         return JSONResponse({"error": str(error)}, status)
+
+    @app.exception_handler(RequestValidationError)
+    async def _misread(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+        return JSONResponse({"error": f"{where}: {first['msg'].lower()}; /api shows what to send, as JSON"}, 422)
 
     @app.post("/ask")
     def ask(body: Ask) -> Answer:
@@ -348,7 +355,7 @@ def _estimate(learner: DurableLearner) -> dict[str, Any]:
     intervals = model.intervals(solution.policy, draws=ESTIMATE_DRAWS)
     return {
         "feasible": solution.feasible,
-        "conflict": [model.cost_names[i + 1] for i in solution.conflict] if not solution.feasible else [],
+        "conflict": [model.cost_names[i] for i in solution.conflict],
         "costs": [
             {
                 "name": name,
