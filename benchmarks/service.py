@@ -83,7 +83,8 @@ def in_memory(cmdp: psconrl.CMDP, seconds: float) -> tuple[int, float, list[floa
     def tell(a: Any, costs: list[float], x: int) -> None:
         learner.observe(s, a, costs, x)
 
-    asks, tells = [], []
+    asks: list[float] = []
+    tells: list[float] = []
     begun = time.perf_counter()
     while time.perf_counter() - begun < seconds:
         a = timed(asks, ask)
@@ -105,7 +106,9 @@ def durable(cmdp: psconrl.CMDP, url: str, seconds: float) -> tuple[int, float, l
     """ask and tell in a store."""
     world = World(cmdp)
     with psconrl.Learner.open(url, problem=cmdp.problem()) as learner:
-        s, asks, tells = 0, [], []
+        s = 0
+        asks: list[float] = []
+        tells: list[float] = []
         begun = time.perf_counter()
         while time.perf_counter() - begun < seconds:
             decision = timed(asks, learner.ask, s)
@@ -151,7 +154,8 @@ def service(cmdp: psconrl.CMDP, folder: Path) -> Iterator[str]:
 
 def over_http(cmdp: psconrl.CMDP, clients: int, seconds: float) -> tuple[int, float, list[float], list[float]]:
     """/ask and /tell by several clients at once."""
-    asks, tells = [], []
+    asks: list[float] = []
+    tells: list[float] = []
     with tempfile.TemporaryDirectory() as folder, service(cmdp, Path(folder)) as url:
         end = time.perf_counter() + seconds
 
@@ -205,7 +209,8 @@ def late(seeds: int, horizon: int = 20_000) -> None:
     for delay in (0, 1, 10, 100):
         results = []
         for seed in range(seeds):
-            world, s, waiting = World(cmdp, seed), 0, deque()
+            world, s = World(cmdp, seed), 0
+            waiting: deque[tuple[int, list[float], int]] = deque()
             totals = np.zeros(cmdp.m + 1)
             with (
                 tempfile.TemporaryDirectory() as folder,

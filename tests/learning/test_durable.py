@@ -48,7 +48,7 @@ def new_schema(url: str) -> str:
 
     name = f"ward{next(_schemas)}"
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}")  # type: ignore[call-overload]  # a name of our own
+        connection.execute(f"CREATE SCHEMA {name}")
     return f"{url}?options=-csearch_path%3D{name}"
 
 

@@ -624,14 +624,15 @@ def read_status(url: str | Path) -> dict[str, Any]:
         description, _ = store.described()
         said = json.loads(description)
         state, m = _read_checkpoint(store), len(said["thresholds"])
-        ledger, monitor, notes = _Ledger(m + 1), DriftMonitor(said["A"], m), (0, 0, 0, [])
+        ledger, monitor = _Ledger(m + 1), DriftMonitor(said["A"], m)
+        notes: list[Any] = [0, 0, 0, []]
         if state is not None:
             ledger.restore(state["ledger"])
             monitor.restore(state["drift"])
             notes = state["notes"]
         for _, _, stream, _, _, costs, _, seen in _observations(store, notes[0]):
             ledger.add(stream, json.loads(costs), seen)
-        return _status(store, said, ledger, _notes(*notes[1:], monitor), time.time())
+        return _status(store, said, ledger, _notes(notes[1], notes[2], notes[3], monitor), time.time())
 
 
 def export_log(url: str | Path, path: str | Path) -> int:

@@ -117,7 +117,7 @@ def _problem(document: Mapping[str, Any]) -> ServiceProblem:
     learner = _table(document, "learner")
     _only(learner, _LEARNER_KEYS, "learner.")
     agent = agents.find(str(learner.get("agent", "recommended")))(problem, **_table(learner, "settings"))
-    settings = {key: learner[key] for key in ("seed", "window", "history", "horizon") if key in learner}
+    settings: dict[str, Any] = {key: learner[key] for key in ("seed", "window", "history", "horizon") if key in learner}
     if "expires_after_hours" in learner:
         hours = learner["expires_after_hours"]
         if isinstance(hours, bool) or not isinstance(hours, (int, float)):
