@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import progress, runner, spec, store
-    from psconrl.io import files, writing
+    from psconrl.io import reading, writing
 else:
     compiling = lazy_import("psconrl._core.compiling")
     output = lazy_import("psconrl.cli_output")
     environments = lazy_import("psconrl.environments")
-    files = lazy_import("psconrl.io.files")
+    reading = lazy_import("psconrl.io.reading")
     writing = lazy_import("psconrl.io.writing")
     gymnasium_ids = lazy_import("psconrl.gymnasium_ids")
     report_package = lazy_import("psconrl.report")
@@ -267,6 +267,15 @@ def solve(
     horizon: Annotated[
         int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
     ] = None,
+    discount: Annotated[
+        float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model within its limits.
@@ -288,7 +297,9 @@ def solve(
         cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
-        solution = psconrl.solve(cmdp, horizon=horizon)
+        solution = psconrl.solve(cmdp, horizon=horizon, discount=discount, episode=episode)
+        if policy is not None:
+            solution.save_policy(policy)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
         else:
@@ -314,7 +325,7 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     tables = Path(model).is_dir() and not _is_name(model)
     if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
-    if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+    if not reading.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in
     cmdp = environments.find_model(model, **options)
     return cmdp.with_limits(changed) if changed else cmdp

@@ -127,7 +127,7 @@ def test_pipes_and_devices_do_not_block(tmp_path: Path) -> None:
 
 def test_files_that_are_too_large(tmp_path: Path) -> None:
     with (tmp_path / "model.json").open("wb") as file:
-        file.truncate(reading.LARGEST_TEXT + 1)
+        file.truncate(reading.MAX_TEXT + 1)
     refused(tmp_path / "model.json", "the most that is read is 128 MiB")
 
 

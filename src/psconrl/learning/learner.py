@@ -346,7 +346,8 @@ class Learner:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
         a = int(kernels.draw(row, first, first + A, u) - first)
-        return a, float(row[first + a] - (row[first + a - 1] if a else 0.0))
+        # The sums so far end above one, for drawing.
+        return a, float(min(row[first + a], 1.0) - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Learn from one step, in the state in which `act` was called.

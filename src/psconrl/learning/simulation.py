@@ -138,9 +138,7 @@ class _Simulation:
     def run(self, until: int) -> None:
         learner, clock, recorder = self.learner, self.learner.clock, self.recorder
         environment, actions = learner.environment, learner.actions
-        buffers = as_tuples(
-            RandomBuffers(environment.buffer, actions.buffer, environment.position, actions.position)
-        )
+        buffers = as_tuples(RandomBuffers(environment.buffer, actions.buffer, environment.position, actions.position))
         record = as_tuples(Curves(recorder.totals, recorder.levels, recorder.grid, recorder.curves))
         moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
         while clock.item(0) < until:
@@ -270,9 +268,7 @@ class CurveRecorder:
         return curves
 
 
-def make_run(
-    learner: Learner, recorder: CurveRecorder, episodes: Any, *, state: dict[str, Any], **fields: Any
-) -> Run:
+def make_run(learner: Learner, recorder: CurveRecorder, episodes: Any, *, state: dict[str, Any], **fields: Any) -> Run:
     """The run of a learner: its recorded curves, and the fields that differ between the loops."""
     cumulative, excess, peaks = recorder.result()
     return Run(
@@ -412,4 +408,3 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
     G = min(most, horizon)
     steps = np.arange(1, G + 1)
     return steps * (horizon // G) + steps * (horizon % G) // G
-

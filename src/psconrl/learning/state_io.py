@@ -301,7 +301,7 @@ def _plan(value: Any) -> Plan | None:
     unknown = set(parts) - set(names)
     if unknown:
         raise invalid_state("plan", f"has no field {min(map(str, unknown))!r}")
-    plain = {"phase": str, "feasible": (bool, np.bool_), "value": (int, float, np.number)}
+    plain: dict[str, Any] = {"phase": str, "feasible": (bool, np.bool_), "value": (int, float, np.number)}
     plain |= {"connected": (bool, np.bool_), "solver": str}
     for name, kind in plain.items():
         if not isinstance(parts[name], kind):
@@ -430,9 +430,7 @@ _KINDS = {"<i8", "<f8", "<i4", "<f4", "<u8", "<u4", "<i2", "<u2", "|i1", "|u1", 
 def save(state: dict[str, Any], path: str | Path) -> None:
     """Write a state in the place of a file."""
     file = _npz_path(path)
-    buffers: list[bytes] = []
-    packed = {"format": FORMAT, "version": VERSIONS[-1], "state": _pack(state, buffers, 0)}
-    document, data = json.dumps(packed).encode(), b"".join(buffers)
+    document, data = pack(state)
     parts = {"document": document, "data": data, "checksum": _checksum(document, data)}
     writing.write_npz(file, {name: np.frombuffer(part, dtype=np.uint8) for name, part in parts.items()})
 
@@ -448,16 +446,28 @@ def load(path: str | Path) -> Any:
         document, data = parts["document"].tobytes(), parts["data"].tobytes()
         if parts["checksum"].tobytes() != _checksum(document, data):
             raise LearnerFileError(f"{file}: is damaged: checksum mismatch")
-        packed = reading.parse_json(document.decode(), LearnerFileError, f"{file}: ")
-        if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-            raise LearnerFileError(f'{file}: not a learner: its document must have "format": "{FORMAT}"')
-        version = packed.get("version")
-        if version not in VERSIONS or version is True:
-            raise LearnerFileError(f"{file}: is of version {short_repr(version)}; versions {VERSIONS} are read")
-        state = _Unpacker(data).unpack(packed.get("state"))
-        if version == 1 and isinstance(state, dict):  # which had the rows of all plans
-            state.setdefault("episode", len(state.get("rows", ())))
-        return state
+        return unpack(document, data)
+
+
+def pack(state: Any) -> tuple[bytes, bytes]:
+    """A state as a document and the data of its arrays."""
+    buffers: list[bytes] = []
+    packed = {"format": FORMAT, "version": VERSIONS[-1], "state": _pack(state, buffers, 0)}
+    return json.dumps(packed).encode(), b"".join(buffers)
+
+
+def unpack(document: bytes, data: bytes) -> Any:
+    """The inverse of `pack`; LearnerFileError or InvalidArgumentError for what `pack` never gives."""
+    packed = reading.parse_json(document.decode(), LearnerFileError, "document: ")
+    if not isinstance(packed, dict) or packed.get("format") != FORMAT:
+        raise LearnerFileError(f'not a learner: its document must have "format": "{FORMAT}"')
+    version = packed.get("version")
+    if version not in VERSIONS or version is True:
+        raise LearnerFileError(f"it is of version {short_repr(version)}; versions {VERSIONS} are read")
+    state = _Unpacker(data).unpack(packed.get("state"))
+    if version == 1 and isinstance(state, dict):  # which had the rows of all plans
+        state.setdefault("episode", len(state.get("rows", ())))
+    return state
 
 
 def _npz_path(path: str | Path) -> Path:
