@@ -53,7 +53,7 @@ def allowance(size: int) -> int:
 def read_bytes(path: str | Path, error: ErrorType, most: int = MAX_ARCHIVE) -> bytes:
     """The content of a regular file that is not too large."""
     with opened(path, error, most) as file:
-        content = file.read(most + 1)
+        content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(content) > most:
         raise error(f"{path}: is larger than {_size(most)}, the most that is read")
     return content
@@ -173,7 +173,8 @@ def read_npz(path: str | Path, error: ErrorType, known: Collection[str]) -> dict
                 if name not in known or name in arrays:
                     fault = "has twice the" if name in arrays else "has an unknown"
                     raise error(f"{path}: {fault} array {short_repr(name)} (known: {', '.join(sorted(known))})")
-                arrays[name] = _array(archive.read(member), f"{path}: array {name!r}", error)
+                with archive.open(member) as file:  # no more is unpacked than the directory declares
+                    arrays[name] = _array(file.read(member.file_size), f"{path}: array {name!r}", error)
     except MemoryError:
         raise error(f"{path}: needs more memory than there is") from None
     except PsconrlError:
