@@ -371,7 +371,10 @@ def _limit(assignment: str) -> tuple[str, float]:
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A TOML file that says what to run; `psconrl init` writes one."),
+        typer.Argument(
+            metavar="FILE",
+            help="A TOML file that says what to run; `psconrl init` writes one. Or a store's experiment.json.",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -410,7 +413,7 @@ def run(
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
             raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
-        experiment = spec.read_toml(file)
+        experiment = spec.read_experiment(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     compiling.silence()

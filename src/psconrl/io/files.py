@@ -12,9 +12,9 @@ The .json form lists every state with each of the actions that are available the
         "costs": {"delay": 0.0, "energy": 0.0}},
        ...]}
 
-Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "costs": {...}}. "about", beside them,
-may say anything. Fields and arrays of other names are refused, as what they mean would be lost. A model that says it
-is dense, but would need far more memory than its file, is read as a sparse one.
+A pair may have a "duration". Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "costs":
+{...}}. "about", beside them, may say anything. Fields and arrays of other names are refused, as what they mean would be
+lost. A model that says it is dense, but would need far more memory than its file, is read as a sparse one.
 """
 
 import json
@@ -41,6 +41,7 @@ else:
 _FORMAT = "psconrl.cmdp"
 NUMBERS = (
     *("transitions", "data", "indices", "indptr", "costs", "thresholds", "initial", "available"),
+    "durations",
     *("layout_agent", "layout_box"),
 )
 TEXTS = ("state_names", "action_names", "cost_names", "layout_rows")
@@ -66,9 +67,11 @@ def save(cmdp: CMDP, path: str | Path) -> None:
 def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
     """Read a model; the file's ending tells the format."""
     path = checks.path(path)
-    if not reading.is_model_file(path.name):
+    suffix, is_model = path.suffix.lower(), path.name.lower().endswith(reading.MODEL_SUFFIXES)
+    if suffix == ".toml" or (path.is_dir() and not is_model):
+        return tables.load(path, thresholds)
+    if not is_model:
         raise _wrong_suffix(path)
-    suffix = path.suffix.lower()
     if suffix == ".drn":
         return read_drn(path, thresholds=thresholds)
     with reading.reraise_as(ModelFileError, path):
@@ -122,6 +125,8 @@ def _to_json(cmdp: CMDP) -> str:
         s, a = divmod(row, cmdp.A)
         entries = range(matrix.indptr[row], matrix.indptr[row + 1])
         pair: dict[str, Any] = {"state": cmdp.state_names[s], "action": cmdp.action_names[a]}
+        if cmdp.durations is not None:
+            pair["duration"] = float(cmdp.durations[s, a])
         if moves is None:
             pair["to"] = {cmdp.state_names[matrix.indices[k]]: float(matrix.data[k]) for k in entries}
             pair["costs"] = named(cmdp.costs[:, s, a])
@@ -167,11 +172,14 @@ class _Document:
         columns: list[int] = []
         p: list[float] = []
         moves: list[list[float]] = []
+        durations: Floats | None = np.ones(S * A) if any("duration" in pair for pair in entries) else None
         for k, (row, pair) in enumerate(zip(rows_of, entries, strict=True)):
             where = f"transitions[{k}]"
             shared = self._costs(pair["costs"], where) if "costs" in pair else None
             if shared is not None:
                 mean[:, row] = shared
+            if durations is not None:
+                durations[row] = _number(_field(pair, "duration", where), f"{where}.duration")
             for target, value in _of_type(dict, _field(pair, "to", where), f"{where}.to").items():
                 place = f"{where}.to[{short_repr(target)}]"
                 move = value if isinstance(value, dict) else {"p": value}
@@ -203,6 +211,7 @@ class _Document:
             cost_names=self.costs,
             layout=self._layout(),
             available=available.reshape(S, A),
+            durations=None if durations is None else durations.reshape(S, A),
         )
 
     def _rows(self, entries: list[dict[str, Any]], S: int, A: int) -> list[int]:
@@ -211,7 +220,7 @@ class _Document:
         known: set[int] = set()
         for k, pair in enumerate(entries):
             where = f"transitions[{k}]"
-            _check_known(pair, ("state", "action", "to", "costs"), where)
+            _check_known(pair, ("state", "action", "to", "costs", "duration"), where)
             s = _index(self.state, _field(pair, "state", where), where)
             a = _index(self.action, _field(pair, "action", where), where)
             if s * A + a in known:

@@ -41,8 +41,8 @@ MODEL_SUFFIXES = (".npz", ".json", ".drn")
 
 
 def is_model_file(name: str) -> bool:
-    """Whether a name is that of a model file, by its ending."""
-    return name.lower().endswith(MODEL_SUFFIXES)
+    """Whether a name is that of a model file, by its ending; a folder is none."""
+    return name.lower().endswith(MODEL_SUFFIXES) and not os.path.isdir(name)
 
 
 def allowance(size: int) -> int:
