@@ -51,9 +51,12 @@ from psconrl.planning.steered import FREE, Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
+    from psconrl.learning import durable
     from psconrl.learning import estimate as estimation
+    from psconrl.learning.durable import DurableLearner
     from psconrl.learning.estimate import Estimate
 else:
+    durable = lazy_import("psconrl.learning.durable")
     estimation = lazy_import("psconrl.learning.estimate")
 
 HORIZON = 10**6
@@ -71,7 +74,7 @@ def require_agent(agent: Any) -> None:
         )
 
 
-def _agent_for(agent: Agent | None, problem: Problem | None) -> Agent:
+def agent_for(agent: Agent | None, problem: Problem | None) -> Agent:
     """The agent, or the one that is recommended for the problem."""
     if agent is None and isinstance(problem, Problem):
         return agents.recommended(problem)
@@ -128,7 +131,7 @@ class Learner:
     def __init__(
         self, agent: Agent | None, horizon: int = HORIZON, seed: int = 0, *, problem: Problem | None = None
     ) -> None:
-        self.agent = _agent_for(agent, problem)
+        self.agent = agent_for(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
         S, A, m = self.problem.S, self.problem.A, self.problem.m
@@ -488,6 +491,44 @@ class Learner:
             return cls.restore(agent, state)
         except PsconrlError as error:
             raise LearnerFileError(f"{path}: {error}") from error
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        agent: Agent | None = None,
+        *,
+        problem: Problem | None = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        expires_after: float | None = None,
+        history: int | None = None,
+        window: int | None = None,
+    ) -> DurableLearner:
+        """A learner in a database, which is asked for decisions and told what came of them whenever it is known.
+
+        Args:
+            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. What
+                is there goes on; else a new learner begins.
+            agent: what learns; None: the one that is recommended for the problem.
+            problem: the problem, if no agent is given.
+            seed: chooses all random numbers of a new learner.
+            horizon: how many steps there will be, for agents that need to know.
+            expires_after: seconds after which a decision without an answer is reported; a week by default.
+            history: how many decisions and observations are kept; a million by default.
+            window: plan with so many latest steps only; by default nothing is forgotten.
+
+        Returns:
+            The learner, with `ask`, `tell`, `observe`, `cancel`, `pending`, `status`, `estimate`, `export`, `close`.
+
+        Raises:
+            StoreError: if the database cannot be reached, or another process has the file.
+            LearnerFileError: if it is damaged.
+            InvalidArgumentError: if it belongs to another agent or problem.
+        """
+        settings = {"expires_after": expires_after, "history": history, "window": window}
+        told = {name: value for name, value in settings.items() if value is not None}
+        return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""

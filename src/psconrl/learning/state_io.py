@@ -87,10 +87,15 @@ def state_of(learner: Learner) -> dict[str, Any]:
 def validated(state: Any, agent: Agent) -> Mapping[str, Any]:
     """A state that has all its parts, and belongs to the agent."""
     whole = mapping(state, _KEYS)
-    other = _difference(description(agent), mapping(whole["agent"], (), 'state["agent"]'))
+    check_owner(whole["agent"], agent)
+    return whole
+
+
+def check_owner(owner: Any, agent: Agent) -> None:
+    """Refuse the state of another agent, or of another problem; owner: what `description` gave."""
+    other = _difference(description(agent), mapping(owner, (), 'state["agent"]'))
     if other is not None:
         raise InvalidArgumentError(f"the state belongs to {other}; go on with the agent that it belongs to")
-    return whole
 
 
 class Observations(NamedTuple):
@@ -456,18 +461,28 @@ def pack(state: Any) -> tuple[bytes, bytes]:
     return json.dumps(packed).encode(), b"".join(buffers)
 
 
-def unpack(document: bytes, data: bytes) -> Any:
-    """The inverse of `pack`; LearnerFileError or InvalidArgumentError for what `pack` never gives."""
-    packed = reading.parse_json(document.decode(), LearnerFileError, "document: ")
+def unpack(document: bytes, data: bytes, where: str = "") -> Any:
+    """The inverse of `pack`; where: what messages about a document that `pack` never gives begin with."""
+    packed = reading.parse_json(document.decode(), LearnerFileError, where)
     if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-        raise LearnerFileError(f'not a learner: its document must have "format": "{FORMAT}"')
+        raise LearnerFileError(f'{where}not a learner: its document must have "format": "{FORMAT}"')
     version = packed.get("version")
     if version not in VERSIONS or version is True:
-        raise LearnerFileError(f"it is of version {short_repr(version)}; versions {VERSIONS} are read")
+        raise LearnerFileError(f"{where}it is of version {short_repr(version)}; versions {VERSIONS} are read")
     state = _Unpacker(data).unpack(packed.get("state"))
     if version == 1 and isinstance(state, dict):  # which had the rows of all plans
         state.setdefault("episode", len(state.get("rows", ())))
     return state
+
+
+def to_text(name: Any) -> str:
+    """The name of a state as a line of text: text, numbers, True, False, None, bytes and tuples of these."""
+    return json.dumps(_pack(name, [], 0))
+
+
+def from_text(text: str) -> Any:
+    """The inverse of `to_text`."""
+    return _Unpacker(b"").unpack(json.loads(text))
 
 
 def _npz_path(path: str | Path) -> Path:
