@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from psconrl.analysis import summary
     from psconrl.cmdp import CMDP
     from psconrl.experiments import progress, runner, spec, store
-    from psconrl.io import files, writing
+    from psconrl.io import reading, writing
 else:
     compiling = lazy_import("psconrl._core.compiling")
     output = lazy_import("psconrl.cli_output")
     environments = lazy_import("psconrl.environments")
-    files = lazy_import("psconrl.io.files")
+    reading = lazy_import("psconrl.io.reading")
     writing = lazy_import("psconrl.io.writing")
     gymnasium_ids = lazy_import("psconrl.gymnasium_ids")
     report_package = lazy_import("psconrl.report")
@@ -326,7 +326,7 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     tables = Path(model).is_dir() and not _is_name(model)
     if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
-    if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+    if not reading.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in
     cmdp = environments.find_model(model, **options)
     return cmdp.with_limits(changed) if changed else cmdp
