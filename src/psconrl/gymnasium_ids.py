@@ -18,7 +18,9 @@ ENTRY_POINT = "psconrl.environments.gymnasium_env:CMDPEnv"
 
 def identifiers() -> dict[str, str]:
     """The name of each environment by its Gymnasium id, in the order of `psconrl.environments.registry`."""
-    return {f"{NAMESPACE}/{''.join(part.capitalize() for part in name.split('-'))}-v0": name for name in _names()}
+    return {
+        f"{NAMESPACE}/{''.join(part[:1].upper() + part[1:] for part in name.split('-'))}-v0": name for name in _names()
+    }
 
 
 def _names() -> list[str]:

@@ -9,12 +9,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from psconrl import gymnasium_ids
 from psconrl._core.checks import short_repr
+from psconrl._core.entry_points import load_entry_points
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, render, small, tables, worlds
 from psconrl.environments.grid import gridworld
@@ -42,11 +44,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Environment:
-    """An entry of the registry: a name, what builds the model, and one line about it."""
+    """An entry of the registry.
+
+    Attributes:
+        name: by which `make` knows it.
+        build: the function that builds the model.
+        description: one line about it.
+        libraries: installed packages that the model comes from; their versions are a part of a run's identity.
+    """
 
     name: str
     build: Callable[..., CMDP]
     description: str
+    libraries: tuple[str, ...] = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -65,6 +75,8 @@ class Environment:
         return self.build(**options)
 
 
+_GYMNASIUM = ("gymnasium",)
+
 _ENVIRONMENTS = (
     Environment("marsrover-4x4", grid.marsrover_4x4, "rover on the paper's 4x4 map: to the goal, at little risk"),
     Environment("marsrover-8x8", grid.marsrover_8x8, "rover on the paper's 8x8 map"),
@@ -78,9 +90,9 @@ _ENVIRONMENTS = (
     Environment("inventory", worlds.inventory, "a shop that sells what it can within a budget"),
     Environment("access-control", worlds.access_control, "ten servers, four classes of customers, four limits"),
     Environment("hospital", worlds.hospital, "a ward with limits on overtime and on readmissions"),
-    Environment("frozen-lake", tables.frozen_lake, "Gymnasium's frozen lake, with a limit on falls"),
-    Environment("cliff-walking", tables.cliff_walking, "Gymnasium's cliff, with a limit on falls"),
-    Environment("taxi", tables.taxi, "Gymnasium's taxi, with a toll"),
+    Environment("frozen-lake", tables.frozen_lake, "Gymnasium's frozen lake, with a limit on falls", _GYMNASIUM),
+    Environment("cliff-walking", tables.cliff_walking, "Gymnasium's cliff, with a limit on falls", _GYMNASIUM),
+    Environment("taxi", tables.taxi, "Gymnasium's taxi, with a toll", _GYMNASIUM),
     Environment("garnet", random.garnet, "random sparse model, communicating and strictly feasible"),
     Environment("dirichlet", random.dirichlet, "drawn from a Dirichlet prior after costs and limits are fixed"),
 )
@@ -89,24 +101,47 @@ _REGISTRY = {environment.name: environment for environment in _ENVIRONMENTS}
 
 
 def registry() -> Mapping[str, Environment]:
-    """All environments by name."""
+    """All environments by name; also those that installed packages offer by entry points."""
+    _load_installed()
     return MappingProxyType(_REGISTRY)
 
 
-def register(name: str, build: Callable[..., CMDP], description: str = "") -> Environment:
-    """Add an environment: `make`, the command line, experiments and Gymnasium then know it under its name.
+@cache
+def _load_installed() -> None:
+    load_entry_points("psconrl.environments", register)
 
-    build: a function whose parameters, all with defaults, are the options. Processes that run experiments must import
-    the module that registers it, too.
+
+def register(name: str, build: Callable[..., CMDP], description: str = "") -> Environment:
+    """Add an environment; `make`, the command line, experiments and Gymnasium then know it.
+
+    Where the module that registers it is imported again, the new function takes the place of the old one. A package
+    can offer an environment by an entry point instead: `my-env = "my_package:build"` in the group
+    `psconrl.environments`.
+
+    Args:
+        name: letters and digits, with single hyphens between parts.
+        build: a function that gives the model; its parameters, all with defaults, are the options.
+        description: one line about it; the first of the function's docstring if left out.
+
+    Returns:
+        The entry.
+
+    Raises:
+        InvalidArgumentError: the name has another form or belongs to another environment, or an option has no default.
+        InvalidTypeError: `build` is no function.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", name):
         raise InvalidArgumentError(
-            f"name is {short_repr(name)}; the name of an environment must be small letters, digits and single hyphens"
+            f"name is {short_repr(name)}; the name of an environment must be letters and digits, with single hyphens "
+            "between parts"
         )
-    if name in _REGISTRY:
-        raise InvalidArgumentError(f"there is an environment {name!r} already; choose another name")
     if not inspect.isfunction(build) or not isinstance(description, str):
         raise InvalidTypeError("an environment needs a function that builds its model, and maybe a line about it")
+    for known in list(_REGISTRY.values()):
+        if _plain(known.name) == _plain(name):
+            if (known.build.__module__, known.build.__qualname__) != (build.__module__, build.__qualname__):
+                raise InvalidArgumentError(f"there is an environment {name!r} already; choose another name")
+            del _REGISTRY[known.name]
     parameters = inspect.signature(build).parameters.values()
     if any(p.default is p.empty for p in parameters):
         raise InvalidArgumentError(f"all options of {name} need defaults: make({name!r}) must work without any")
@@ -121,10 +156,13 @@ def find(name: str) -> Environment:
         raise InvalidTypeError(
             f"{short_repr(name)} is not the name of an environment; the names are {', '.join(registry())}"
         )
-    for environment in _REGISTRY.values():
-        if _plain(environment.name) == _plain(name):
-            return environment
-    raise UnknownNameError("environment", name, registry())
+    matches = [environment for environment in _REGISTRY.values() if _plain(environment.name) == _plain(name)]
+    matches = matches or [
+        environment for environment in registry().values() if _plain(environment.name) == _plain(name)
+    ]
+    if not matches:
+        raise UnknownNameError("environment", name, _REGISTRY)
+    return matches[0]
 
 
 def make(name: str, **options: Any) -> CMDP:
