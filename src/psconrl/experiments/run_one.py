@@ -17,7 +17,7 @@ from psconrl.errors import CodeMismatchError, PsconrlError, SpecError
 from psconrl.experiments import identity, plugins, record, world
 from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, file_checksum
-from psconrl.learning.tabular import one_thread
+from psconrl.learning.simulation import one_thread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,8 +71,8 @@ def execute(task: Task) -> Done:
     """
     if task.source != SOURCE:
         raise CodeMismatchError(
-            f"a worker runs other code ({SOURCE[:16]}) than this process ({task.source[:16]}); install the same version "
-            "on all machines and restart the workers"
+            f"a worker runs other code ({SOURCE[:16]}) than this process ({task.source[:16]}); install the same "
+            "version on all machines and restart the workers"
         )
     plugins.ensure(task.outside)
     start = time.perf_counter()
@@ -112,25 +112,16 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             agent=cell.agent,
             settings=dict(cell.settings),
             costs=cell.costs,
-            horizon=cell.horizon,
-            seed=seed,
             cell=cell.id,
             identity=cell.identity(seed),
             code=cell.code,
             states=cmdp.S,
             actions=cmdp.A,
             cost_names=tuple(cmdp.cost_names),
-            thresholds=cmdp.thresholds,
-            optimum=solution.value,
             margin=solution.margin,
             multipliers=solution.multipliers,
-            grid=run.grid,
-            cumulative=run.cumulative,
-            cumulative_excess=run.cumulative_excess,
-            peaks=run.peaks,
-            episodes=run.episodes,
-            snapshots=run.snapshots,
             world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,
+            **run.data(),
         )
     )
 
