@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.lazy import lazy_import
+from psconrl import environments, planning
+from psconrl.cmdp import CMDP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from psconrl.analysis import summary
-    from psconrl.cmdp import CMDP
-    from psconrl.environments import render
-    from psconrl.experiments.runner import Outcome
-    from psconrl.planning import nearest
-    from psconrl.planning import solution as solutions
-    from psconrl.planning.solution import Solution
-else:
-    nearest = lazy_import("psconrl.planning.nearest")
-    render = lazy_import("psconrl.environments.render")
-    solutions = lazy_import("psconrl.planning.solution")
+    from psconrl.analysis import World
+    from psconrl.experiments import Outcome
+    from psconrl.planning import Solution
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -45,6 +38,9 @@ LISTED_STATES = 30
 
 HOLDS = 0.01
 """Averages hold that are this near to the long-run ones, as a share of their cost's range."""
+
+NOISE = 1e-12
+"""What rounding leaves of zero."""
 
 LONG = 100_000
 """More steps than this until averages hold are worth a warning."""
@@ -164,7 +160,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         for i, tau in enumerate(cmdp.thresholds, start=1)
     ]
     if not solution.feasible:
-        found = nearest.nearest_limits(cmdp, solution)
+        found = planning.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, found.together, found.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
     steps = solution.holds_after(_tolerances(cmdp))
@@ -277,7 +273,7 @@ def _print_limits(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     all_limits = "The limit" if cmdp.m == 1 else "All limits together"
-    lowered = solutions.without_noise(solution.margin)
+    lowered = 0.0 if abs(solution.margin) < NOISE else solution.margin
     print()
     say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
     if lowered > 0:
@@ -298,7 +294,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     say(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
     say(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
-    found = nearest.nearest_limits(cmdp, solution)
+    found = planning.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {found.together[i]:.6g}"
         for i in range(cmdp.m)
@@ -314,7 +310,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
     if cmdp.layout is not None:
-        print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
+        print("\n" + environments.render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
         known = ", ".join(f"{letter} {text}" for letter, text in legend.items() if letter in letters)
@@ -347,9 +343,7 @@ def _number(value: float) -> float | None:
 # psconrl run
 
 
-def print_results(
-    results: dict[str, Any], worlds: Sequence[summary.World], out: Path, notes: Sequence[str] = ()
-) -> None:
+def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, notes: Sequence[str] = ()) -> None:
     """What `psconrl run` found: for each environment a table of agents, or a list where a table has no room."""
     told = [cell | world._asdict() for cell, world in zip(results["cells"], worlds, strict=True)]
     for (env, horizon, optimum), grouped in groupby(told, key=itemgetter("env", "horizon", "optimum")):

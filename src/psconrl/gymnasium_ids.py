@@ -24,11 +24,11 @@ def identifiers() -> dict[str, str]:
 
 
 def _names() -> list[str]:
-    package = sys.modules.get("psconrl.environments")
-    if package is not None and hasattr(package, "registry"):
-        return list(package.registry())
-    # Importing the package takes as long as Gymnasium itself, so its table is read as text.
-    table = Path(__file__).with_name("environments").joinpath("__init__.py").read_text(encoding="utf-8")
+    module = sys.modules.get("psconrl.environments.catalogue")
+    if module is not None and hasattr(module, "registry"):
+        return list(module.registry())
+    # Importing the module takes as long as Gymnasium itself, so its table is read as text.
+    table = Path(__file__).with_name("environments").joinpath("catalogue.py").read_text(encoding="utf-8")
     return re.findall(r'^    Environment\("([^"]+)"', table, flags=re.MULTILINE)
 
 

@@ -13,7 +13,7 @@ from psconrl.reproduce import write_results
 
 import psconrl
 from psconrl.cli import main
-from psconrl.experiments import Cell, Store, pools, run_experiment, run_one
+from psconrl.experiments import Cell, Store, run_experiment, run_one
 from psconrl.experiments.spec import Experiment
 from psconrl.io.text import LONGEST_NAME, SafeStream, file_name, printable
 
@@ -88,15 +88,17 @@ def test_names_in_a_model_do_not_reach_the_page(evil: Path) -> None:
 def test_a_model_of_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures of it are noted, too."""
 
-    def execute(cell: Cell, seed: int, code: str) -> Any:
+    run_cell = run_one.run_cell
+
+    def raining(cell: Cell, seed: int) -> Any:
         if seed == 1:
             raise RuntimeError("it rained")
-        return run_one.execute(cell, seed, code)
+        return run_cell(cell, seed)
 
     path = tmp_path / ("n" * 240 + ".json")
     psconrl.make("toy").save(path)
     experiment = Experiment.grid("x", [str(path)], ["uniform"], horizon=9, seeds=2)
-    monkeypatch.setattr(pools, "execute", execute)
+    monkeypatch.setattr(run_one, "run_cell", raining)
     outcome = run_experiment(experiment, tmp_path / "out", workers=1)
     assert (outcome.executed, len(outcome.failures)) == (1, 1)
     assert len(Store(tmp_path / "out").failures()) == 1

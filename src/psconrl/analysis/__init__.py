@@ -20,13 +20,14 @@ from psconrl.analysis.statistics import (
     ratio_interval,
     weights,
 )
-from psconrl.analysis.summary import summarize
+from psconrl.analysis.summary import World, summarize, worlds
 
 __all__ = [
     "REFERENCE_AGENTS",
     "Group",
     "Groups",
     "Interval",
+    "World",
     "band",
     "curves",
     "difference_interval",
@@ -41,4 +42,5 @@ __all__ = [
     "short",
     "summarize",
     "weights",
+    "worlds",
 ]

@@ -1,4 +1,3 @@
-from ..errors import SpecError as SpecError
 from .identity import code_identity as code_identity
 from .plugins import import_module as import_module
 from .progress import for_terminal as for_terminal
@@ -9,6 +8,7 @@ from .runner import run_experiment as run_experiment
 from .runner import run_together as run_together
 from .spec import Cell as Cell
 from .spec import Experiment as Experiment
+from .spec import notes as notes
 from .spec import read_toml as read_toml
 from .store import Store as Store
 

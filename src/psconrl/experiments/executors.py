@@ -44,10 +44,11 @@ class ProcessExecutor(Executor):
     Args:
         workers: how many.
         limit: seconds that a call may take; the process of one that takes longer is ended.
+        on_compile: called, in some thread, when a process begins to compile.
     """
 
-    def __init__(self, workers: int, limit: float | None = None) -> None:
-        self.workers, self.limit = workers, limit
+    def __init__(self, workers: int, limit: float | None = None, on_compile: Callable[[], None] = lambda: None) -> None:
+        self.workers, self.limit, self._on_compile = workers, limit, on_compile
         self._threads = ThreadPoolExecutor(workers)  # each waits for one process
         self._all: list[WorkerProcess] = []
         self._idle: list[WorkerProcess] = []
@@ -57,27 +58,20 @@ class ProcessExecutor(Executor):
         """Call a function, found by its name, in one of the processes."""
         return self._threads.submit(self.call, function, *args, limit=self.limit)
 
-    def call(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        limit: float | None,
-        on_compile: Callable[[], None] = lambda: None,
-    ) -> Any:
+    def call(self, function: Callable[..., Any], *args: Any, limit: float | None) -> Any:
         """The same, waiting for the result.
 
         Args:
             function: found by its name.
             args: what it is called with.
             limit: seconds that it may take.
-            on_compile: called when the process begins to compile.
 
         Raises:
             WorkerCrashedError: the process has died.
             RunTimeoutError: it took longer than the limit.
         """
         worker = self._idle.pop() if self._idle else self._start()
-        result = worker.call(function, *args, limit=limit, on_compile=on_compile)
+        result = worker.call(function, *args, limit=limit, on_compile=self._on_compile)
         self._idle.append(worker)
         if isinstance(result, BaseException):
             raise result
@@ -161,8 +155,9 @@ class WorkerProcess:
 def serve() -> None:
     """What a worker process does: execute the calls that come in, and send back their results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what agents print must not come between
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what agents read and print must not come between
+    os.dup2(2, 1)
     calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def send(kind: str, value: object = None) -> None:
@@ -172,7 +167,7 @@ def serve() -> None:
     def receive() -> None:
         try:
             while True:
-                calls.put(pickle.load(sys.stdin.buffer))
+                calls.put(pickle.load(questions))
         finally:
             os._exit(1)  # the parent has ended, or wants no more, even amid a run
 

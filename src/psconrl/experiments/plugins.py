@@ -77,7 +77,7 @@ def import_module(name: str) -> ModuleType:
 
 def definitions(cell: Cell) -> tuple[Definition, ...]:
     """What a cell uses from outside."""
-    found = [("agent", cell.agent, agents.find(cell.agent))]
+    found: list[tuple[str, str, Any]] = [("agent", cell.agent, agents.find(cell.agent))]
     if cell.model is None:
         found.append(("environment", cell.env, environments.find(cell.env).build))
     return tuple(_definition(*item) for item in found if identity.is_outside(item[2]))
@@ -162,11 +162,8 @@ def _register(definition: Definition, value: type | FunctionType) -> None:
 def _have(definition: Definition) -> bool:
     """Whether this process has a definition under its name, with the same source."""
     try:
-        here: type | FunctionType
-        if definition.kind == "agent":
-            here = agents.find(definition.name)
-        else:
-            here = environments.find(definition.name).build
+        here: Any = agents.find(definition.name) if definition.kind == "agent" else None
+        here = here or environments.find(definition.name).build
     except UnknownNameError:
         return False
     return identity.is_outside(here) and _definition(definition.kind, definition.name, here)[-1] == definition.identity

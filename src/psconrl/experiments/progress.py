@@ -50,17 +50,17 @@ class _Speed:
     def __init__(self, cells: Start) -> None:
         self.left = self.unknown = sum(cell.horizon * (total - done) for cell, total, done in cells)
         self.start = time.monotonic()
-        self._compiled = False
+        self.compiled = self._slow = False
 
     def compiling(self) -> None:
         """The next run will have taken longer than the others."""
-        self._compiled = True
+        self.compiled = self._slow = True
 
     def advance(self, steps: int) -> None:
         """So many steps more are done."""
         self.left -= steps
-        if self._compiled:
-            self._compiled, self.unknown, self.start = False, self.left, time.monotonic()
+        if self._slow:
+            self._slow, self.unknown, self.start = False, self.left, time.monotonic()
 
     def __str__(self) -> str:
         rate = (self.unknown - self.left) / max(time.monotonic() - self.start, 1e-9)
@@ -87,9 +87,10 @@ class Lines:
         yield
 
     def compiling(self) -> None:
-        """A line."""
+        """A line, the first time."""
+        if not self.speed.compiled:
+            print(COMPILING, file=self.stream, flush=True)
         self.speed.compiling()
-        print(COMPILING, file=self.stream, flush=True)
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """Count, and perhaps print."""

@@ -153,16 +153,18 @@ def _run(
             if executor is not None:
                 sweep.run(executor, workers or cores())
             else:
-                with _executor(len(missing), workers, dask, limit) as own:
+                with _executor(len(missing), workers, dask, limit, sweep.progress) as own:
                     sweep.run(own, None)
     return Outcome(len(names), len(names) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
-def _executor(runs: int, workers: int | None, dask: str | None, limit: float | None) -> Executor:
+def _executor(runs: int, workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Executor:
     if dask is not None:
         return DaskExecutor(dask, limit)
     count = min(workers or cores(), runs)
-    return SerialExecutor() if count == 1 and limit is None else ProcessExecutor(count, limit)
+    if count == 1 and limit is None:
+        return SerialExecutor()
+    return ProcessExecutor(count, limit, progress.compiling)
 
 
 class _Sweep:
@@ -187,8 +189,8 @@ class _Sweep:
                 self._warm_up(executor)
             while self.waiting or self.locked or self.flying:
                 # Enough that no worker waits, and not more, as what is submitted is locked.
-                window = 1 if serial else 2 * (workers or getattr(executor, "workers", 1)) + 1
-                self._submit(executor, window)
+                size: int = getattr(executor, "workers", 1) if workers is None else workers
+                self._submit(executor, 1 if serial else 2 * size + 1)
                 if self.flying:
                     seconds = LOCKED_SECONDS if self.locked and not self.waiting else WAIT_SECONDS
                     for future in wait(self.flying, seconds, FIRST_COMPLETED)[0]:
@@ -206,7 +208,7 @@ class _Sweep:
         limit = WARM_UP_SECONDS if executor.limit is None else min(WARM_UP_SECONDS, 60 + 10 * executor.limit)
         call = (run_one.warm_up, sorted(cells), tuple(outside))
         with suppress(WorkerCrashedError, RunTimeoutError):
-            executor.call(*call, limit=limit, on_compile=self.progress.compiling)
+            executor.call(*call, limit=limit)
 
     def _submit(self, executor: Executor, window: int) -> None:
         for _ in range(len(self.waiting)):

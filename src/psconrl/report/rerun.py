@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from psconrl.errors import PsconrlError
-from psconrl.experiments.spec import Cell, Experiment, is_model_file
+from psconrl.experiments.spec import Cell, Experiment
+from psconrl.io.files import is_model_file
 
 _USUAL = {field.name: field.default for field in fields(Cell)}
 _FILE_ONLY = ("checkpoints", "evaluate_policies", "seed_option")
