@@ -532,6 +532,7 @@ def _experiment(
     seeds: int | None,
     costs: str,
     assignments: list[str],
+    **fields: Any,
 ) -> experiments.Experiment:
     for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
@@ -549,6 +550,7 @@ def _experiment(
         costs=costs,
         settings=settings,
         env_options=options,
+        **fields,
     )
 
 

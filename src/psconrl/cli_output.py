@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl import environments, planning
+from psconrl import environments, learning, planning
+from psconrl._core.numbers import format_interval, plural
 from psconrl.cmdp import CMDP
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from psconrl.analysis import World
     from psconrl.experiments import Outcome
+    from psconrl.learning import Metric
     from psconrl.planning import Solution
 
 PIPED_WIDTH = 160
@@ -109,11 +111,6 @@ def _print(item: Any) -> None:
 def print_json(document: Any) -> None:
     """JSON that every parser takes: no NaN, no infinity."""
     print(json.dumps(document, indent=2, allow_nan=False))
-
-
-def plural(count: int, word: str) -> str:
-    """1 limit, 2 limits."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def print_entries(entries: dict[str, tuple[str, dict[str, Any]]]) -> None:
@@ -374,8 +371,9 @@ def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, n
         runs = f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}"
         say(f"{env}: {horizon:,} steps, {runs}, {known}")
         print()
+        measures = ("agent", *(m.symbol for m in _metrics("run")), "limit", *(m.symbol for m in _metrics("limit")))
         tables = [
-            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (_MEASURES, _measures))
+            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (measures, _measures))
         ]
         if all(map(_fits, tables)):
             for table in tables:
@@ -396,9 +394,13 @@ def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, n
 
 
 _SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
-_MEASURES = ("agent", "L", "limit", "[V]+", "by policies")
 _TEXTS = ("agent", "limit")
 """Columns that are not numbers."""
+
+
+def _metrics(per: str) -> list[Metric]:
+    """What is measured of a run, or of each of its limits."""
+    return [metric for metric in learning.METRICS if metric.per == per]
 
 
 def _why(cells: Sequence[dict[str, Any]]) -> str:
@@ -412,51 +414,40 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:
 def _print_listed(cell: dict[str, Any]) -> None:
     """One agent, a line for each number."""
     print(cell["agent"])
-    lines = [("regret", _interval(cell["regret"])), ("L", _interval(cell["lagrangian"]))]
+    lines = [("regret", format_interval(cell["regret"]))]
+    lines += [(metric.symbol, format_interval(cell[metric.name])) for metric in _metrics("run")]
     _, _, _, _, plans, infeasible, seconds = _sums(cell)
     lines += [("plans", plans), ("infeasible", infeasible), ("seconds", seconds)]
     for name, value in lines:
         print(f"  {name:<12} {value}")
     for i, limit in enumerate(cell["limits"]):
         say(limit, indent="  ")
-        for name, key in (
-            ("violation", "violation"),
-            ("[V]+", "positive_violation"),
-            ("by policies", "policy_violation"),
-        ):
-            print(f"    {name:<12} {_interval(cell[key][i])}")
+        for name, key in [("violation", "violation"), *((m.symbol, m.name) for m in _metrics("limit"))]:
+            print(f"    {name:<12} {format_interval(cell[key][i])}")
     print()
 
 
 def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
-    of_limits = ("\n".join(map(_interval, cell[name])) or "-" for name in ("positive_violation", "policy_violation"))
-    return (cell["agent"], _interval(cell["lagrangian"]), "\n".join(cell["limits"]) or "-", *of_limits)
+    of_run = (format_interval(cell[metric.name]) for metric in _metrics("run"))
+    of_limits = (_lines(map(format_interval, cell[metric.name])) for metric in _metrics("limit"))
+    return (cell["agent"], *of_run, _lines(cell["limits"]), *of_limits)
 
 
 def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
     there = cell["seeds"] > 0
     return (
         cell["agent"],
-        _interval(cell["regret"]),
-        "\n".join(cell["limits"]) or "-",
-        "\n".join(map(_interval, cell["violation"])) or "-",
+        format_interval(cell["regret"]),
+        _lines(cell["limits"]),
+        _lines(map(format_interval, cell["violation"])),
         f"{cell['episodes']['mean']:.4g}" if there else "-",
         f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",
         f"{cell['seconds']:.2f}",
     )
 
 
-def _interval(values: dict[str, float | None]) -> str:
-    mean, low, high = (_short(values[name]) for name in ("mean", "low", "high"))
-    return "-" if values["mean"] is None else f"{mean} [{low}, {high}]"
-
-
-def _short(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if abs(value) < 1e-6:  # what rounding leaves of zero
-        return "0"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(texts) or "-"
 
 
 def print_failures(outcome: Outcome) -> None:

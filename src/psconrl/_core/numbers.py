@@ -53,6 +53,27 @@ def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
     return f"{short(mean)} ± {short((high - low) / 2)}"
 
 
+def format_interval(quantity: Mapping[str, float | None]) -> str:
+    """A mean with its interval, three significant digits each.
+
+    Args:
+        quantity: "mean", "low" and "high"; None where there is no such number.
+
+    Returns:
+        For instance "12 [9.5, 14]"; "-" without a mean.
+    """
+    mean, low, high = (_three_digits(quantity[name]) for name in ("mean", "low", "high"))
+    return "-" if quantity["mean"] is None else f"{mean} [{low}, {high}]"
+
+
+def _three_digits(x: float | None) -> str:
+    if x is None:
+        return "-"
+    if abs(x) < 1e-6:  # what rounding leaves of zero
+        return "0"
+    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
 def thousands(x: float) -> str:
     """A number at an axis: separated thousands, a true minus sign."""
     x += 0.0  # -0 is 0

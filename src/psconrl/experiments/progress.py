@@ -45,12 +45,15 @@ class Silent:
 
 
 class _Speed:
-    """How many steps are done in a second, and how long the rest will take; compiling does not count."""
+    """How many steps are done in a second, and how long the rest will take.
+
+    The clock starts when the first run is done, and again after runs that had to wait for kernels to be compiled.
+    """
 
     def __init__(self, cells: Start) -> None:
         self.left = self.unknown = sum(cell.horizon * (total - done) for cell, total, done in cells)
         self.start = time.monotonic()
-        self.compiled = self._slow = False
+        self.compiled, self._slow = False, True
 
     def compiling(self) -> None:
         """The next run will have taken longer than the others."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast, get_origin, get_type_hints
 
 from psconrl import environments
 from psconrl.agents import catalogue
@@ -95,18 +95,8 @@ class Cell:
 
     def as_json(self) -> dict[str, Any]:
         """The cell as JSON values, sorted."""
-        return {
-            "env": self.env,
-            "env_options": dict(sorted(self.env_options.items())),
-            "agent": self.agent,
-            "settings": dict(sorted(self.settings.items())),
-            "horizon": self.horizon,
-            "costs": self.costs,
-            "checkpoints": self.checkpoints,
-            "evaluate_policies": self.evaluate_policies,
-            "seed_option": self.seed_option,
-            "model": self.model,
-        }
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: dict(sorted(v.items())) if isinstance(v, Mapping) else v for name, v in values.items()}
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -233,7 +223,10 @@ class Experiment:
         return ((cell, seed) for seed in range(max(self.seeds)) for cell, n in cells if seed < n)
 
 
-_FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")
+_FIELDS = [
+    f.name for f in fields(Cell) if f.name not in ("env", "env_options", "agent", "settings", "horizon", "model")
+]
+"""Fields that are the same for all cells of a grid."""
 _KNOWN = ("name", "import", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
 
 
@@ -303,26 +296,20 @@ def check_document(document: Any, where: str) -> None:
     cells = document.get("cells")
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         refuse("it has no list of cells")
-    kinds: dict[str, Any] = {
-        "id": str,
-        "env": str,
-        "env_options": dict,
-        "agent": str,
-        "settings": dict,
-        "horizon": int,
-        "costs": str,
-        "checkpoints": int,
-        "evaluate_policies": bool,
-        "seed_option": (str, type(None)),
-        "model": (str, type(None)),
-        "seeds": int,
-    }
+    kinds = {"id": str, "seeds": int} | {name: _json_kind(hint) for name, hint in get_type_hints(Cell).items()}
     for k, cell in enumerate(cells):
         for name in cell.keys() | kinds.keys():
             if name not in kinds:
                 refuse(f"cells[{k}] has an unknown field {reading.shown(name)}")
             if name not in cell or not isinstance(cell[name], kinds[name]):
                 refuse(f"cells[{k}] has no proper field {name!r}")
+
+
+def _json_kind(hint: Any) -> Any:
+    """What `isinstance` asks of a JSON value of a field with this type."""
+    if get_origin(hint) is Literal:
+        return str
+    return dict if get_origin(hint) is Mapping else hint
 
 
 def _canonical_env(name: str) -> str:
