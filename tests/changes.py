@@ -110,7 +110,7 @@ CHANGES = (
         "a criterion",
         (Edit("outside/my_criterion.py", CRITERION),),
         "sys.path.append('outside')\nfrom my_criterion import solve_with_accidents\n"
-        "assert solve_with_accidents(psconrl.make('toy'), 0.01).feasible",
+        "assert solve_with_accidents(psconrl.make('queue'), 0.01).feasible",
     ),
     Change(
         "a curve of each run",

@@ -24,7 +24,6 @@ LAYERS = (
     ("experiments",),
     ("analysis",),
     ("report",),
-    ("reproduce",),
     ("cli", "cli_output"),
     ("__main__",),
 )

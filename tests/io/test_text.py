@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psconrl.reproduce import write_results
 
 import psconrl
+from psconrl import report
 from psconrl.cli import main
 from psconrl.experiments import Cell, Store, run_experiment, run_one
 from psconrl.experiments.spec import Experiment
@@ -79,7 +79,7 @@ def test_names_in_a_model_do_not_reach_the_page(evil: Path) -> None:
     run_experiment(
         Experiment.grid("x\x1b[2J", [str(evil / "model.json")], ["uniform"], horizon=9, seeds=1), out, workers=1
     )
-    write_results(out)
+    report.write(out, out)
     page = (out / "report.html").read_text(encoding="utf-8")
     assert not set(page) & set("\x1b\x07\x00\r\u202e")
     assert "<script>alert" not in page

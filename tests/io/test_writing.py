@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from psconrl.reproduce import write_results
 
 import psconrl
 from psconrl.cmdp import CMDP
