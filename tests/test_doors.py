@@ -158,7 +158,7 @@ def test_models_with_durations_are_kept_on_file_and_refused_where_steps_count(tm
             refused()
     with pytest.raises(InvalidArgumentError):
         psconrl.solve(cmdp, discount=0.9)
-    assert cmdp.uniformized().problem().S == cmdp.S
+    assert cmdp.uniformized().rescaled().problem().S == cmdp.S
     with pytest.raises(InvalidModelError):
         CMDP(np.ones((1, 1, 1)), np.zeros((1, 1, 1)), durations=[[0.0]])
     with pytest.raises(InvalidModelError):

@@ -81,7 +81,7 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
     """Read a model; the file's ending tells the format."""
     path = checks.path(path)
     ending = path.suffix.lower()
-    if path.is_dir() or ending == ".toml":
+    if ending == ".toml" or (path.is_dir() and ending not in ENDINGS):
         return tables.load(path, thresholds)
     if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
