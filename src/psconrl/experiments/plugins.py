@@ -130,6 +130,11 @@ def ensure(needed: Iterable[Definition]) -> None:
 def _found(definition: Definition) -> Any:
     """The class or function, imported."""
     if definition.module == _MAIN:
+        if not definition.path:
+            raise CodeMismatchError(
+                f"the {definition.kind} {definition.name} was defined at a prompt or in a notebook, where worker processes "
+                "do not find it; put it in a module, or use workers=1"
+            )
         value: Any = _main_script(definition.path)
     else:
         if definition.path not in sys.path and Path(definition.path).is_dir():
@@ -143,8 +148,6 @@ def _found(definition: Definition) -> Any:
 
 @cache
 def _main_script(path: str) -> ModuleType:
-    if not path:
-        raise ImportError("it was defined at a prompt or in a notebook")
     module = ModuleType(_MAIN_AGAIN)
     module.__file__ = path
     sys.modules[_MAIN_AGAIN] = module
