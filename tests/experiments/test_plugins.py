@@ -198,6 +198,7 @@ EXPERIMENT = {"envs": ["my-ring"], "agents": ["mine", "uniform"], "horizon": 20,
 
 def test_two_definitions_have_two_identities(imported: Folder) -> None:
     def identities() -> list[str]:
+        catalogue.register(sys.modules["my_module"].Mine)
         return [cell.identity(0) for cell in Experiment.grid("x", **EXPERIMENT).cells]  # type: ignore[arg-type]
 
     mine, uniform = identities()

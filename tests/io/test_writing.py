@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import psconrl
+from psconrl import report
 from psconrl.cmdp import CMDP
 from psconrl.errors import PsconrlError
 from psconrl.experiments import Store, run_experiment

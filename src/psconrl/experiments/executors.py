@@ -72,7 +72,7 @@ class ProcessExecutor(Executor):
         """
         worker = self._idle.pop() if self._idle else self._start()
         result = worker.call(function, *args, limit=limit, on_compile=self._on_compile)
-        self._idle.append(worker)
+        self._idle.append(worker)  # one that has died is not used again
         if isinstance(result, BaseException):
             raise result
         return result
@@ -90,6 +90,8 @@ class ProcessExecutor(Executor):
         for worker in self._all:
             worker.kill()
         self._threads.shutdown(wait, cancel_futures=True)
+        for worker in self._all:
+            worker.close()
 
 
 class WorkerProcess:
@@ -151,6 +153,15 @@ class WorkerProcess:
         with suppress(OSError):
             self._process.kill()
 
+    def close(self) -> None:
+        """End the process, and let go of it."""
+        self.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # nobody reads what is left
+                assert pipe is not None
+                pipe.close()
+        self._process.wait()
+
 
 def serve() -> None:
     """What a worker process does: execute the calls that come in, and send back their results."""
@@ -202,7 +213,7 @@ def call_apart(limit: float, function: Callable[..., Any], *args: Any) -> Any:
     try:
         result = worker.call(function, *args, limit=limit)
     finally:
-        worker.kill()
+        worker.close()
     if isinstance(result, BaseException):
         raise result
     return result

@@ -132,8 +132,8 @@ def _found(definition: Definition) -> Any:
     if definition.module == _MAIN:
         if not definition.path:
             raise CodeMismatchError(
-                f"the {definition.kind} {definition.name} was defined at a prompt or in a notebook, where worker processes "
-                "do not find it; put it in a module, or use workers=1"
+                f"the {definition.kind} {definition.name} was defined at a prompt or in a notebook, where worker "
+                "processes do not find it; put it in a module, or use workers=1"
             )
         value: Any = _main_script(definition.path)
     else:
