@@ -29,6 +29,7 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import CommandError, PsconrlError, UnknownNameError
 from psconrl.io import files, writing
 from psconrl.io.text import SafeStream
+from psconrl.service import commands
 
 FAILED, USAGE = 1, 2
 
@@ -393,7 +394,10 @@ def _limit(assignment: str) -> tuple[str, float]:
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A TOML file that says what to run; `psconrl init` writes one."),
+        typer.Argument(
+            metavar="FILE",
+            help="A TOML file that says what to run; `psconrl init` writes one. Or a store's experiment.json.",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -436,7 +440,7 @@ def run(
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
             raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
-        experiment = experiments.read_toml(file)
+        experiment = experiments.read_experiment(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     compiling.silence()
@@ -502,10 +506,15 @@ def report(directory: Results, as_json: AsJson = False) -> None:
         print("\n  ".join(["Written:", *paths]))
 
 
+app.command(epilog=_examples("psconrl serve problem.toml --store ward.db"))(commands.serve)
+app.add_typer(commands.learner_app)
+
+
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    service: Annotated[bool, typer.Option("--service", help="Write the problem file of a service instead.")] = False,
 ) -> None:
     """Write files to start from.
 
@@ -513,14 +522,19 @@ def init(
     """
     from importlib import resources
 
-    templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
+    names = ("problem.toml",) if service else ("model.json", "experiment.toml")
+    templates = [resources.files("psconrl") / "starter" / name for name in names]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]
     if there and not force:
         raise PsconrlError(f"{there[0]} already exists; use --force to overwrite")
     directory.mkdir(parents=True, exist_ok=True)
     for template in templates:
         writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
-    model, experiment = (directory / template.name for template in templates)
+    if service:
+        problem = directory / "problem.toml"
+        print(f"{problem}: what a service learns\n  psconrl serve {problem} --store learner.db")
+        return
+    model, experiment = (directory / name for name in names)
     print(f"{model}: a machine to keep in repair\n  psconrl solve {model}")
     print(f"{experiment}: agents that learn how to\n  psconrl run {experiment} --out {directory / 'results'}")
 

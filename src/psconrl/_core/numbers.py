@@ -74,8 +74,8 @@ def _three_digits(x: float | None) -> str:
     return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
-def thousands(x: float) -> str:
-    """A number at an axis: separated thousands, a true minus sign."""
+def axis_number(x: float) -> str:
+    """A number on an axis: separated thousands, a true minus sign."""
     x += 0.0  # -0 is 0
     return with_minus(f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}")
 

@@ -19,6 +19,7 @@ from psconrl.analysis.statistics import (
     mean_interval,
     ratio_interval,
     weights,
+    worst_tenth,
 )
 from psconrl.analysis.summary import World, summarize, worlds
 
@@ -43,4 +44,5 @@ __all__ = [
     "summarize",
     "weights",
     "worlds",
+    "worst_tenth",
 ]

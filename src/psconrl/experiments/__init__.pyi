@@ -9,6 +9,7 @@ from .runner import run_together as run_together
 from .spec import Cell as Cell
 from .spec import Experiment as Experiment
 from .spec import notes as notes
+from .spec import read_experiment as read_experiment
 from .spec import read_toml as read_toml
 from .store import Store as Store
 

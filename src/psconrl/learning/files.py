@@ -80,6 +80,16 @@ def unpack(document: bytes, data: bytes, where: str) -> Any:
     return state
 
 
+def to_text(value: Any) -> str:
+    """The name of a state as a line of text: text, numbers, True, False, None, bytes and tuples of these."""
+    return json.dumps(_Packer().pack(value, 0))
+
+
+def from_text(text: str) -> Any:
+    """The inverse of `to_text`."""
+    return _Unpacker(b"").unpack(json.loads(text))
+
+
 def _checked(path: str | Path) -> Path:
     file = checks.path(path)
     if file.suffix.lower() != ".npz":

@@ -52,10 +52,13 @@ from psconrl.problem import Problem
 
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
+    from psconrl.learning import durable
     from psconrl.learning import estimate as estimation
+    from psconrl.learning.durable import DurableLearner
     from psconrl.learning.estimate import Estimate
     from psconrl.planning.compiled import steering_rule as rule
 else:
+    durable = lazy_import("psconrl.learning.durable")
     estimation = lazy_import("psconrl.learning.estimate")
     rule = lazy_import("psconrl.planning.compiled.steering_rule")
     kernels = lazy_import("psconrl.learning._kernels")
@@ -273,7 +276,7 @@ class Learner:
         self.clock[2] = state
 
     def choose(self, state: int, u: float) -> tuple[int, float]:
-        """The action of the current plan in a state, and its probability; u: a uniform random number, if chance decides."""
+        """The action of the current plan in a state and its probability; u: uniform, for what chance decides."""
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
         if steered is not None:
             a = rule.act(steered, self.excess, self.clock.item(4), state)
@@ -281,7 +284,7 @@ class Learner:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
         a = int(kernels.draw(row, first, first + A, u) - first)
-        return a, float(row[first + a] - (row[first + a - 1] if a else 0.0))
+        return a, float(min(row[first + a], 1.0) - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
@@ -359,6 +362,44 @@ class Learner:
             return cls.restore(agent, state)
         except PsconrlError as error:
             raise LearnerFileError(f"{path}: {error}") from error
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        agent: Agent | None = None,
+        *,
+        problem: Problem | None = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        expires_after: float | None = None,
+        history: int | None = None,
+        window: int | None = None,
+    ) -> DurableLearner:
+        """A learner in a database, which is asked for decisions and told what came of them whenever it is known.
+
+        Args:
+            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. What
+                is there goes on; else a new learner begins.
+            agent: what learns; None: the one that is recommended for the problem.
+            problem: the problem, if no agent is given.
+            seed: chooses all random numbers of a new learner.
+            horizon: how many steps there will be, for agents that need to know.
+            expires_after: seconds after which a decision without an answer is reported; a week by default.
+            history: how many decisions and observations are kept; a million by default.
+            window: plan with so many latest steps only; by default nothing is forgotten.
+
+        Returns:
+            The learner, with `ask`, `tell`, `observe`, `cancel`, `pending`, `status`, `estimate`, `export`, `close`.
+
+        Raises:
+            StoreError: if the database cannot be reached, or another process has the file.
+            LearnerFileError: if it is damaged.
+            InvalidArgumentError: if it belongs to another agent or problem.
+        """
+        settings = {"expires_after": expires_after, "history": history, "window": window}
+        told = {name: value for name, value in settings.items() if value is not None}
+        return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""
