@@ -27,7 +27,7 @@ from psconrl import report as report_package
 from psconrl._core import compiling, interrupts
 from psconrl.cmdp import CMDP
 from psconrl.errors import CommandError, PsconrlError, UnknownNameError
-from psconrl.io import files, writing
+from psconrl.io import reading, writing
 from psconrl.io.text import SafeStream
 from psconrl.service import commands
 
@@ -346,7 +346,7 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     tables = Path(model).is_dir() and not _is_name(model)
     if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
-    if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+    if not reading.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in
     cmdp = environments.find_model(model, **options)
     return cmdp.with_limits(changed) if changed else cmdp

@@ -19,7 +19,7 @@ from psconrl._core.entry_points import load_entry_points
 from psconrl.cmdp import CMDP, require_model
 from psconrl.environments import grid, random, small, tables, worlds
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError, did_you_mean
-from psconrl.io.files import is_model_file
+from psconrl.io.reading import is_model_file
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, cast, get_origin, get_type_hints
 
 from psconrl import environments
+from psconrl._core.checks import short_repr
 from psconrl.agents import catalogue
 from psconrl.errors import PsconrlError, SpecError, did_you_mean
 from psconrl.experiments import plugins
 from psconrl.experiments.identity import code_identity
 from psconrl.io import reading
-from psconrl.io.files import is_model_file
+from psconrl.io.reading import is_model_file
 
 Costs = Literal["known", "estimated"]
 
@@ -65,7 +66,7 @@ class Cell:
         for name, most in (("horizon", MAX_STEPS), ("checkpoints", MAX_CHECKPOINTS)):
             object.__setattr__(self, name, _whole(getattr(self, name), name, most))
         if not isinstance(self.evaluate_policies, bool):
-            raise SpecError(f"evaluate_policies is {reading.shown(self.evaluate_policies)}; it must be true or false")
+            raise SpecError(f"evaluate_policies is {short_repr(self.evaluate_policies)}; it must be true or false")
         if not (isinstance(self.env, str) and isinstance(self.seed_option, (str, type(None)))):
             raise SpecError("env and seed_option must be names")
         if self.costs not in ("known", "estimated"):
@@ -151,7 +152,7 @@ class Experiment:
         if len({cell.id for cell in self.cells}) < len(self.cells):
             raise SpecError("two cells of the experiment are the same")
         if not isinstance(self.name, str):
-            raise SpecError(f"name is {reading.shown(self.name)}; it must be a text")
+            raise SpecError(f"name is {short_repr(self.name)}; it must be a text")
         if sum(_whole(n, "seeds") for n in self.seeds) > MAX_RUNS:
             raise SpecError(f"the experiment has more than {MAX_RUNS:,} runs; make several of it, or fewer seeds")
 
@@ -308,7 +309,7 @@ def check_document(document: Any, where: str) -> None:
     for k, cell in enumerate(cells):
         for name in cell.keys() | kinds.keys():
             if name not in kinds:
-                refuse(f"cells[{k}] has an unknown field {reading.shown(name)}")
+                refuse(f"cells[{k}] has an unknown field {short_repr(name)}")
             if name not in cell or not isinstance(cell[name], kinds[name]):
                 refuse(f"cells[{k}] has no proper field {name!r}")
 
@@ -339,7 +340,7 @@ def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) 
 
 def _whole(value: object, name: str, most: int = MAX_RUNS) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise SpecError(f"{name} is {reading.shown(value)}; it must be a whole number")
+        raise SpecError(f"{name} is {short_repr(value)}; it must be a whole number")
     number = cast(Any, value).__index__()
     if not 1 <= number <= most:
         rule = f"at least 1, and at most {most:,}" if number > most else "at least 1"
@@ -354,9 +355,9 @@ def _plain(values: object, name: str) -> dict[str, Any]:
     try:
         text = json.dumps(dict(values), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SpecError(f"{name} must be numbers, strings, lists or tables: {reading.shown(str(error))}") from error
-    if len(text) > reading.LARGEST_SETTINGS:
-        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.LARGEST_SETTINGS:,}")
+        raise SpecError(f"{name} must be numbers, strings, lists or tables: {short_repr(str(error))}") from error
+    if len(text) > reading.MAX_SETTINGS:
+        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.MAX_SETTINGS:,}")
     return dict(json.loads(text))
 
 
