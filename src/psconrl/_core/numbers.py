@@ -28,12 +28,22 @@ def number(x: float) -> str:
     return f"{x:.4g}"
 
 
-def short(x: float | None) -> str:
-    """A number for a dense table: whole from 10 on, two significant digits below; "-" for None."""
+def short(x: float | None, digits: int = 2, zero: float = 0.005) -> str:
+    """A number for a dense table.
+
+    Args:
+        x: any number; None reads "-".
+        digits: significant digits of numbers below 10^(digits - 1); larger ones are whole.
+        zero: what is smaller is written as 0.
+
+    Returns:
+        For instance "1,234", "0.78".
+    """
     if x is None:
         return "-"
-    text = f"{x:,.0f}" if abs(x) >= 10 else f"{x:.2g}" if abs(x) >= 0.005 else "0"
-    return "0" if text in ("-0", "0") else text
+    whole = abs(x) >= 10.0 ** (digits - 1)
+    text = f"{x:,.0f}" if whole else f"{x:.{digits}g}" if abs(x) >= zero else "0"
+    return "0" if text == "-0" else text
 
 
 def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
@@ -62,16 +72,8 @@ def format_interval(quantity: Mapping[str, float | None]) -> str:
     Returns:
         For instance "12 [9.5, 14]"; "-" without a mean.
     """
-    mean, low, high = (_three_digits(quantity[name]) for name in ("mean", "low", "high"))
+    mean, low, high = (short(quantity[name], digits=3, zero=1e-6) for name in ("mean", "low", "high"))
     return "-" if quantity["mean"] is None else f"{mean} [{low}, {high}]"
-
-
-def _three_digits(x: float | None) -> str:
-    if x is None:
-        return "-"
-    if abs(x) < 1e-6:  # what rounding leaves of zero
-        return "0"
-    return f"{x:.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def axis_number(x: float) -> str:
