@@ -442,7 +442,7 @@ class Learner:
             "steps" done and the "horizon"; "limits", for each limit its "name", the "limit", the "average" so far (nan
             before the first step) and the "excess", the sum of what was above the limit less what was below;
             "plans" made, "infeasible_plans" of these, in whose model the limits could not all be met, and "conflict",
-            the names of the limits that could not hold together in the latest of them.
+            the names of the limits that cannot hold together in the model of the current plan.
         """
         with self._lock:
             averages, names = self.average_costs[1:].tolist(), self.problem.cost_names[1:]
@@ -453,12 +453,17 @@ class Learner:
                 "steps": self.t,
                 "horizon": self.horizon,
                 "limits": [
-                    {"name": name, "limit": limit, "average": average, "excess": (average - limit) * self.t}
+                    {
+                        "name": name,
+                        "limit": limit,
+                        "average": average,
+                        "excess": (average - limit) * self.t if self.t else 0.0,
+                    }
                     for name, limit, average in zip(names, self.problem.thresholds.tolist(), averages, strict=True)
                 ],
-                "plans": len(feasible),
+                "plans": self.episode + (self.current is not None),
                 "infeasible_plans": feasible.count(False),
-                "conflict": [],
+                "conflict": [names[i] for i in getattr(self.current, "conflict", ())],
             }
 
     def save(self, path: str | Path) -> None:
