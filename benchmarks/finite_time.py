@@ -121,7 +121,7 @@ def policies() -> kept.Part:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--states", type=int, default=10_000)
-    parser.add_argument("--keep", action="store_true", help="for docs/howto/horizon.md")
+    parser.add_argument("--keep", action="store_true", help="for docs/benchmarks.md")
     arguments = parser.parse_args()
     parts = {"finite-time-policies": policies(), "finite-time-chains": chains(arguments.states)}
     for part in parts.values():

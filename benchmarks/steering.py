@@ -165,7 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--quick", action="store_true", help="shorter runs")
-    parser.add_argument("--keep", action="store_true", help="for docs/steering.md")
+    parser.add_argument("--keep", action="store_true", help="for docs/benchmarks.md")
     given = parser.parse_args()
     runs, bounded = bounds(given.seeds, given.quick)
     learned, promised = learning(given.seeds, given.quick)

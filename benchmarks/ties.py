@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--plain", type=int, default=500, help="steps of the uncompiled loop; 0: not run")
     parser.add_argument("--large", action="store_true", help="worlds of more than 130 states")
     parser.add_argument("--count", action="store_true", help="count what the rule leaves undecided")
-    parser.add_argument("--keep", action="store_true", help="what was counted, for docs/design.md")
+    parser.add_argument("--keep", action="store_true", help="what was counted, for docs/benchmarks.md")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

@@ -16,10 +16,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "commands",
     "docstrings",
     "formulas",
     "links",
-    "measured",
     "varying",
 ]
 exclude_patterns = ["_build", "extensions"]
