@@ -1,4 +1,4 @@
-"""Draw the picture of docs/steering.md: `python -m docs.draw_steering` writes it to docs/figures.
+"""Draw the picture of docs/explanation/steering.md: `make pictures` writes it to docs/figures.
 
 A real run: the two policies of RiverSwim's optimum, steered for some thousand steps. Above, the place in the river and
 the policy that is run; below, the excess of the limit on swimming inside its band.
@@ -72,7 +72,7 @@ def picture() -> Figure:
     bottom.plot(t, by_chance(STEPS, SEED), color="#777777", lw=1.2)
     bottom.set_ylim(-1.15 * path.band[-1], 1.3 * path.band[-1])
     bottom.annotate(
-        "the stationary policy, a run of its own:\nit stays at the left bank",
+        "a separate run of the stationary policy:\nit stays at the left bank",
         (path.band[-1] / 0.6, -path.band[-1]),
         xytext=(10, 0),
         textcoords="offset points",

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/environments: `python docs/draw_worlds.py` writes them to docs/figures.
+"""Draw the pictures of docs/reference/environments.md: `make pictures` writes them to docs/figures.
 
 Most show two policies side by side: the best one without limits, and the best one within them.
 """
