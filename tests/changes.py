@@ -200,7 +200,7 @@ CHANGES = (
     Change(
         "a format for models",
         (
-            Edit("src/psconrl/io/files.py", '".mine", ', after="\nENDINGS = ("),
+            Edit("src/psconrl/io/reading.py", '".mine", ', after="\nMODEL_SUFFIXES = ("),
             Edit(
                 "src/psconrl/io/files.py",
                 '        case ".mine":\n            writing.write_text(path, _to_json(cmdp))\n',
