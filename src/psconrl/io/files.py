@@ -12,9 +12,10 @@ The .json form lists every state with each of the actions that are available the
         "costs": {"delay": 0.0, "energy": 0.0}},
        ...]}
 
-A pair may have a "duration". Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "costs": {...}}. "about", beside them,
-may say anything. Fields and arrays of other names are refused, as what they mean would be lost. A model that says it
-is dense, but would need far more memory than its file, is read as a sparse one.
+A pair may have a "duration". Where costs belong to moves, "costs" is left out and each target is
+{"p": 0.7, "costs": {...}}. "about", beside them, may say anything. Fields and arrays of other names are refused, as
+what they mean would be lost. A model that says it is dense, but would need far more memory than its file, is read as a
+sparse one.
 """
 
 import json
@@ -55,6 +56,13 @@ NUMBERS = (
 )
 TEXTS = ("state_names", "action_names", "cost_names", "layout_rows")
 """The arrays of an .npz file."""
+LEARNED = tuple(
+    f"learned_{name}"
+    for name in (
+        *("moves", "spent", "costs", "available", "limits", "state", "ranges", "known", "confidence", "issues", "rows"),
+    )
+)
+"""What the file of an estimate has in addition; for a model they do not matter."""
 FIELDS = ("format", "version", "states", "actions", "costs", "thresholds", "initial", "sparse", "layout", "transitions")
 """The fields of a .json file."""
 
@@ -97,7 +105,7 @@ def _ending(path: Path) -> str:
 
 
 def _read_npz(path: Path) -> CMDP:
-    arrays = reading.read_arrays(path, ModelFileError, (*NUMBERS, *TEXTS))
+    arrays = reading.read_arrays(path, ModelFileError, (*NUMBERS, *TEXTS, *LEARNED))
     if "transitions" not in arrays and not {"data", "indices", "indptr"} <= arrays.keys():
         raise ModelFileError(
             f"{path}: has no array 'transitions', nor 'data', 'indices' and 'indptr' "

@@ -53,10 +53,12 @@ from psconrl.problem import Problem
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
     from psconrl.learning import estimate as estimation
+    from psconrl.learning import fitting
     from psconrl.learning.estimate import Estimate
     from psconrl.planning.compiled import steering_rule as rule
 else:
     estimation = lazy_import("psconrl.learning.estimate")
+    fitting = lazy_import("psconrl.learning.fitting")
     rule = lazy_import("psconrl.planning.compiled.steering_rule")
     kernels = lazy_import("psconrl.learning._kernels")
 
@@ -72,10 +74,17 @@ class Learner:
     """Runs one agent, step by step: `a = learner.act(s)`, then `learner.observe(s, a, costs, s_next)`.
 
     agent: what learns; None: the one that is recommended for the problem. horizon: T, for the agents that need it.
+    log: what `psconrl.fit` made of old decisions; they count as steps that were done before.
     """
 
     def __init__(
-        self, agent: Agent | None, horizon: int = HORIZON, seed: int = 0, *, problem: Problem | None = None
+        self,
+        agent: Agent | None,
+        horizon: int = HORIZON,
+        seed: int = 0,
+        *,
+        problem: Problem | None = None,
+        log: Estimate | None = None,
     ) -> None:
         self.agent = chosen(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
@@ -106,6 +115,19 @@ class Learner:
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
         self._lock = RLock()
+        if log is not None:
+            self._take_over(log)
+
+    def _take_over(self, log: Estimate) -> None:
+        """Start with the counts and costs of a log, after as many steps."""
+        _, belief, costs, state, _ = fitting.require_log(log, self.problem).evidence
+        needed = self.observed.spent.shape[1]
+        self.observed, self.visits = belief.counts.copy(), log.visits.copy()
+        self.observed.spent = np.ascontiguousarray(self.observed.spent[:, :needed])
+        self.cost_sums = costs.sums.copy()
+        steps = int(self.visits.sum())
+        self.horizon += steps
+        self.clock[0], self.clock[2] = steps, state
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Learner.restore, (self.agent, self.state())
