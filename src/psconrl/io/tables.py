@@ -10,7 +10,6 @@ size is made. Rows are numbered from 1, without the header, in every message.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, ModelFileError, did_you_mean
+from psconrl.io import reading
 
 MAX_STATES = 100_000
 """More states than this are taken for a mistake, such as a time stamp in the column `state`."""
@@ -220,10 +220,7 @@ def load(path: Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
         found: dict[str, Any] = {name: _in_folder(path, name) for name in ("transitions", "costs")}
     else:
         path = path / "model.toml" if path.is_dir() else path
-        try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
-            raise ModelFileError(f"{path}: not a TOML file: {error}") from None
+        found = reading.read_toml(path, ModelFileError)
         unknown = [key for key in found if key not in ("transitions", "costs", "initial", "limits")]
         if unknown:
             raise ModelFileError(

@@ -30,7 +30,7 @@ from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidModelError, ModelFileError
 from psconrl.io import files, reading, writing
-from psconrl.learning import saved
+from psconrl.learning import state_io
 from psconrl.planning.averages import long_run
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.solving import solve
@@ -56,21 +56,16 @@ class Evidence(NamedTuple):
     @staticmethod
     def of(problem: Problem, learner: Mapping[str, Any]) -> Evidence:
         """The evidence in the state of a learner; CallOrderError if there is none."""
-        visits = saved.array(learner["visits"], "visits", np.int64, (problem.S, problem.A))
-        if not visits.any():
+        observed = state_io.observations(learner, problem)
+        if not observed.visits.any():
             raise CallOrderError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
-        discovered = saved.states(learner["states"], problem.open)
-        inside = problem.normalized(
-            len(visits), np.array([problem.available_actions(name) for name in discovered]) if problem.open else None
-        )
-        state = saved.integer(learner["clock"][2], "clock", 0, len(visits) - 1)
-        counts, sums = saved.counts(learner["counts"], visits), saved.cost_sums(learner["cost_sums"], visits, problem.m)
+        inside = problem.normalized(len(observed.visits), observed.available if problem.open else None)
         return Evidence(
             problem,
-            Belief(counts, np.array(inside.available), state, problem.open),
-            CostBelief(sums, visits.astype(np.float64), inside.costs),
-            state,
-            tuple(discovered) if problem.open else problem.state_names,
+            Belief(observed.counts, np.array(inside.available), observed.state, problem.open),
+            CostBelief(observed.cost_sums, observed.visits.astype(np.float64), inside.costs),
+            observed.state,
+            tuple(observed.discovered) if problem.open else problem.state_names,
         )
 
     def in_units(self, averages: Floats) -> Floats:
@@ -218,8 +213,7 @@ class Estimate(CMDP):
         if path.suffix.lower() != ".npz":
             super().save(path)
             return
-        with writing.replacing(path) as file:
-            np.savez_compressed(file, **(self.to_arrays() | self._arrays()))  # type: ignore[arg-type]
+        writing.write_npz(path, self.to_arrays() | self._arrays())
 
     @classmethod
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> Estimate:
@@ -232,8 +226,8 @@ class Estimate(CMDP):
         Raises:
             ModelFileError: a file that is no estimate.
         """
-        arrays = reading.read_arrays(path, ModelFileError, (*files.NUMBERS, *files.TEXTS, *files.LEARNED))
-        with reading.refusing(path, ModelFileError):
+        arrays = reading.read_npz(path, ModelFileError, (*files.NUMBERS, *files.TEXTS, *files.LEARNED))
+        with reading.reraise_as(ModelFileError, path):
             found = _from_arrays(arrays)
         return found if thresholds is None else found.with_limits(thresholds)
 
