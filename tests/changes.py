@@ -194,7 +194,7 @@ CHANGES = (
     ),
     Change(
         "how an agent is drawn",
-        (Edit("src/psconrl/report/styles.py", '    "Stubborn": Style(2, (7, 7), (9, 9)),\n', after="STYLES = {\n"),),
+        (Edit("src/psconrl/report/styles.py", '    "Stubborn": Style(2, (7, 7)),\n', after="STYLES = {\n"),),
         'from psconrl.report.styles import styles\nassert styles(["Stubborn"])["Stubborn"].dashes == (7, 7)',
     ),
     Change(
