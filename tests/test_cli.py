@@ -127,7 +127,7 @@ def test_an_infeasible_model_says_what_would_do(call: Call) -> None:
 def test_solve_with_options(call: Call) -> None:
     assert "least right: 0.3 per" in call("solve", "toy", "--set", "tau=0.6", "--limit", "left=0.7").out
     assert "in state" in call("solve", "queue").out
-    assert "--json prints it" in call("solve", "garnet", "--set", "S=31").out
+    assert "--policy" in call("solve", "garnet", "--set", "S=31").out
 
 
 def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) -> None:
