@@ -197,17 +197,22 @@ def _claims(rows: Sequence[Claim]) -> list[Section]:
 
 
 def _tables(rows: Sequence[Claim]) -> list[Table]:
-    head = ("Claim", "Verdict", "Measured", "Test")
+    head = ("Claim", "In the authors' set-up", "As printed", "Test")
     return [
-        Table(head, [(f"{row.text} ({row.where})", *_verdict(row), row.test) for row in found], caption=name)
+        Table(
+            head, [(f"{row.text} ({row.where})", _theirs(row), _printed(row), row.test) for row in found], caption=name
+        )
         for name, found in by_group(rows).items()
     ]
 
 
-def _verdict(row: Claim) -> tuple[str, str]:
-    scale = f" ({row.scale.text})" if row.scale.text else ""
-    note = f" {row.note}" if row.note else ""
-    return f"{MARKS[row.verdict]} {row.verdict}", f"{row.measured}{scale}.{note}"
+def _theirs(row: Claim) -> str:
+    return f"{MARKS[row.authors]} {row.authors}: {row.authors_brief}" if row.authors else ""
+
+
+def _printed(row: Claim) -> str:
+    note = f". {row.note}" if row.note and row.verdict == "not exercised" else ""
+    return f"{MARKS[row.verdict]} {row.verdict}: {row.brief}{note}"
 
 
 def _rankings(ranked: Sequence[ranking.Ranked]) -> list[Section]:
