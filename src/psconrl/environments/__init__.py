@@ -21,7 +21,7 @@ from psconrl.environments.grid import gridworld
 from psconrl.environments.random import DirichletDraws, draw_dirichlet
 from psconrl.environments.text_map import named_map, random_map, read_map
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError, did_you_mean
-from psconrl.io.files import is_model_file
+from psconrl.io.reading import is_model_file
 
 __all__ = [
     "DirichletDraws",

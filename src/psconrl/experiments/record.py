@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats
+from psconrl._core.checks import Floats, short_repr
 from psconrl.errors import PsconrlError, RunFileError
 from psconrl.io import reading
 from psconrl.learning.metrics import largest
@@ -200,7 +200,7 @@ def _file(content: bytes) -> pq.ParquetFile:
 def _check_columns(schema: pa.Schema) -> None:
     for name in schema.names:
         if name not in SCHEMA.names or schema.names.count(name) > 1:
-            raise RunFileError(f"it has an unknown column {reading.shown(name)}")
+            raise RunFileError(f"it has an unknown column {short_repr(name)}")
     for field in SCHEMA:
         if field.name not in schema.names:
             if field.name in _LATER:
@@ -364,7 +364,7 @@ def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
     for shape in shapes:
         if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
             raise RunFileError(
-                f"a plan has the shape {reading.shown(shape.tolist())}; the model has {S} states, {A} actions"
+                f"a plan has the shape {short_repr(shape.tolist())}; the model has {S} states, {A} actions"
             )
     return tuple(
         Snapshot(start, policy.reshape(shape), seen.reshape(S, A))

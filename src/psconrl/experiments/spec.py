@@ -15,9 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
+from psconrl._core.checks import short_repr
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, SpecError, did_you_mean
 from psconrl.io import reading
+from psconrl.io.reading import is_model_file
 
 if TYPE_CHECKING:
     from psconrl import environments
@@ -29,7 +31,6 @@ else:
 
 Costs = Literal["known", "estimated"]
 
-MODEL_FILES = (".npz", ".json", ".drn")
 _NUMERICAL = (
     "_core/checks.py",
     "_core/graph.py",
@@ -83,7 +84,7 @@ class Cell:
         for name, most in (("horizon", MOST_STEPS), ("checkpoints", MOST_CHECKPOINTS)):
             object.__setattr__(self, name, _whole(getattr(self, name), name, most))
         if not isinstance(self.evaluate_policies, bool):
-            raise SpecError(f"evaluate_policies is {reading.shown(self.evaluate_policies)}; it must be true or false")
+            raise SpecError(f"evaluate_policies is {short_repr(self.evaluate_policies)}; it must be true or false")
         if not (isinstance(self.env, str) and isinstance(self.seed_option, (str, type(None)))):
             raise SpecError("env and seed_option must be names")
         if self.costs not in ("known", "estimated"):
@@ -167,7 +168,7 @@ class Experiment:
         if len({cell.id for cell in self.cells}) < len(self.cells):
             raise SpecError("two cells of the experiment are the same")
         if not isinstance(self.name, str):
-            raise SpecError(f"name is {reading.shown(self.name)}; it must be a text")
+            raise SpecError(f"name is {short_repr(self.name)}; it must be a text")
         if sum(_whole(n, "seeds") for n in self.seeds) > MOST_RUNS:
             raise SpecError(f"the experiment has more than {MOST_RUNS:,} runs; make several of it, or fewer seeds")
 
@@ -243,6 +244,14 @@ _FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")
 _KNOWN = ("name", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
 
 
+def read_experiment(path: str | Path) -> Experiment:
+    """An experiment from a TOML file that somebody wrote, or from a JSON file that a store holds."""
+    path = Path(path)
+    if path.suffix == ".json":
+        return Experiment.from_json(reading.read_json(path, SpecError))
+    return read_toml(path)
+
+
 def read_toml(path: str | Path) -> Experiment:
     """An experiment from a TOML file; model files in it are looked for beside it."""
     path = Path(path)
@@ -295,11 +304,6 @@ def code_identity() -> str:
     return digest.hexdigest()[:16]
 
 
-def is_model_file(env: str) -> bool:
-    """Whether an environment is given by a file."""
-    return env.lower().endswith(MODEL_FILES)
-
-
 def file_checksum(path: str | Path) -> str:
     """The checksum by which a cell knows its model file."""
     return hashlib.sha256(reading.read_bytes(path, SpecError)).hexdigest()[:20]
@@ -324,7 +328,7 @@ def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) 
 
 def _whole(value: object, name: str, most: int = MOST_RUNS) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise SpecError(f"{name} is {reading.shown(value)}; it must be a whole number")
+        raise SpecError(f"{name} is {short_repr(value)}; it must be a whole number")
     number = cast(Any, value).__index__()
     if not 1 <= number <= most:
         rule = f"at least 1, and at most {most:,}" if number > most else "at least 1"
@@ -339,9 +343,9 @@ def _plain(values: object, name: str) -> dict[str, Any]:
     try:
         text = json.dumps(dict(values), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SpecError(f"{name} must be numbers, strings, lists or tables: {reading.shown(str(error))}") from error
-    if len(text) > reading.LARGEST_SETTINGS:
-        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.LARGEST_SETTINGS:,}")
+        raise SpecError(f"{name} must be numbers, strings, lists or tables: {short_repr(str(error))}") from error
+    if len(text) > reading.MAX_SETTINGS:
+        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.MAX_SETTINGS:,}")
     return dict(json.loads(text))
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from psconrl._core.checks import short_repr
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, RunFileError, StoreError
 from psconrl.experiments.spec import Cell, Experiment
@@ -355,7 +356,7 @@ def check_document(document: Any, where: str) -> None:
     for k, cell in enumerate(cells):
         for name in cell.keys() | kinds.keys():
             if name not in kinds:
-                refuse(f"cells[{k}] has an unknown field {reading.shown(name)}")
+                refuse(f"cells[{k}] has an unknown field {short_repr(name)}")
             if name not in cell or not isinstance(cell[name], kinds[name]):
                 refuse(f"cells[{k}] has no proper field {name!r}")
 
