@@ -96,7 +96,7 @@ def _about_curves(found: Found, known: Found) -> list[Claim]:
 
 
 def _beside(printed: Claim, scaled: Claim, theirs: Claim) -> Claim:
-    """A claim on the algorithms as printed, with what the same test says of scaled bonuses and of the authors' set-up."""
+    """A claim on the algorithms as printed, with what the test says of scaled bonuses and of the authors' set-up."""
     if scaled.verdict != "not exercised" and printed.verdict != "not exercised":
         printed = replace(
             printed, measured=f"{printed.measured}; with bonuses scaled: {scaled.verdict}, {scaled.brief}"

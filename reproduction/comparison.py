@@ -141,6 +141,12 @@ def _plotted(values: Mapping[str, Any] | None) -> str:
     return _pair(values, "plotted_regret", "plotted_violation")
 
 
+def _columns(row: Mapping[str, Any]) -> list[Document | None]:
+    """The values of the columns; PSConRL has no bonus to scale, so they stand once."""
+    once = row["agent"] == "PSConRL"
+    return [None if once and column == "scaled" else row[column] for column in COLUMNS]
+
+
 def _means(values: Mapping[str, Any] | None) -> str:
     return (
         f"{short(values['plotted_regret']['mean'])} \\| {short(values['plotted_violation']['mean'])}"
@@ -164,7 +170,7 @@ def readme(found: Document) -> str:
     rows = []
     for world in dict.fromkeys(row["world"] for row in found["rows"]):
         here = [row for row in found["rows"] if row["world"] == world]
-        rows += [[_name(row), _reading(row), *(_means(row[column]) for column in COLUMNS)] for row in here]
+        rows += [[_name(row), _reading(row), *(_means(values) for values in _columns(row))] for row in here]
         best = _means(found["recommended"].get(world))
         rows.append([f"{world}: *the recommended agent*", "", "", f"*{best}*" if best else "", ""])
     return markdown_table(head, rows)
@@ -184,9 +190,10 @@ def figure_1(found: Document) -> str:
     """The table of Figure 1 in Markdown: as plotted in all columns, then signed, then [V]+ and L."""
     rows = []
     for row in found["rows"]:
-        rows.append([f"**{_name(row)}**", "as plotted", _reading(row), *(_plotted(row[c]) for c in COLUMNS)])
+        columns = _columns(row)
+        rows.append([f"**{_name(row)}**", "as plotted", _reading(row), *map(_plotted, columns)])
         for name, *pair in (("signed", "regret", "violation"), ("[V]+ \\| L", "positive_violation", "lagrangian")):
-            rows.append(["", name, "", *(_pair(row[c], *pair) for c in COLUMNS)])
+            rows.append(["", name, "", *(_pair(values, *pair) for values in columns)])
     return markdown_table(["", "", "published", *COLUMNS.values()], rows)
 
 
