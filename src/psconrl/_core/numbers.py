@@ -63,6 +63,19 @@ def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
     return f"{short(mean)} ± {short((high - low) / 2)}"
 
 
+def format_interval(quantity: Mapping[str, float | None]) -> str:
+    """A mean with its interval, three significant digits each.
+
+    Args:
+        quantity: "mean", "low" and "high"; None where there is no such number.
+
+    Returns:
+        For instance "12 [9.5, 14]"; "-" without a mean.
+    """
+    mean, low, high = (short(quantity[name], digits=3, zero=1e-6) for name in ("mean", "low", "high"))
+    return "-" if quantity["mean"] is None else f"{mean} [{low}, {high}]"
+
+
 def axis_number(x: float) -> str:
     """A number on an axis: separated thousands, a true minus sign."""
     x += 0.0  # -0 is 0

@@ -48,9 +48,6 @@ _LATER = ("peaks",)
 _BYTES_PER_VALUE = 16
 """Memory that a value takes while a column is read, with its levels and copies."""
 
-_FREE = ("seed", "draw")
-"""Options of environments whose values say nothing about the size of the model."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunRecord(RunData):
@@ -82,21 +79,6 @@ class RunRecord(RunData):
     margin: float
     multipliers: PerLimit
     world: dict[str, Any] | None = None
-
-    @property
-    def rebuildable(self) -> bool:
-        """Whether the options can be those of a model of this size, so that building it takes no longer than it should.
-
-        A forged record may say that there are ten states, and ask for a model of millions.
-        """
-        size = 1
-        for name, value in self.env_options.items():
-            if isinstance(value, int) and not isinstance(value, bool) and name not in _FREE:
-                size *= max(1, abs(value))
-            elif isinstance(value, (str, list)):
-                cells = sum(map(len, map(str, value))) if isinstance(value, list) else len(value)
-                size *= max(1, cells) ** (2 if "X" in str(value) else 1)
-        return size <= 10_000 + 100 * self.states * self.actions
 
     def __repr__(self) -> str:
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
