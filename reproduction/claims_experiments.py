@@ -69,7 +69,7 @@ def claims(groups: Groups) -> list[Claim]:
     figure, known = by_agent("figure-1", groups), by_agent("known-costs", groups)
     own = {(f.cell.env, f.cell.agent): f for f in select("own-bonuses", groups) if not f.cell.env_options}
     heroes = {key: f for key, f in figure.items() if key[1] == HERO}
-    columns = (heroes | own, known), (figure, {}), (by_agent("authors", groups), {})
+    columns: list[tuple[Found, Found]] = [(heroes | own, known), (figure, {}), (by_agent("authors", groups), {})]
     return [
         *(_beside(*claim) for claim in zip(*(_about_curves(*column) for column in columns), strict=True)),
         _own_bonuses(own, figure),

@@ -164,16 +164,22 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{row['world']}: {row['agent']}"
 
 
-def readme(found: Document) -> str:
-    """One table for the README: regret | violation of every curve in the measure of Figure 1."""
-    head = ["", "published", "authors' set-up, here", "as printed", "as printed, bonus scaled"]
+HEAD = ("", "published", "authors' set-up, here", "as printed", "as printed, bonus scaled")
+
+
+def overview(found: Document) -> list[list[str]]:
+    """Regret | violation of every curve in the measure of Figure 1, and of the recommended agent, under HEAD."""
     rows = []
     for world in dict.fromkeys(row["world"] for row in found["rows"]):
         here = [row for row in found["rows"] if row["world"] == world]
         rows += [[_name(row), _reading(row), *(_means(values) for values in _columns(row))] for row in here]
-        best = _means(found["recommended"].get(world))
-        rows.append([f"{world}: *the recommended agent*", "", "", f"*{best}*" if best else "", ""])
-    return markdown_table(head, rows)
+        rows.append([f"{world}: the recommended agent", "", "", _means(found["recommended"].get(world)), ""])
+    return [[cell.replace("\\|", "|") for cell in row] for row in rows]
+
+
+def readme(found: Document) -> str:
+    """That table for the README."""
+    return markdown_table(list(HEAD), [[cell.replace("|", "\\|") for cell in row] for row in overview(found)])
 
 
 def headline(found: Document) -> str:
@@ -244,7 +250,7 @@ def appendix(found: Document) -> str:
     rows = []
     for row in (row for row in found["rows"] if row["published"]):
         read = APPENDIX[row["env"], row["agent"]]
-        here = [f"-{precise(row[c].get('c_0'))} \\| {precise(row[c].get('c_1'))}" if row[c] else "" for c in COLUMNS]
+        here = [f"-{precise(v.get('c_0'))} \\| {precise(v.get('c_1'))}" if v else "" for v in _columns(row)]
         exact = [f"-{row[name][0]:.4f} \\| {row[name][1]:.4f}" for name in ("optimal", "safe")]
         rows.append([_name(row), f"{read.reward:g} \\| {read.consumption:g}", *here, *exact])
     return markdown_table(["", "published", *COLUMNS.values(), "optimal policy", "safe policy"], rows)

@@ -38,6 +38,7 @@ class Figure:
 
     panels: what makes its panels of the stored runs: a function of them, or the name of one in `reproduction.panels`.
     arguments: what that function takes besides the groups of stored runs, by name.
+    closed: whether it opens on demand only, and is not printed.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Figure:
     text: str
     panels: str | Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ for _preset in (
                 "the two together.",
                 "regret_and_violation",
                 {"preset": "figure-1", "quantity": "signed"},
+                closed=True,
             ),
         ),
     ),
@@ -236,6 +239,7 @@ for _preset in (
                 "seen, so that a part of all exploration comes from pairs thought free because never tried.",
                 "regret_and_violation",
                 {"preset": "known-costs", "quantity": "signed"},
+                closed=True,
             ),
         ),
     ),
@@ -251,6 +255,7 @@ for _preset in (
                 "The gridworlds with random slips; sums as in Figure 1, signed.",
                 "regret_and_violation",
                 {"preset": "stochastic", "quantity": "signed"},
+                closed=True,
             ),
             Figure(
                 "stochastic-as-plotted",
@@ -258,6 +263,7 @@ for _preset in (
                 "The same runs, smoothed, positive part.",
                 "regret_and_violation",
                 {"preset": "stochastic", "quantity": "plotted"},
+                closed=True,
             ),
         ),
     ),
@@ -299,6 +305,7 @@ for _preset in (
                 "learner knows the grids alone.",
                 "bayesian",
                 {"preset": "bayesian-learned"},
+                closed=True,
             ),
         ),
     ),
@@ -321,7 +328,11 @@ for _preset in (
         _bonus,
         (
             Figure(
-                "bonus", "The rivals against the scale of their bonus", "Regret and violation at the horizon.", "bonus"
+                "bonus",
+                "The rivals against the scale of their bonus",
+                "Regret and violation at the horizon.",
+                "bonus",
+                closed=True,
             ),
         ),
     ),
@@ -338,6 +349,7 @@ for _preset in (
                 "Beyond the smallest grid",
                 "UCRL-CMDP where the paper calls it computationally inefficient, beside PSConRL; signed.",
                 "tractable",
+                closed=True,
             ),
         ),
     ),
