@@ -171,3 +171,22 @@ def test_a_learner_starts_from_a_log() -> None:
     np.testing.assert_array_equal(again.visits, learner.visits)
     with pytest.raises(InvalidArgumentError):
         Learner(agents.PSConRL(psconrl.make("box").problem()), log=estimate)
+
+
+def test_notebooks_show_tables_and_plots() -> None:
+    cmdp = psconrl.make("toy", tau=0.6).replace(cost_names=["work <b>", "sleep"])
+    estimate = fitted(cmdp, logged(cmdp, cmdp.uniform, 200, 0))
+    run = psconrl.simulate(agents.Uniform(cmdp.problem()), cmdp, 50, 0)
+    sweep = psconrl.threshold_sweep(cmdp, "sleep", points=4)
+    learner = Learner(agents.Uniform(cmdp.problem()), 10)
+    for shown in (cmdp, psconrl.solve(cmdp), psconrl.solve(cmdp, episode=3), sweep, run, estimate, learner):
+        html = shown._repr_html_()
+        assert "<div" in html
+        assert "<b>work" not in html.replace("<b>", "", 1) or "work &lt;b&gt;" in html
+    axes = sweep.plot()
+    assert axes.get_xlabel().endswith("sleep")
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), sweep.values)
+    assert len(run.plot()) == len(estimate.plot()) == 2
+    from matplotlib import pyplot
+
+    pyplot.close("all")

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.agents.counts import Counts
@@ -183,6 +183,22 @@ class Estimate(CMDP):
         """
         confidence = real(confidence, "confidence", "a number between 0 and 1", lambda x: 0 < x < 1)
         return self._tightened(confidence, whole(draws, "draws", most=MOST_DRAWS), whole(seed, "seed", 0, most=None))
+
+    def plot(self) -> Any:
+        """Draw the long-run averages of what was done and of the plan, with 95% intervals, with matplotlib.
+
+        Returns:
+            The axes, one per cost.
+        """
+        policies = {"so far": self.behaviour, "with the plan": self.evaluate(solve(self).policy)}
+        return display.plot_intervals(policies, [None, *self.limits.tolist()], self.cost_names)
+
+    def _repr_html_(self) -> str:
+        columns = self.coverage
+        rows = list(zip(*(column[: display.LISTED].tolist() for column in columns.values()), strict=True))
+        total = len(columns["state"])
+        note = f"{len(rows)} of {total:,} rows; .coverage has all" if total > len(rows) else ""
+        return super()._repr_html_() + display.html_table("Tried", list(columns), rows, note)
 
     def to_try(self, policy: ArrayLike | None = None, most: int = 10) -> dict[str, NDArray[Any]]:
         """What to try next: the actions about which least is known where a policy spends its time.
