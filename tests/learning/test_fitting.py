@@ -51,6 +51,8 @@ def test_intervals_cover_what_old_and_new_policies_really_cost(kind: str) -> Non
     covered, behaviour = np.zeros(2), np.zeros(2)
     for draw in range(40):
         cmdp = small(draw)
+        if kind == "mostly one":  # a cost that the action alone decides
+            cmdp = cmdp.replace(costs=np.stack([cmdp.costs[0], np.tile([0.0, 1.0], (cmdp.S, 1))]))
         rng = np.random.default_rng(draw)
         old = {
             "uniform": cmdp.uniform,
@@ -182,7 +184,7 @@ def test_notebooks_show_tables_and_plots() -> None:
     for shown in (cmdp, psconrl.solve(cmdp), psconrl.solve(cmdp, episode=3), sweep, run, estimate, learner):
         html = shown._repr_html_()
         assert "<div" in html
-        assert "<b>work" not in html.replace("<b>", "", 1) or "work &lt;b&gt;" in html
+        assert "work <b>" not in html
     axes = sweep.plot()
     assert axes.get_xlabel().endswith("sleep")
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), sweep.values)

@@ -37,6 +37,8 @@ from psconrl.planning.solving import solve
 from psconrl.problem import Problem
 
 DRAWS = 200
+LEVEL = 0.95
+"""Share of the posterior inside an interval, by default."""
 MOST_DRAWS = 10**6
 _ROUNDS = 20
 """How often limits are tightened anew before it is said that this does not help."""
@@ -145,15 +147,19 @@ class Estimate(CMDP):
 
     @cached_property
     def behaviour(self) -> Evaluated:
-        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`."""
-        total = self.visits.sum(axis=1, keepdims=True)
-        available = self.evidence.belief.available
-        policy = np.where(
-            total > 0, self.visits / np.maximum(total, 1), available / available.sum(axis=1, keepdims=True)
-        )
-        return self.evaluate(policy)
+        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`.
 
-    def evaluate(self, policy: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Evaluated:
+        How often it takes each action is not known for sure either: for the intervals it is drawn from
+        Dirichlet(visits).
+        """
+        often = np.where(self.visits.any(axis=1, keepdims=True), self.visits, self.evidence.belief.available)
+        averages = np.empty((DRAWS, self.m + 1))
+        for k in range(DRAWS):
+            drawn = np.random.default_rng([1, k]).gamma(often)
+            averages[k] = self._drawn(drawn / drawn.sum(axis=1, keepdims=True), 0, k)
+        return _evaluated(often / often.sum(axis=1, keepdims=True), averages, LEVEL)
+
+    def evaluate(self, policy: ArrayLike, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> Evaluated:
         """What a policy would do, as far as the data tell: off-policy evaluation.
 
         Args:
@@ -166,9 +172,7 @@ class Estimate(CMDP):
             The policy, with the posterior means of its long-run averages and their credible intervals.
         """
         level = real(level, "level", "a number between 0 and 1", lambda x: 0 < x < 1)
-        averages = self.averages(policy, draws, seed)
-        intervals = np.quantile(averages, [(1 - level) / 2, (1 + level) / 2], axis=0).T
-        return Evaluated(self._policy(policy), averages.mean(axis=0), intervals)
+        return _evaluated(self._policy(policy), self.averages(policy, draws, seed), level)
 
     def tightened(self, confidence: float = 0.95, *, draws: int = DRAWS, seed: int = 0) -> Estimate:
         """The same model with limits so much lower that its plan, `psconrl.solve` of it, keeps the true ones.
@@ -360,6 +364,11 @@ class _Lowered:
         self.missed = self.now
         self.now = (self.met + self.missed) / 2
         return self.missed > 0
+
+
+def _evaluated(policy: Floats, averages: Floats, level: float) -> Evaluated:
+    intervals = np.quantile(averages, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+    return Evaluated(policy, averages.mean(axis=0), intervals)
 
 
 def _with_limits(problem: Problem, thresholds: ArrayLike) -> Problem:
