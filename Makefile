@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup browser postgresql reproduce tables bench test test-long coverage lint docs clean
+.PHONY: help setup browser postgresql reproduce tables bench pictures test test-long coverage lint docs release-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -36,6 +36,11 @@ bench: setup  ## measure the speed of everything: docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py --figure
 	$(BIN)/python -m reproduction.write_docs
 
+pictures: setup  ## draw the pictures of README and documentation that are not the paper's
+	$(BIN)/python -m docs.draw_worlds
+	$(BIN)/python -m docs.draw_steering
+	$(BIN)/python -m docs.draw_learning
+
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup
 
@@ -52,6 +57,9 @@ lint: setup  ## ruff and mypy
 
 docs: setup  ## build the documentation into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -n -q docs docs/_build/html
+
+release-check: setup  ## build sdist and wheel, install the wheel elsewhere, run README there
+	$(BIN)/python docs/release_check.py
 
 clean:  ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build node_modules

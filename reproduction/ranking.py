@@ -260,6 +260,24 @@ def untuned_table(found: Mapping[str, Any]) -> str:
     return "\n".join(_table(names, rows)) + "\n"
 
 
+def short_table(found: Mapping[str, Any]) -> str:
+    """L and [V]+ of the recommended agent, the published one and the best of the tuned ones, in Markdown.
+
+    Of the variants of an environment, the first.
+    """
+
+    def cell(numbers: Mapping[str, Any] | None) -> str:
+        return "" if numbers is None else f"{numbers['L']['mean']:,.0f} \\| {numbers['violation']:,.0f}"
+
+    first = {world["world"].split()[0]: world for world in reversed(found["worlds"])}
+    rows = []
+    for world in (world for world in found["worlds"] if world in first.values()):
+        rival = world["rival"]
+        best = f"{cell(rival)} ({rival['agent']})" if rival else ""
+        rows.append((world["world"], f"{world['horizon']:,}", cell(world["own"]), cell(world["published"]), best))
+    return "\n".join(_table(("environment", "T", "recommended", "PSConRL", "best tuned agent"), rows)) + "\n"
+
+
 def rivals_table(found: Mapping[str, Any]) -> str:
     """The same agent beside the best of those that were tuned for each world, in Markdown."""
     rows = []

@@ -47,6 +47,7 @@ TABLES: Mapping[str, Table] = {
     "untuned": Table(
         ranking.document,
         {
+            "readme-agents": ranking.short_table,
             "untuned": ranking.untuned_table,
             "untuned-made": ranking.untuned_made,
             "untuned-rivals": ranking.rivals_table,
