@@ -19,6 +19,7 @@ import numpy as np
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Run, Solution, Steering, agents, environments
 from psconrl.agents import catalogue
+from psconrl.environments import catalogue as environment_catalogue
 from psconrl.learning.estimate import Estimate
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in ("agents", "environments", "planning", "structure")))
@@ -283,12 +284,14 @@ def _methods(full: str, cls: type) -> Iterator[Entry]:
     if issubclass(cls, agents.Agent):
         return  # its methods are called by the loops, with what these have checked
     for name, member in inspect.getmembers(cls, callable):
-        if not name.startswith("_") and getattr(member, "__module__", "").startswith("psconrl"):
+        if not name.startswith("_") and str(getattr(member, "__module__", "")).startswith("psconrl"):
             bound = inspect.ismethod(member)  # a class method
             yield Entry(f"{full}.{name}", member, None if bound else cls)
 
 
-REGISTERED = [(table, dict(table)) for table in (catalogue._AGENTS, environments._REGISTRY, gymnasium.registry)]
+REGISTERED = [
+    (table, dict(table)) for table in (catalogue._AGENTS, environment_catalogue._REGISTRY, gymnasium.registry)
+]
 
 
 def forget() -> None:
