@@ -213,7 +213,7 @@ SPECIAL: dict[str, Any] = {
     "CMDP.from_tables.thresholds": lambda: {"risk": 0.7},
     "CMDP.from_tables.initial": "x",
     "CMDP.from_function.actions": lambda: lambda state: ["go"],
-    "CMDP.from_function.step": lambda: lambda state, action: [(1.0, 1 - state, [0.5, 0.5])],
+    "CMDP.from_function.step": lambda: lambda state, action: [(1.0, state, [0.5, 0.5])],
     "CMDP.from_rates.rates": lambda: TOY.transitions,
     "CMDP.from_rates.cost_rates": lambda: TOY.costs,
     "Estimate.load.path": "estimate.npz",
