@@ -223,8 +223,7 @@ class Learner:
 
     def _heading(self, steered: Steered) -> Floats:
         """The direction (m,) of the way that is forced, zero if there is none."""
-        forced = self.clock.item(4)
-        return np.zeros(len(self.excess)) if forced == FREE else steered.directions[forced].copy()
+        return steered.direction(self.clock.item(4))
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""

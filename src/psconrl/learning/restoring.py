@@ -79,14 +79,14 @@ def _clock(learner: Learner, given: Any) -> None:
 def _plan(learner: Learner, given: Any) -> None:
     """Take up the plan that was under way; where states were discovered since, it knows the first of them only."""
     plan, S = saved.plan(given), len(learner.states)
-    ways = 0
+    choices = 0
     if plan is not None:
         shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
         learner._adopt(plan, min(shape[1], S) if learner.problem.open and len(shape) == 3 else S)
         learner.orders = plans.extended(learner.orders, plan, learner.pairs)
-        ways = 0 if plan.steered is None else len(plan.steered.ways)
-    if not FREE <= learner.clock.item(4) < max(ways, FREE + 1):
-        raise saved.refused("clock", "names a way of steering that the plan does not have")
+        choices = 0 if plan.steered is None else plan.steered.choices
+    if not FREE <= learner.clock.item(4) < max(choices, FREE + 1):
+        raise saved.refused("clock", "names a column or way of steering that the plan does not have")
 
 
 def _asked(learner: Learner, pair: Any) -> tuple[int, int]:
