@@ -22,7 +22,7 @@ import typer
 import psconrl
 from psconrl._core.interrupts import INTERRUPTED
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError, UnknownNameError
+from psconrl.errors import CommandError, PsconrlError, UnknownNameError
 from psconrl.io.text import SafeStream
 
 if TYPE_CHECKING:
@@ -75,10 +75,6 @@ app = typer.Typer(
 )
 
 
-class WrongCommandError(PsconrlError):
-    """A command line that cannot be understood."""
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error is one line on the error stream and a non-zero exit."""
     for stream in (sys.stdout, sys.stderr):
@@ -97,7 +93,7 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
         # Whoever read our output has seen enough; what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
-    except WrongCommandError as error:
+    except CommandError as error:
         _stop(str(error), USAGE)
     except PsconrlError as error:
         _stop(str(error), FAILED)
@@ -305,7 +301,7 @@ def _pair(assignment: str, option: str, form: str) -> tuple[str, Any]:
     """Key and value of KEY=VALUE; the value as JSON, or else as text."""
     key, equals, text = assignment.partition("=")
     if not (key and equals):
-        raise WrongCommandError(f"{option} {assignment}: write {form}")
+        raise CommandError(f"{option} {assignment}: write {form}")
     try:
         return key, json.loads(text)
     except ValueError:
@@ -316,7 +312,7 @@ def _limit(assignment: str) -> tuple[str, float]:
     form = "COST=VALUE, for instance risk=0.1"
     name, value = _pair(assignment, "--limit", form)
     if not isinstance(value, (int, float)):
-        raise WrongCommandError(f"--limit {assignment}: write {form}")
+        raise CommandError(f"--limit {assignment}: write {form}")
     return name, value
 
 
@@ -372,7 +368,7 @@ def run(
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
-            raise WrongCommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
+            raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
@@ -476,7 +472,7 @@ def _experiment(
 ) -> spec.Experiment:
     for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
-            raise WrongCommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
+            raise CommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
     assert envs is not None
     assert horizon is not None
     assert seeds is not None
@@ -502,7 +498,7 @@ def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[s
         target, value = _pair(assignment, "--set", form)
         name, dot, key = target.partition(".")
         if not (dot and name and key):
-            raise WrongCommandError(f"--set {assignment}: write {form}")
+            raise CommandError(f"--set {assignment}: write {form}")
         try:
             settings.setdefault(catalogue.canonical(name), {})[key] = value
         except UnknownNameError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import Learner, OutOfTurnError, Problem, PsconrlError, agents, make
+from psconrl import CallOrderError, Learner, Problem, PsconrlError, agents, make
 from psconrl.learning.numbering import Found, Numbering
 
 
@@ -107,7 +107,7 @@ def test_a_model_is_asked_by_number_or_by_name_and_answers_alike() -> None:
     assert learner.act("left") == ("stay", "move")[a]
     learner.observe("left", a, [0.0, 1.0], "right")
     learner.act(1)
-    with pytest.raises(OutOfTurnError, match=r"s is 'left', but act was asked in 'right'; call act\('left'\) first"):
+    with pytest.raises(CallOrderError, match=r"s is 'left', but act was asked in 'right'; call act\('left'\) first"):
         learner.observe("left", 0, [0.0, 1.0], "left")
 
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from psconrl._core.checks import Floats
+from psconrl.errors import SpecError
 from psconrl.experiments.record import RunRecord
-from psconrl.experiments.spec import SpecError
 from psconrl.io import writing
 
 SCHEMA = pa.schema(

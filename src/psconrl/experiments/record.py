@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from psconrl._core.checks import Floats, Ints
-from psconrl.errors import PsconrlError
+from psconrl.errors import PsconrlError, RunFileError
 from psconrl.io import parquet_pages, reading
 from psconrl.learning.measures import Measured, largest
 from psconrl.learning.run import COLUMNS, Column, Snapshot, episode_columns
@@ -79,10 +79,6 @@ _CURVES = ("cumulative", "cumulative_excess", "peaks")
 
 _FREE = ("seed", "draw")
 """Options of environments whose values say nothing about the size of the model."""
-
-
-class RecordError(PsconrlError, ValueError):
-    """A Parquet file that is not one of a run; the message says what is wrong in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +172,7 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(content: bytes) -> RunRecord:
-    """The record in a Parquet file; RecordError says what is wrong with a bad one."""
+    """The record in a Parquet file; RunFileError says what is wrong with a bad one."""
     with _refusing():
         table = _file(content).read(use_threads=False).combine_chunks()
         return _checked(_record(table))
@@ -186,22 +182,22 @@ def from_bytes(content: bytes) -> RunRecord:
 def _refusing() -> Iterator[None]:
     try:
         yield
-    except RecordError:
+    except RunFileError:
         raise
     except MemoryError:
-        raise RecordError("it needs more memory than there is") from None
+        raise RunFileError("it needs more memory than there is") from None
     except PsconrlError as error:
-        raise RecordError(str(error)) from error
+        raise RunFileError(str(error)) from error
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise RecordError(f"it cannot be read: {reason}") from error
+        raise RunFileError(f"it cannot be read: {reason}") from error
 
 
 def _file(content: bytes) -> pq.ParquetFile:
     """A Parquet file with the columns of a run and one row, which is not too large to be read."""
     needed = parquet_pages.weight(content)
     if needed > 32 * reading.MEBIBYTE + 96 * len(content):
-        raise RecordError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
+        raise RunFileError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
     file = pq.ParquetFile(pa.BufferReader(content), thrift_string_size_limit=2**20, thrift_container_size_limit=10_000)
     _check_columns(file.schema_arrow)
     return file
@@ -210,15 +206,15 @@ def _file(content: bytes) -> pq.ParquetFile:
 def _check_columns(schema: pa.Schema) -> None:
     for name in schema.names:
         if name not in SCHEMA.names or schema.names.count(name) > 1:
-            raise RecordError(f"it has an unknown column {reading.shown(name)}")
+            raise RunFileError(f"it has an unknown column {reading.shown(name)}")
     for field in SCHEMA:
         if field.name not in schema.names:
             if field.name in _LATER:
                 continue
-            raise RecordError(f"the column {field.name!r} is missing")
+            raise RunFileError(f"the column {field.name!r} is missing")
         found = schema.field(field.name).type
         if found != field.type and not (field.name == "episodes" and _older_episodes(found)):
-            raise RecordError(f"the column {field.name!r} is of the wrong type")
+            raise RunFileError(f"the column {field.name!r} is of the wrong type")
 
 
 def _older_episodes(found: pa.DataType) -> bool:
@@ -233,7 +229,7 @@ def _record(table: pa.Table) -> RunRecord:
     values = {name: table.column(name).chunk(0) for name in table.column_names}
     for name, column in values.items():
         if column.null_count and name != "world":  # kept with the first seed alone
-            raise RecordError(f"the column {name!r} is empty")
+            raise RunFileError(f"the column {name!r} is empty")
     plain = {name: column[0].as_py() for name, column in values.items() if not pa.types.is_nested(column.type)}
     curves = {name: _to_matrix(_full(values[name].values, name)) for name in _CURVES if name in values}
     numbers = {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
@@ -253,15 +249,15 @@ def _record(table: pa.Table) -> RunRecord:
 
 
 def _table(text: str, name: str) -> dict[str, Any]:
-    found = reading.parse_json(text, RecordError, f"{name}: ")
+    found = reading.parse_json(text, RunFileError, f"{name}: ")
     if not isinstance(found, dict):
-        raise RecordError(f"{name} is not a table")
+        raise RunFileError(f"{name} is not a table")
     return found
 
 
 def _full(array: pa.Array, name: str) -> pa.Array:
     if array.null_count:
-        raise RecordError(f"the column {name!r} has gaps")
+        raise RunFileError(f"the column {name!r} has gaps")
     return array
 
 
@@ -293,7 +289,7 @@ def _checked(record: RunRecord) -> RunRecord:
     }
     for rule, kept in rules.items():
         if not kept:
-            raise RecordError(f"it breaks the rule that {rule}")
+            raise RunFileError(f"it breaks the rule that {rule}")
     return record
 
 
@@ -365,7 +361,7 @@ def _to_episodes(rows: pa.StructArray, m: int) -> NDArray[np.void]:
 def _each(lists: pa.ListArray, name: str, width: int) -> NDArray[Any]:
     """The lists of a column as rows of an array; each must be as long as that is wide."""
     if not (_numbers(lists.value_lengths()) == width).all():
-        raise RecordError(f"the column {name!r} of plans must have {width} numbers for each")
+        raise RunFileError(f"the column {name!r} of plans must have {width} numbers for each")
     return _numbers(_full(lists.flatten(), name)).reshape(len(lists), width)
 
 
@@ -374,7 +370,7 @@ def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
     shapes, policies, visits = (_parts(rows.field(name)) for name in ("shape", "policy", "visits"))
     for shape in shapes:
         if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
-            raise RecordError(
+            raise RunFileError(
                 f"a plan has the shape {reading.shown(shape.tolist())}; the model has {S} states, {A} actions"
             )
     return tuple(

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError
+from psconrl.errors import CodeMismatchError, RunTimeoutError, WorkerCrashedError
 from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, code_identity
 
@@ -49,18 +49,6 @@ else:
 
 CODE = code_identity()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
-
-
-class CodeMismatchError(PsconrlError, RuntimeError):
-    """A worker that runs other code than the process that asked it."""
-
-
-class DiedError(PsconrlError, RuntimeError):
-    """A process that died while it executed a run."""
-
-
-class TooLongError(PsconrlError, RuntimeError):
-    """A run that took longer than it may."""
 
 
 def too_long(limit: float | None) -> str:
@@ -153,8 +141,8 @@ def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
             return result
         raise result
     if time.monotonic() - start >= limit:
-        raise TooLongError(too_long(limit))
-    raise DiedError(f"the process of this run died with code {process.returncode}")
+        raise RunTimeoutError(too_long(limit))
+    raise WorkerCrashedError(f"the process of this run died with code {process.returncode}")
 
 
 _STARTING = 20.0

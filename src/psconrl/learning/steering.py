@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from psconrl._core.checks import Floats, short_repr, whole
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidTypeError
 from psconrl.learning.given import cost_numbers
 from psconrl.learning.numbering import Numbering
 from psconrl.planning.solution import Solution
@@ -122,7 +122,7 @@ class Steering:
         """Take in the costs (m + 1,) of the step whose action was asked for last."""
         with self._lock:
             if self._asked is None:
-                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+                raise CallOrderError("observe a step only after act has chosen its action, and only once")
             c = cost_numbers(costs, len(self._thresholds)).astype(np.float64)
             over = c[1:] - self._thresholds
             if not (np.isfinite(c).all() and (np.abs(over) <= _MOST * self._unit[1:]).all()):
