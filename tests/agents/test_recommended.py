@@ -1,4 +1,4 @@
-"""The recommended agent pays back what it owes: its plans against a linear program of their own."""
+"""The recommended agent: its plans against linear programs of their own, and what it does where limits are too low."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from psconrl import agents, make, simulate
+from psconrl import CMDP, agents, make, simulate, solve
 from psconrl._core.checks import Floats
 from psconrl.agents import Memory, Model
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy
+from tests.learning.walk import Recording
 
 CALLS: list[tuple[Floats, bool]] = []
 
@@ -41,7 +42,7 @@ class Witness(agents.Recommended):
     def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         found = super().best(model, costs, limits, memory, stop)
         assert isinstance(model, SampledModel)
-        rows, own = model.rows, model.own_costs(costs)
+        rows, own = model.planned, model.own_costs(costs)
         owed = np.minimum(np.maximum(memory.excess, 0.0) / max(memory.t, 1), limits / 2)
         value = plain(rows, own, limits - owed, margin=False)
         fits = value is not None
@@ -80,3 +81,48 @@ def test_what_learning_exceeded_is_paid_back() -> None:
         )
     )
     assert np.mean(kept) < 0.7 * np.mean(owing)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscountedWitness(agents.PSConRL):
+    """PSConRL with restarts, its plans held against the discounted program from the current state."""
+
+    def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
+        found = super().best(model, costs, limits, memory, stop)
+        assert isinstance(model, SampledModel)
+        rows, own = model.rows, model.own_costs(costs)
+        discount = 1.0 - 1.0 / (10 * min(stop["max_length"], max(memory.t, 1)) + rows.S)
+        flow = -discount * rows.matrix().toarray().T
+        flow[rows.source, np.arange(rows.K)] += 1.0
+        start = np.where(model.states == memory.state, 1.0 - discount, 0.0)
+        twin = linprog(own[0], own[1:], limits, flow, start, [(0.0, None)] * rows.K)
+        assert twin.success == found.feasible
+        if found.feasible:
+            np.testing.assert_allclose(found.value, twin.fun, atol=1e-7)
+        CALLS.append((limits, found.feasible))
+        return found
+
+
+@pytest.mark.parametrize("prior", [0.1, "learned"])
+def test_restarts_plan_for_the_discounted_costs_of_the_next_steps(prior: float | str) -> None:
+    cmdp = make("garnet", S=6, A=3, m=2, margin=0.05, seed=2)
+    CALLS.clear()
+    simulate(DiscountedWitness(cmdp.problem(), prior=prior, restarts=True), cmdp, 300, 0)
+    assert sum(feasible for _, feasible in CALLS) > 20
+
+
+def test_limits_that_cannot_be_met_are_missed_by_as_little_as_possible() -> None:
+    """The toy's first limit cannot be met; the second, on the same cost, can, and is not given up."""
+    toy = make("toy", tau=0.3)
+    cmdp = CMDP(toy.transitions, np.concatenate([toy.costs, 1.0 - toy.costs[1:]]), [0.3, 0.6])
+    least, T = -solve(cmdp).margin, 4_000
+    agent = Recording(agents.recommended(cmdp.problem()))
+    run = simulate(agent, cmdp, T, 0)
+    assert (run.violation[:, -1].max() / T) <= 1.2 * least
+    missed = [plan for _, plan in agent.plans if not plan.feasible]
+    assert len(missed) > 0.9 * len(agent.plans)
+    assert all(plan.phase == "exploit" and plan.nearest is not None for plan in missed)
+    nearest = missed[-1].nearest
+    assert nearest is not None
+    assert nearest[0] == pytest.approx(0.3 + least, abs=0.02)
+    assert nearest[1] == 0.6

@@ -19,6 +19,7 @@ What is proved, and what is only measured, says docs/algorithms/recommended.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +40,9 @@ class Recommended(PSConRL):
     """PSConRL with a learned prior, its limits kept by steering."""
 
     prior: ArrayLike | sparse.csr_array = LEARNED
+    infeasible: Literal["uniform", "explore", "nearest"] = "nearest"
     execution: Execution = field(default="steered", kw_only=True)
+    restarts: bool = field(default=True, kw_only=True)
 
     def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model that pays back what is owed."""
