@@ -236,10 +236,30 @@ def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
         "psconrl solve box --set slip=0.1 --limit corner=0.5",
         "psconrl solve riverswim --horizon 20000",
         "psconrl solve model.json --json",
+        "psconrl solve --transitions moves.csv --costs costs.csv \\",
+        "              --limit overtime=0.3",
     )
 )
 def solve(
-    model: Model,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="An environment's name, a .npz, .json, .drn or .toml file, or a folder with tables.",
+            autocompletion=_env_names,
+        ),
+    ] = None,
+    transitions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table: state, action, next_state, probability or count. .csv or .parquet."),
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table: state, action, and one column per cost, the main cost first."),
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(metavar="STATE", help="The start; that of the first row of the table by default.")
+    ] = None,
     set_: Assignments = None,
     limit: Annotated[
         list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
@@ -256,7 +276,16 @@ def solve(
     many steps it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the
     start.
     """
-    cmdp = _found(model, set_, limit)
+    if transitions is not None or costs is not None:
+        if model is not None or transitions is None or costs is None or set_:
+            raise CommandError("give a MODEL, or both --transitions and --costs")
+        limits = dict(map(_limit, limit or []))
+        model, cmdp = str(transitions), psconrl.CMDP.from_tables(transitions, costs, limits, initial=initial)
+    elif model is None:
+        raise CommandError("what is to be solved? give a MODEL, or --transitions and --costs")
+    else:
+        cmdp = _found(model, set_, limit)
+        cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
         solution = psconrl.solve(cmdp, horizon=horizon)
@@ -282,7 +311,8 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     """The model of a name or file, with options and limits as given."""
     options = dict(_pair(text, "--set", "KEY=VALUE, for instance slip=0.1") for text in assignments or [])
     changed = dict(_limit(text) for text in limits or [])
-    if Path(model).is_file() and not options:
+    tables = Path(model).is_dir() and not _is_name(model)
+    if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
     if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in

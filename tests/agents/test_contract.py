@@ -13,7 +13,7 @@ from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
 from psconrl.agents.planning import LimitedAgent
 from psconrl.errors import AgentError
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from tests.learning.walk import Recording
 
 NAMES = list(agents.registry())

@@ -11,7 +11,7 @@ from psconrl import CMDP, Learner, PsconrlError, Steering, agents, evaluate, mak
 from psconrl.agents import Agent
 from psconrl.agents.contract import Memory, Plan
 from psconrl.errors import InvalidArgumentError
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning.steered import Steered
 from tests.learning.walk import Recording, walk
 

@@ -10,19 +10,19 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats, Ints
+from psconrl._core.checks import Floats
 from psconrl.errors import PsconrlError, RunFileError
-from psconrl.io import parquet_pages, reading
-from psconrl.learning.measures import Measured, largest
-from psconrl.learning.run import COLUMNS, Column, Snapshot, episode_columns
+from psconrl.io import reading
+from psconrl.learning.metrics import largest
+from psconrl.learning.run import COLUMNS, Column, PerLimit, RunData, Snapshot, episode_columns
 
 
 def _stored(column: Column) -> pa.DataType:
@@ -38,35 +38,6 @@ _SNAPSHOT: dict[str, pa.DataType] = {
     "policy": pa.list_(pa.float64()),
     "visits": pa.list_(pa.int64()),
 }
-SCHEMA = pa.schema(
-    [
-        ("env", pa.string()),
-        ("env_options", pa.string()),
-        ("agent", pa.string()),
-        ("settings", pa.string()),
-        ("costs", pa.string()),
-        ("horizon", pa.int64()),
-        ("seed", pa.int64()),
-        ("cell", pa.string()),
-        ("identity", pa.string()),
-        ("code", pa.string()),
-        ("states", pa.int64()),
-        ("actions", pa.int64()),
-        ("cost_names", pa.list_(pa.string())),
-        ("thresholds", pa.list_(pa.float64())),
-        ("optimum", pa.float64()),
-        ("margin", pa.float64()),
-        ("multipliers", pa.list_(pa.float64())),
-        ("grid", pa.list_(pa.int64())),
-        ("cumulative", pa.list_(pa.list_(pa.float64()))),
-        ("cumulative_excess", pa.list_(pa.list_(pa.float64()))),
-        ("peaks", pa.list_(pa.list_(pa.float64()))),
-        ("episodes", pa.list_(pa.struct(list(_EPISODE.items())))),
-        ("snapshots", pa.list_(pa.struct(list(_SNAPSHOT.items())))),
-        ("world", pa.string()),
-    ]
-)
-
 
 _FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
 """Columns of episodes that even the oldest runs have; others were added later."""
@@ -74,27 +45,27 @@ _FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
 _LATER = ("peaks",)
 """Columns of runs that were added later."""
 
-_CURVES = ("cumulative", "cumulative_excess", "peaks")
-"""Tables (m + 1, G)."""
+_BYTES_PER_VALUE = 16
+"""Memory that a value takes while a column is read, with its levels and copies."""
 
 _FREE = ("seed", "draw")
 """Options of environments whose values say nothing about the size of the model."""
 
 
-@dataclass(frozen=True, eq=False)
-class RunRecord(Measured):
-    """A stored run.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunRecord(RunData):
+    """A stored run: the fields of `psconrl.learning.run.RunData`, and
 
     Attributes:
-        env, env_options, agent, settings, costs, horizon, seed: what was run.
+        env, env_options, agent, settings, costs: what was run.
         cell: hash of all settings without code and seed; runs of one cell are repetitions of each other.
         identity: hash that names the run. code: hash of the code that made it.
         states, actions: S and A. cost_names: (m + 1).
-        thresholds: tau, (m,). optimum: J*, nan if the limits cannot be met. margin, multipliers: of the true model.
-        grid: (G,), checkpoint times. cumulative, cumulative_excess, peaks: (m + 1, G), as in `psconrl.Run`; peaks of
-            runs that were stored without are those at the checkpoints.
-        episodes: structured array, as in `psconrl.Run`. snapshots: plans on the way.
+        margin, multipliers: of the true model; its optimum is nan if the limits cannot be met.
         world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
+
+    The columns of the file follow from the fields here. `peaks` of runs that were stored without are those at the
+    checkpoints.
     """
 
     env: str
@@ -102,24 +73,14 @@ class RunRecord(Measured):
     agent: str
     settings: dict[str, Any]
     costs: str
-    horizon: int
-    seed: int
     cell: str
     identity: str
     code: str
     states: int
     actions: int
     cost_names: tuple[str, ...]
-    thresholds: Floats
-    optimum: float
     margin: float
-    multipliers: Floats
-    grid: Ints
-    cumulative: Floats
-    cumulative_excess: Floats
-    peaks: Floats
-    episodes: NDArray[np.void]
-    snapshots: tuple[Snapshot, ...]
+    multipliers: PerLimit
     world: dict[str, Any] | None = None
 
     @property
@@ -141,25 +102,54 @@ class RunRecord(Measured):
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
 
 
+_TYPES: dict[Any, pa.DataType] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    dict[str, Any]: pa.string(),  # JSON
+    dict[str, Any] | None: pa.string(),
+    tuple[str, ...]: pa.list_(pa.string()),
+    NDArray[np.void]: pa.list_(pa.struct(list(_EPISODE.items()))),
+    tuple[Snapshot, ...]: pa.list_(pa.struct(list(_SNAPSHOT.items()))),
+}
+_HINTS = get_type_hints(RunRecord, include_extras=True)
+_FIELDS = {field.name: _HINTS[field.name] for field in fields(RunRecord)}
+_ARRAYS = {name: hint.__metadata__[0] for name, hint in _FIELDS.items() if get_origin(hint) is Annotated}
+
+
+def _arrow(name: str) -> pa.DataType:
+    """The type of the column of a field."""
+    if name not in _ARRAYS:
+        return _TYPES[_FIELDS[name]]
+    kind = pa.from_numpy_dtype(_ARRAYS[name].kind)
+    for _ in _ARRAYS[name].names:
+        kind = pa.list_(kind)
+    return kind
+
+
+SCHEMA = pa.schema([(name, _arrow(name)) for name in _FIELDS])
+
+
+def _is_curve(name: str) -> bool:
+    return name in _ARRAYS and len(_ARRAYS[name].names) == 2
+
+
 def to_table(record: RunRecord) -> pa.Table:
     """The record as a table of one row."""
-    world = None if record.world is None else _json(record.world)
-    plain = {"env_options": _json(record.env_options), "settings": _json(record.settings), "world": world}
-    nested = {
-        "cumulative": _matrix(record.cumulative),
-        "cumulative_excess": _matrix(record.cumulative_excess),
-        "peaks": _matrix(record.peaks),
-        "episodes": _episodes(record.episodes),
-        "snapshots": _snapshots(record.snapshots),
-    }
     columns = []
-    for field in SCHEMA:
-        if field.name in nested:
-            values = nested[field.name]
-            columns.append(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values))
-            continue
-        value = plain.get(field.name, getattr(record, field.name))
-        columns.append(pa.array([value], type=field.type))
+    for name in _FIELDS:
+        value, kind = getattr(record, name), SCHEMA.field(name).type
+        nested = None
+        if name == "episodes":
+            nested = _episodes(value)
+        elif name == "snapshots":
+            nested = _snapshots(value)
+        elif _is_curve(name):
+            nested = _lists(list(value), pa.float64())
+        if nested is not None:
+            columns.append(pa.ListArray.from_arrays(pa.array([0, len(nested)], pa.int32()), nested))
+        else:
+            columns.append(pa.array([json.dumps(value, sort_keys=True) if isinstance(value, dict) else value], kind))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
@@ -195,10 +185,14 @@ def _refusing() -> Iterator[None]:
 
 def _file(content: bytes) -> pq.ParquetFile:
     """A Parquet file with the columns of a run and one row, which is not too large to be read."""
-    needed = parquet_pages.weight(content)
-    if needed > 32 * reading.MEBIBYTE + 96 * len(content):
-        raise RunFileError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
     file = pq.ParquetFile(pa.BufferReader(content), thrift_string_size_limit=2**20, thrift_container_size_limit=10_000)
+    if (file.metadata.num_rows, file.metadata.num_row_groups) != (1, 1):
+        raise RunFileError(f"it has {file.metadata.num_rows} rows; a run has one")
+    group = file.metadata.row_group(0)
+    values = sum(group.column(i).num_values for i in range(group.num_columns))
+    needed = group.total_byte_size + _BYTES_PER_VALUE * values
+    if needed > reading.allowance(len(content)):
+        raise RunFileError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
     _check_columns(file.schema_arrow)
     return file
 
@@ -230,21 +224,25 @@ def _record(table: pa.Table) -> RunRecord:
     for name, column in values.items():
         if column.null_count and name != "world":  # kept with the first seed alone
             raise RunFileError(f"the column {name!r} is empty")
-    plain = {name: column[0].as_py() for name, column in values.items() if not pa.types.is_nested(column.type)}
-    curves = {name: _to_matrix(_full(values[name].values, name)) for name in _CURVES if name in values}
-    numbers = {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
-    if "peaks" not in curves:
-        levels = np.append(plain["optimum"], numbers["thresholds"])
-        curves["peaks"] = largest(curves["cumulative"] - np.outer(levels, numbers["grid"]))
+    found: dict[str, Any] = {}
+    for name, column in values.items():
+        if _is_curve(name):
+            found[name] = _to_matrix(_full(column.values, name))
+        elif name in _ARRAYS:
+            found[name] = _numbers(_full(column.values, name))
+        elif name not in ("episodes", "snapshots"):
+            found[name] = column[0].as_py()
+    for name in ("env_options", "settings"):
+        found[name] = _table(found[name], name)
+    found["world"] = _table(found["world"], "world") if found.get("world") else None
+    found["cost_names"] = tuple(found["cost_names"])
+    if "peaks" not in found:
+        levels = np.append(found["optimum"], found["thresholds"])
+        found["peaks"] = largest(found["cumulative"] - np.outer(levels, found["grid"]))
     return RunRecord(
-        **plain
-        | {name: _table(plain[name], name) for name in ("env_options", "settings")}
-        | {"world": _table(plain["world"], "world") if plain.get("world") else None}
-        | {"cost_names": tuple(values["cost_names"][0].as_py())}
-        | numbers
-        | curves,
-        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(numbers["thresholds"])),
-        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), plain["states"], plain["actions"]),
+        **found,
+        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(found["thresholds"])),
+        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), found["states"], found["actions"]),
     )
 
 
@@ -264,23 +262,26 @@ def _full(array: pa.Array, name: str) -> pa.Array:
 def _checked(record: RunRecord) -> RunRecord:
     """The record, if it can be that of a run."""
     m, G, grid = len(record.thresholds), len(record.grid), record.grid
-    curves = (record.cumulative, record.cumulative_excess, record.peaks)
+    sizes = {"cost": m + 1, "limit": m, "time": G}
+    shapes = {name: tuple(sizes[axis] for axis in axes.names) for name, axes in _ARRAYS.items()}
+    excesses = (record.cumulative_excess, record.peaks)
     rules = {
         "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
         "the seed is not negative": record.seed >= 0,
         'costs are "known" or "estimated"': record.costs in ("known", "estimated"),
         "names are short": all(len(t) <= _LONGEST for t in (record.env, record.agent, *record.cost_names)),
         "there is a name for each cost": len(set(record.cost_names)) == len(record.cost_names) == m + 1,
-        "there is a multiplier for each limit": len(record.multipliers) == m,
         "checkpoints rise to the horizon": G > 0
         and grid[0] > 0
         and bool((np.diff(grid) > 0).all())
         and grid[-1] == record.horizon,
-        "curves have a value for each cost and checkpoint": all(curve.shape == (m + 1, G) for curve in curves),
+        "arrays have a value for each cost, limit and checkpoint": all(
+            getattr(record, name).shape == shape for name, shape in shapes.items()
+        ),
         "sums and limits are finite": bool(
             np.isfinite(record.cumulative).all() and np.isfinite(record.thresholds).all()
         ),
-        "excesses are finite": bool(np.isfinite(curves[1][1:]).all() and np.isfinite(curves[2][1:]).all()),
+        "excesses are finite": all(np.isfinite(excess[1:]).all() for excess in excesses),
         "the optimum is no infinity": not np.isinf(record.optimum),
         "there are plans, which start in order": len(record.episodes) > 0
         and bool((np.diff(record.episodes["start"]) >= 0).all())
@@ -297,20 +298,12 @@ _LONGEST = 4096
 """Characters of a name."""
 
 
-def _json(values: dict[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True)
-
-
 def _lists(rows: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.ListArray:
     """Arrays of any shapes, each flattened into one list."""
     flat = [np.ravel(row) for row in rows]
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in flat])]).astype(np.int32)
     content = np.concatenate(flat) if flat else np.zeros(0)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(content, type=kind))
-
-
-def _matrix(matrix: Floats) -> pa.ListArray:
-    return _lists(list(matrix), pa.float64())
 
 
 def _episodes(episodes: NDArray[np.void]) -> pa.StructArray:

@@ -9,7 +9,7 @@ from psconrl._core.checks import short_repr, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
 from psconrl.errors import AgentError, InvalidTypeError
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.problem import Problem
 
 _STATES = 4

@@ -43,7 +43,7 @@ from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileErro
 from psconrl.learning import files, plans, restoring, saved
 from psconrl.learning.described import described
 from psconrl.learning.given import chosen, require_agent, step_costs
-from psconrl.learning.numbering import Numbering
+from psconrl.learning.labels import Labels
 from psconrl.learning.parts import Orders, Seen
 from psconrl.learning.run import Episode, Snapshot, row_of
 from psconrl.learning.streams import streams
@@ -81,8 +81,8 @@ class Learner:
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
         S, A, m = self.problem.S, self.problem.A, self.problem.m
-        self.states = Numbering(S, self.problem.state_names)
-        self.named_actions = Numbering(A, self.problem.action_names)
+        self.states = Labels(S, self.problem.state_names)
+        self.named_actions = Labels(A, self.problem.action_names)
         self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
         self.environment, self.actions, self.planning = streams(self.seed)
