@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from psconrl import CMDP, agents, make, simulate, solve
+from psconrl import CMDP, Learner, Problem, agents, make, simulate, solve
 from psconrl._core.checks import Floats
 from psconrl.agents import Memory, Model
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
+from psconrl.errors import LimitsOutOfReachWarning
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import BestPolicy
 from tests.learning.walk import Recording
@@ -126,3 +128,22 @@ def test_limits_that_cannot_be_met_are_missed_by_as_little_as_possible() -> None
     assert nearest is not None
     assert nearest[0] == pytest.approx(0.3 + least, abs=0.02)
     assert nearest[1] == 0.6
+
+
+def test_who_sets_limits_out_of_reach_is_told_what_can_be_met() -> None:
+    toy = make("toy", tau=0.3)
+    learner = Learner(None, problem=Problem(2, 2, {"waiting": 0.3}, cost_ranges=[(0, 1), (0, 1)]))
+    rng, s, told = np.random.default_rng(np.random.SeedSequence(1)), 0, list[warnings.WarningMessage]()
+    for _ in range(600):
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            a = learner.act(s)
+        told += caught
+        after = int(rng.choice(2, p=toy.transitions[s, a]))
+        learner.observe(s, a, toy.costs[:, s, a], after)
+        s = after
+    assert [w.category for w in told] == [LimitsOutOfReachWarning]
+    assert "waiting" in str(told[0].message)
+    status = simulate(agents.recommended(toy.problem()), toy, 600, 0).status()
+    assert status["infeasible_plans"] > 0.9 * status["plans"]
+    (nearest,) = status["conflict"].values()
+    assert nearest == pytest.approx(1 / 1.9, abs=0.05)

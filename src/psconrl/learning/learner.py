@@ -24,6 +24,7 @@ Inside, costs are those of the problem's ranges brought to [0, 1]; see `psconrl.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -39,13 +40,13 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError
+from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, LimitsOutOfReachWarning, PsconrlError
 from psconrl.learning import files, plans, restoring, saved
 from psconrl.learning.described import described
 from psconrl.learning.given import chosen, require_agent, step_costs
 from psconrl.learning.labels import Labels
 from psconrl.learning.parts import Orders, Seen
-from psconrl.learning.run import Episode, Snapshot, row_of
+from psconrl.learning.run import Episode, Snapshot, conflict, row_of
 from psconrl.learning.streams import streams
 from psconrl.planning.steered import FREE, Steered
 from psconrl.problem import Problem
@@ -64,6 +65,8 @@ HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""
 REASONS = ("length", "count", "horizon")
 SNAPSHOTS = 40
+PATIENCE = 300
+"""Steps without a model that could meet the limits after which the user is told."""
 
 Rows = list[tuple[Any, ...]]
 
@@ -105,6 +108,7 @@ class Learner:
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
+        self.met_at, self.warned = 0, False  # when the limits were last met in a plan; whether the user knows
         self._lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -235,9 +239,32 @@ class Learner:
         if units is not None:
             prices = None if plan.multipliers is None else units.prices(plan.multipliers)
             value = float(units.low[0]) + float(units.width[0]) * float(plan.value)
-            plan = replace(plan, value=value, multipliers=prices)
+            plan = replace(plan, value=value, multipliers=prices, nearest=self._nearest(plan))
         row = row_of(Episode(plan, self.t - length, length, REASONS[reason]))
         return row if averages is None else (*row, averages)
+
+    def _nearest(self, plan: Plan) -> Floats | None:
+        """The nearest limits (m,) that the model of a plan could meet, in the user's units; None if it met them."""
+        units = self.problem.units
+        if plan.nearest is None or units is None:
+            return plan.nearest
+        return units.low[1:] + units.width[1:] * plan.nearest
+
+    def _warn_of_conflict(self) -> None:
+        """Tell the user, once, if for some hundred steps no model that was planned in could meet the limits."""
+        plan = self.current
+        if plan is None or plan.feasible or plan.nearest is None:
+            self.met_at = self.t
+        elif self.t - self.met_at >= PATIENCE and not self.warned:
+            self.warned = True
+            nearest = conflict(self._nearest(plan), self.problem)
+            warnings.warn(
+                f"the limits on {' and '.join(nearest)} seem out of reach: no model believed in for {PATIENCE} steps "
+                f"could meet them all. About {', '.join(f'{name} {limit:.4g}' for name, limit in nearest.items())} can "
+                "be met, and is what the agent aims at; loosen the limits",
+                LimitsOutOfReachWarning,
+                stacklevel=4,
+            )
 
     def act(self, s: Any) -> Any:
         """The action in state s; a new plan is made first if the last one is over."""
@@ -270,6 +297,7 @@ class Learner:
             raise
         self.asked = state, self.choose(state, self.actions.random())[0]
         self.clock[2] = state
+        self._warn_of_conflict()
 
     def choose(self, state: int, u: float) -> tuple[int, float]:
         """The action of the current plan in a state, and its probability; u: a uniform random number, if chance decides."""

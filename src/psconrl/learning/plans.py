@@ -51,7 +51,8 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     cumulative = np.empty((len(policy), S * A))
     if not kernels.take_up(policy, cumulative):
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-    _check_prices(plan.multipliers, len(limits))
+    for name in ("multipliers", "nearest"):
+        _check_per_limit(name, getattr(plan, name), len(limits))
     if not pairs.every:
         wrong = np.argwhere((policy > 0) & ~pairs.available)
         if len(wrong):
@@ -61,13 +62,13 @@ def orders(plan: Plan, visits: Ints, pairs: Pairs, limits: Floats, told: Told) -
     return Orders(cumulative, plan.max_length, limit.copy(), counted, steered), visits.copy()
 
 
-def _check_prices(multipliers: Any, m: int) -> None:
-    """Refuse shadow prices that are not one number for each of m limits."""
-    if multipliers is None:
+def _check_per_limit(name: str, values: Any, m: int) -> None:
+    """Refuse a field that is not one number for each of m limits, or None."""
+    if values is None:
         return
-    if not isinstance(multipliers, np.ndarray) or multipliers.shape != (m,) or multipliers.dtype != _REAL:
-        found = getattr(multipliers, "shape", None) or short_repr(multipliers)
-        raise InvalidArgumentError(f"Plan.multipliers is {found}; it must be float64 (m,) = ({m},), or None")
+    if not isinstance(values, np.ndarray) or values.shape != (m,) or values.dtype != _REAL:
+        found = getattr(values, "shape", None) or short_repr(values)
+        raise InvalidArgumentError(f"Plan.{name} is {found}; it must be float64 (m,) = ({m},), or None")
 
 
 def _steered(plan: Plan, pairs: Pairs, m: int, told: Told) -> Steered:
