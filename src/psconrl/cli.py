@@ -267,6 +267,15 @@ def solve(
     horizon: Annotated[
         int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
     ] = None,
+    discount: Annotated[
+        float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model within its limits.
@@ -288,7 +297,9 @@ def solve(
         cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
-        solution = psconrl.solve(cmdp, horizon=horizon)
+        solution = psconrl.solve(cmdp, horizon=horizon, discount=discount, episode=episode)
+        if policy is not None:
+            solution.save_policy(policy)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
         else:

@@ -91,6 +91,8 @@ class CMDP:
         layout: for gridworlds, where the states lie on their map.
         available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out. What
             transitions and costs say about the others does not matter.
+        durations: (S, A), the expected time until the next decision, for semi-Markov models; 1 if left out. Costs are
+            then those of a whole stay, and averages, limits and shadow prices are per unit of time.
 
     Attributes:
         S, A, m: numbers of states, actions and constraints.
@@ -98,6 +100,7 @@ class CMDP:
         thresholds, initial, state_names, action_names, cost_names, layout, transitions: as given, read-only;
             (m,) thresholds, (S,) initial; rows of actions that are not available are zero.
         available: (S, A), True where an action can be taken. pairs: those pairs, numbered.
+        durations: (S, A), or None where all steps take one unit of time.
 
     >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
     >>> coin
@@ -117,6 +120,7 @@ class CMDP:
     cost_names: tuple[str, ...]
     layout: Layout | None
     pairs: Pairs
+    durations: Floats | None
 
     def __init__(
         self,
@@ -130,6 +134,7 @@ class CMDP:
         cost_names: Sequence[str] | None = None,
         layout: Layout | None = None,
         available: ArrayLike | None = None,
+        durations: ArrayLike | None = None,
     ) -> None:
         tau = checks.thresholds(thresholds, cost_names)
         m = len(tau)
@@ -157,6 +162,7 @@ class CMDP:
             "cost_names": checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
             "pairs": Pairs.all(S, A) if mask is None else Pairs(mask),
+            "durations": None if durations is None else checks.durations(durations, S, A, mask),
         }
         if layout is not None:
             if not isinstance(layout, Layout):
@@ -248,11 +254,37 @@ class CMDP:
             "cost_names": self.cost_names,
             "layout": self.layout,
             "available": None if self.pairs.every else self.available,
+            "durations": self.durations,
         }
         unknown = changes.keys() - arguments.keys()
         if unknown:
             raise InvalidTypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
+
+    @property
+    def time_step(self) -> float:
+        """The time between the steps of `uniformized`: the least duration; 1 without durations."""
+        return 1.0 if self.durations is None else float(self.pairs.taken(self.durations).min())
+
+    def uniformized(self) -> CMDP:
+        """A model with equal steps, `time_step` apart, that has the same long-run averages per unit of time.
+
+        Its costs are per unit of time. Its policies share out time among the actions of a state, where those of the
+        model itself share out decisions; a policy without randomisation is the same in both.
+        """
+        if self.durations is None:
+            return self
+        share = (self.time_step / self.durations).ravel()
+        stay = sparse.csr_array(
+            (
+                np.where(self.available.ravel(), 1.0 - share, 0.0),
+                (np.arange(len(share)), np.arange(len(share)) // self.A),
+            ),
+            shape=self.matrix.shape,
+        )
+        transitions = sparse.csr_array(self.matrix.multiply(share[:, np.newaxis]) + stay)
+        model = self.replace(transitions=transitions, costs=self.costs / self.durations, durations=None)
+        return model if self.is_sparse else model.to_dense()
 
     def problem(
         self, costs: Literal["known", "estimated"] = "estimated", *, cost_ranges: ArrayLike | None = None
@@ -333,6 +365,8 @@ class CMDP:
         arrays["initial"] = self.initial
         if not self.pairs.every:
             arrays["available"] = self.available
+        if self.durations is not None:
+            arrays["durations"] = self.durations
         for name in ("state_names", "action_names", "cost_names"):
             arrays[name] = np.array(getattr(self, name), dtype=np.str_)
         if self.layout is not None:
@@ -379,6 +413,7 @@ class CMDP:
             initial=arrays.get("initial", 0),
             layout=layout,
             available=arrays.get("available"),
+            durations=arrays.get("durations"),
             **names,
         )
 
@@ -500,6 +535,10 @@ def require_model(value: object) -> None:
 
 def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
     """Refuse a model whose moves cost what is outside of the ranges (m + 1, 2); of [0, 1] where there are none."""
+    if cmdp.durations is not None:
+        raise InvalidModelError(
+            "learners count steps, but this model has durations; cmdp.uniformized() has equal steps"
+        )
     costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
     if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
         costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves
