@@ -19,7 +19,7 @@ from psconrl._core.checks import Bools, Floats, Ints, short_repr
 from psconrl._core.pairs import Pairs
 from psconrl.agents import _posterior_kernels as kernels
 from psconrl.agents import _random_kernels as random_kernels
-from psconrl.agents import hierarchy, move_costs
+from psconrl.agents import discovery, hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.agents.sampled_model import SampledModel
@@ -44,7 +44,8 @@ class PosteriorAgent(Agent):
             (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix
             (S * A, S). "learned": how random the moves are, and what the actions of a state have in common, is learned
             as well, and states never seen are treated as one; see `psconrl.agents.hierarchy`.
-        restarts: plan in the sample for about as many steps as a plan may last; see `within_time`.
+        restarts: plan in the sample for a limited time, see `within_time`; with a learned prior it is also learned how
+            likely discoveries are, and what they are worth in this time, see `psconrl.agents.discovery`.
 
     Raises:
         InvalidModelError: a prior of another shape, with a negative parameter, or that allows no move for some pair.
@@ -98,6 +99,8 @@ class PosteriorAgent(Agent):
         """
         if self.parameters is None:
             model = hierarchy.sample(self.problem, memory, rng, CUT)
+            if self.restarts:
+                model = discovery.with_discoveries(model, memory, rng)
         elif self.problem.open:
             model = draw_open(self.parameters, self.problem, memory.observed, rng)
         else:
