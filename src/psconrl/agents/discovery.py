@@ -1,22 +1,20 @@
 """What may still be discovered, learned: how often trying leads to a state never seen, and what that is worth.
 
-A sampled model with a learned prior has one state that stands for all states never seen. Two things about it are
-inferred rather than assumed.
+A sampled model with a learned prior has one state that stands for all states never seen.
 
-How likely it is. Of all pairs that were tried N times, some share of the next tries led somewhere new. This hazard is
-learned for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others, and one try more that was as
-successful as those of the level before (one half at N = 0). At each plan the hazards are drawn, and every pair of a
-level leads to the state never seen with its hazard. The likelihood of the moves alone would not do: where nearly all
-moves are certain, it believes that a pair that once led back always does.
+How likely it is to be found is learned. Of all pairs that were tried N times, some share of the next tries led somewhere
+new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others, and one try
+more that was as successful as those of the level before (one half at N = 0). At each plan the hazards are drawn, and
+every pair of a level leads to the state never seen with its hazard. The likelihood of the moves alone would not do:
+where nearly all moves are certain, it believes that a pair that once led back always does.
 
-What it is worth. Nothing distinguishes the next new state from those seen before, so it is the best of them all, and of
-itself, with probability 1 / (n + 1), n the number of states seen: as likely as any other of these n + 1 has the first
-rank. A coin with this probability is thrown at each plan. If it shows the best, the state is never left, which is worth
-the time the plan is made for (see `SampledModel.with_restarts`); else it is left for a seen state after one step. In
-both cases it costs the least there is.
+What it is worth is one free step for each state seen so far: it is left after n steps on average, for a seen state, and
+costs the least there is. The next state is the best of n + 1 with probability 1 / (n + 1), whatever those seen were
+worth; a plan for about n^2 steps, which is what it takes to walk to the end of n states and back, gains n steps from it.
 
-So an agent goes on up a river of which every place so far was worthless, as long as going on leads to new places, and
-is not lured for ever by states that are rare or never occur.
+So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places. Where
+states are rare and worthless, looking for them costs more than it brings, but less and less: the hazard falls with every
+try that finds nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ LEVELS = 64
 
 
 def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generator) -> SampledModel:
-    """A model with hazards and the worth of the state never seen drawn from what was discovered so far.
+    """A model with the hazards of discoveries drawn from what was discovered so far.
 
     Args:
         model: of `hierarchy.sample`; what it saw at this plan and the last is in its carry and the memory's.
@@ -58,8 +56,8 @@ def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generat
         shares[i], mean = mean, (mean + finds[i]) / (1.0 + tries[i])
     misses = np.maximum(tries[:levels] - finds[:levels], 0.0)
     hazard = rng.beta(shares + finds[:levels], 1.0 - shares + misses)
-    best = bool(rng.random() * len(model.states) < 1.0)
-    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard, best)
+    dwell = float(len(model.states) - 1)
+    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard, dwell)
     return model._replace(rows=Rows(model.rows.begin, *changed), carry=carry)
 
 

@@ -2,8 +2,11 @@
 
     prior = "learned"          how random the moves are, and which states there are, is learned (`hierarchy`)
     execution = "steered"      the excess of the limits so far decides what to do next (`psconrl.planning.steered`)
+    restarts = True            samples are planned in for the time a plan lasts (`PosteriorAgent.within_time`), and what
+                               may be discovered in it is learned (`psconrl.agents.discovery`)
+    infeasible = "nearest"     where a sample cannot meet the limits, the nearest that it can take their place
 
-All others, margin and infeasible, are PSConRL's, with its defaults.
+The margin is PSConRL's, zero by default.
 
 Steering alone cannot keep a limit if plans promise too much. The columns of an optimum may differ in one action of one
 state, so that none of them lowers an excess by more than a thousandth per step, while a sample, whose optimum takes the
