@@ -151,5 +151,5 @@ def test_who_sets_limits_out_of_reach_is_told_what_can_be_met() -> None:
     assert "waiting" in str(told[0].message)
     status = simulate(agents.recommended(toy.problem()), toy, 600, 0).status()
     assert status["infeasible_plans"] > 0.9 * status["plans"]
-    (nearest,) = status["conflict"].values()
+    (nearest,) = status["nearest"].values()
     assert nearest == pytest.approx(1 / 1.9, abs=0.05)

@@ -2,19 +2,19 @@
 
 A sampled model with a learned prior has one state that stands for all states never seen.
 
-How likely it is to be found is learned. Of all pairs that were tried N times, some share of the next tries led somewhere
-new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others, and one try
+How likely it is to be found is learned. Of all pairs that were tried N times, some share of the next tries led
+somewhere new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others, and one try
 more that was as successful as those of the level before (one half at N = 0). At each plan the hazards are drawn, and
 every pair of a level leads to the state never seen with its hazard. The likelihood of the moves alone would not do:
 where nearly all moves are certain, it believes that a pair that once led back always does.
 
 What it is worth is one free step for each state seen so far: it is left after n steps on average, for a seen state, and
 costs the least there is. The next state is the best of n + 1 with probability 1 / (n + 1), whatever those seen were
-worth; a plan for about n^2 steps, which is what it takes to walk to the end of n states and back, gains n steps from it.
+worth; a plan for about n^2 steps, which is what it takes to walk at random through n states, gains n steps from it.
 
 So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places. Where
-states are rare and worthless, looking for them costs more than it brings, but less and less: the hazard falls with every
-try that finds nothing.
+states are rare and worthless, looking for them costs more than it brings, but less and less: the hazard falls with
+every try that finds nothing.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def episode_columns(m: int, averages: bool = False) -> list[Any]:
     return [*columns, ("average_costs", np.float64, (m + 1,))] if averages else columns
 
 
-def conflict(nearest: Floats | None, problem: Problem) -> dict[str, float]:
+def nearest_by_name(nearest: Floats | None, problem: Problem) -> dict[str, float]:
     """The limits that could not be met together in the model of a plan, by name, and the nearest that could.
 
     Args:
@@ -243,15 +243,17 @@ class Run(RunData):
 
         Returns:
             "steps"; "plans"; "infeasible_plans", those made where the limits could not be met; and "conflict", of the
-            last of these the limits that could not be met together, by name, with the nearest that could.
+            last of these the names of the limits that could not hold together, with the "nearest" that could, by name.
         """
         missed = self.episodes[~self.episodes["feasible"]]
         nearest = missed["nearest"][-1] if len(missed) and not np.isnan(missed["nearest"][-1]).any() else None
+        by_name = nearest_by_name(nearest, self.problem)
         return {
             "steps": int(self.grid[-1]),
             "plans": len(self.episodes),
             "infeasible_plans": len(missed),
-            "conflict": conflict(nearest, self.problem),
+            "conflict": list(by_name),
+            "nearest": by_name,
         }
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
