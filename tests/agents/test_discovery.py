@@ -30,8 +30,9 @@ def test_every_step_is_a_try_of_the_level_of_its_pair() -> None:
     visits, seen, tries = np.zeros((8, 2), dtype=int), {0}, np.zeros(64)
     for _ in range(2_000):
         a = learner.act(s)
-        if "tries" in learner.current.carry and learner.clock[1] == 0:
-            recorded = learner.current.carry
+        assert learner.current is not None
+        recorded = learner.current.carry
+        if learner.clock[1] == 0:
             np.testing.assert_array_equal(recorded["tries"], tries)
             assert recorded["finds"].sum() == len(seen) - 1
             t = learner.t
@@ -60,7 +61,7 @@ class Watching(agents.Recommended):
             for level in set(levels):
                 assert np.ptp(unseen[np.array(levels) == level]) < 1e-12
             SHARES.append(float(unseen[np.array(levels) == max(levels)].max()))
-            assert matrix[0, 0] == pytest.approx(1.0 - 1.0 / (len(model.states) - 1))
+            assert matrix[0, 0] == 1.0  # not left, until the restart
         return super().best(model, costs, limits, memory, stop)
 
 
@@ -81,7 +82,8 @@ def test_pairs_of_a_level_share_a_hazard_that_falls_where_nothing_is_found() -> 
 def test_the_river_is_crossed(seed: int) -> None:
     cmdp, T = river(20), 10_000
     run = simulate(agents.recommended(cmdp.problem()), cmdp, T, seed, optimum=solve(cmdp))
-    assert run.regret[-1] < 0.25 * 0.7 * T  # 0.7 a step is what staying at the bank loses
+    late = run.regret[-1] - run.regret[3 * len(run.grid) // 4]
+    assert late < 0.1 * 0.7 * T / 4  # 0.7 a step is what staying at the bank loses
 
 
 def test_states_that_never_occur_do_not_lure() -> None:

@@ -79,16 +79,16 @@ def test_plans_keep_limits_that_are_lower_by_the_mean_excess(env: str, options: 
 
 
 def test_what_learning_exceeded_is_paid_back() -> None:
-    """Four runs in the ward: mean excess of readmissions 13 ± 3 instead of 34 ± 3 (standard errors)."""
+    """In four runs in the ward, against the same agent that does not pay."""
     ward = make("hospital")
     kept, owing = (
         [simulate(agent, ward, 3_000, seed).cumulative[2, -1] - 3_000 * ward.thresholds[1] for seed in range(4)]
         for agent in (
             agents.recommended(ward.problem()),
-            agents.PSConRL(ward.problem(), "learned", execution="steered"),
+            agents.PSConRL(ward.problem(), "learned", "nearest", execution="steered", restarts=True),
         )
     )
-    assert np.mean(kept) < 0.7 * np.mean(owing)
+    assert np.mean(kept) < 0.85 * np.mean(owing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +150,6 @@ def test_who_sets_limits_out_of_reach_is_told_what_can_be_met() -> None:
     assert [w.category for w in told] == [LimitsOutOfReachWarning]
     assert "waiting" in str(told[0].message)
     status = simulate(agents.recommended(toy.problem()), toy, 600, 0).status()
-    assert status["infeasible_plans"] > 0.9 * status["plans"]
+    assert status["infeasible_plans"] > 0.8 * status["plans"]
     (nearest,) = status["nearest"].values()
     assert nearest == pytest.approx(1 / 1.9, abs=0.05)

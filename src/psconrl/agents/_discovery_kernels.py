@@ -45,10 +45,10 @@ def record(tries: Floats, finds: Floats, chains: Chains, counted: Ints, before: 
 
 
 @njit
-def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats, dwell: float) -> tuple[Ints, Ints, Floats]:
+def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows (indptr, indices, data) in which pairs of each level lead to state 0, never seen, with its hazard.
 
-    pairs (K,): the number of each row in visits (S * A,), -1 for that of state 0. dwell: the mean steps in state 0.
+    pairs (K,): the number of each row in visits (S * A,), -1 for that of state 0, which is not left.
     """
     K, size = len(pairs), 0
     indptr = np.zeros(K + 1, dtype=np.int64)
@@ -58,12 +58,12 @@ def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats, dwel
         known = 0.0
         for entry in range(first, last):
             known += rows.data[entry] if rows.indices[entry] != 0 else 0.0
-        unseen = hazard[level(visits[pairs[row]])] if pairs[row] >= 0 else 1.0 - 1.0 / dwell
+        unseen = hazard[level(visits[pairs[row]])] if pairs[row] >= 0 else 1.0
         if unseen > 0.0:
             indices[size], data[size] = 0, unseen
             size += 1
         for entry in range(first, last):
-            if rows.indices[entry] != 0 and known > 0.0:
+            if rows.indices[entry] != 0 and known > 0.0 and unseen < 1.0:
                 indices[size], data[size] = rows.indices[entry], rows.data[entry] * (1.0 - unseen) / known
                 size += 1
         indptr[row + 1] = size

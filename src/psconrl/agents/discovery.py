@@ -3,18 +3,17 @@
 A sampled model with a learned prior has one state that stands for all states never seen.
 
 How likely it is to be found is learned. Of all pairs that were tried N times, some share of the next tries led
-somewhere new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others, and one try
-more that was as successful as those of the level before (one half at N = 0). At each plan the hazards are drawn, and
-every pair of a level leads to the state never seen with its hazard. The likelihood of the moves alone would not do:
-where nearly all moves are certain, it believes that a pair that once led back always does.
+somewhere new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others,
+and one try more that was as successful as those of the level before (one half at N = 0). At each plan the hazards are
+drawn, and every pair of a level leads to the state never seen with its hazard. The likelihood of the moves alone would
+not do: where nearly all moves are certain, it believes that a pair that once led back always does.
 
-What it is worth is one free step for each state seen so far: it is left after n steps on average, for a seen state, and
-costs the least there is. The next state is the best of n + 1 with probability 1 / (n + 1), whatever those seen were
-worth; a plan for about n^2 steps, which is what it takes to walk at random through n states, gains n steps from it.
+What it is worth is the time that the plan is made for (see `SampledModel.with_restarts`): it costs the least there is,
+and is not left. That time grows with the plans, so whatever may be found is looked for again as long as its hazard
+falls more slowly; where nothing is found, it falls with every try.
 
-So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places. Where
-states are rare and worthless, looking for them costs more than it brings, but less and less: the hazard falls with
-every try that finds nothing.
+So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places, and
+states that never occur lure it less and less.
 """
 
 from __future__ import annotations
@@ -56,8 +55,7 @@ def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generat
         shares[i], mean = mean, (mean + finds[i]) / (1.0 + tries[i])
     misses = np.maximum(tries[:levels] - finds[:levels], 0.0)
     hazard = rng.beta(shares + finds[:levels], 1.0 - shares + misses)
-    dwell = float(len(model.states) - 1)
-    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard, dwell)
+    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard)
     return model._replace(rows=Rows(model.rows.begin, *changed), carry=carry)
 
 
