@@ -55,7 +55,7 @@ from psconrl.learning.labels import Labels
 from psconrl.learning.loop_data import CompiledPlan, Statistics, compile_plan, extended_plan, random_streams
 from psconrl.learning.run import COLUMNS, Episode, Snapshot, nearest_by_name, row_of
 from psconrl.planning.compiled import steering_rule
-from psconrl.planning.steered import FREE, Steered
+from psconrl.planning.steered import FREE
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -304,11 +304,8 @@ class Learner:
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
         if self.compiled.steered is not None:
-            self.direction = self._heading(self.compiled.steered)
-
-    def _heading(self, steered: Steered) -> Floats:
-        """The direction (m,) of the way that is forced, zero if there is none."""
-        return steered.direction(self.clock.item(4))
+            self.direction = self.compiled.steered.direction(self.clock.item(4))
+            self.clock[4] = FREE
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
