@@ -149,6 +149,8 @@ class Learner:
         problem: Problem | None = None,
         log: Estimate | None = None,
     ) -> None:
+        if agent is None and problem is None and log is not None:
+            problem = log.evidence.problem
         self.agent = agent_for(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
