@@ -247,6 +247,7 @@ def require_log(log: Any, problem: Problem) -> Estimate:
     )
     if not same:
         raise InvalidArgumentError(
-            f"log is about {other}, but the agent's problem is {problem}; make the agent with log.problem()"
+            f"log is about {other}, but the agent's problem is {problem}; leave out agent and problem, and they follow "
+            "from the log"
         )
     return log
