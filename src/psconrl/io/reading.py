@@ -163,9 +163,17 @@ def whole_or_float(digits: str) -> int | float:
     return int(digits) if len(digits) <= MAX_DIGITS else float(digits)
 
 
+MAX_TOML_DEPTH = 1000
+"""Dots, or brackets, in a line."""
+
+
 def read_toml(path: str | Path, error: ErrorType) -> dict[str, Any]:
     """The tables in a TOML file."""
     text = read_text(path, error, MAX_SETTINGS)
+    # The parser needs quadratic time and memory for keys of many parts.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if max(line.count("."), line.count("[")) > MAX_TOML_DEPTH:
+            raise error(f"{path}: line {number}: too deep to be read as TOML")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
