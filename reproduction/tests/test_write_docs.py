@@ -1,6 +1,7 @@
 """The measured tables of README and documentation are those of the numbers that are kept."""
 
 import json
+import pkgutil
 import re
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def test_what_a_benchmark_measured_names_its_command_and_machine(path: Path) -> 
     assert made["Machine"]
 
 
-TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md")
+TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md", "algorithms/rivals.md")
 """Pages some of whose measured numbers are typed, with the script that prints them."""
 
 MEASURED = re.compile(r"\d ± [\d.]|^\|.*\| [\d.,]+ (?:s|ms|MiB) \|", flags=re.MULTILINE)
@@ -81,3 +82,18 @@ def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
     shown = (write_docs.DOCS / "index.md").read_text(encoding="utf-8")
     for name in write_docs.FIGURES.values():
         assert f"figures/{name}.png" in shown, name
+
+
+THEORY = (write_docs.DOCS / "theory.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), sorted(set(re.findall(r"`((?:tests|reproduction)/[\w/]+\.py)::(\w+)`", THEORY)))
+)
+def test_the_tests_that_the_theory_names_exist(file: str, name: str) -> None:
+    assert f"def {name}(" in (write_docs.ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:psconrl|reproduction)(?:\.\w+)+)", THEORY))))
+def test_the_code_that_the_theory_names_exists(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None
