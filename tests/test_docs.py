@@ -154,7 +154,18 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
     reference = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").glob("*.md"))
     entries = {entry.rsplit(".", 1)[1] for entry in re.findall(r"auto\w+:: (\S+)", reference)}
     public = importlib.import_module(module).__all__
-    modules = {"agents", "environments", "errors", "experiments", "learning", "planning", "report", "schedules", "structure", "render"}
+    modules = {
+        "agents",
+        "environments",
+        "errors",
+        "experiments",
+        "learning",
+        "planning",
+        "report",
+        "schedules",
+        "structure",
+        "render",
+    }
     assert set(public) - modules <= entries
 
 

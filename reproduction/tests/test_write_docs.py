@@ -53,7 +53,7 @@ def test_what_a_benchmark_measured_names_its_command_and_machine(path: Path) -> 
     assert made["Machine"]
 
 
-TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md", "algorithms/rivals.md")
+TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md")
 """Pages some of whose measured numbers are typed, with the script that prints them."""
 
 MEASURED = re.compile(r"\d ± [\d.]|^\|.*\| [\d.,]+ (?:s|ms|MiB) \|", flags=re.MULTILINE)
