@@ -14,6 +14,7 @@ from scipy import sparse
 from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, short_repr, unavailable, whole
 from psconrl._core.lazy import lazy_import
+from psconrl._core.njit import interpreted
 from psconrl.agents.contract import Agent, Plan
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
 else:
     kernels = lazy_import("psconrl.learning._kernels")
+
+MAX_INTERPRETED_STEPS = 10_000
+"""Longer runs are compiled from the start: one plan of theirs may last long."""
+MAX_INTERPRETED_SIZE = 2**14
+"""So are runs with a larger product of states and pairs, in which one plan takes long to make."""
 
 CHECKPOINTS = 500
 MOST_CHECKPOINTS = 10**7
@@ -64,13 +70,18 @@ def simulate(
         stop: end after this many steps, to continue later from `run.state`. state: the state to continue from.
         compiled: False runs the same loop uncompiled; the results are the same.
     """
-    simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
-    until = horizon if stop is None else min(whole(stop, "stop"), horizon)
-    if state is not None:
-        simulation.restore(state)
+    require_model(cmdp)
+    until = whole(horizon, "horizon") if stop is None else min(whole(stop, "stop"), horizon)
+    # Short runs of small problems do not wait for a compiler.
+    short = until <= MAX_INTERPRETED_STEPS and cmdp.S * cmdp.pairs.K <= MAX_INTERPRETED_SIZE
     with one_thread(), compiling.notify():
-        simulation.run(until)
-    return simulation.result()
+        with interpreted(short, kernels.run_plan):
+            simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
+        if state is not None:
+            simulation.restore(state)
+        simulation.run(until, short)
+        with interpreted(short, kernels.run_plan):
+            return simulation.result()
 
 
 class _Simulation:
@@ -85,7 +96,6 @@ class _Simulation:
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
-        require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
         self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
@@ -136,24 +146,25 @@ class _Simulation:
         if self.learner.clock[3] != done:
             raise saved.refused("clock", f"must have passed {done} checkpoints")
 
-    def run(self, until: int) -> None:
+    def run(self, until: int, short: bool) -> None:
         learner, clock = self.learner, self.learner.clock
         environment, actions = learner.environment, learner.actions
         supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
         record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
         moves, seen = plain(self.world.moves), plain(learner._seen())
         while clock.item(0) < until:
-            plan = learner.current or learner._begin(clock.item(2))
-            *orders, steered = learner.orders
-            mixture = None if steered is None else plain(steered)
-            reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
-            found = self.open and self._look_around()
-            if reason < HORIZON:
-                learner._end(reason, self._averages(plan))
-            elif reason > HORIZON:
-                learner._supply()
-            if found or reason > HORIZON:
-                moves, seen = plain(self.world.moves), plain(learner._seen())
+            with interpreted(short, kernels.run_plan):
+                plan = learner.current or learner._begin(clock.item(2))
+                *orders, steered = learner.orders
+                mixture = None if steered is None else plain(steered)
+                reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
+                found = self.open and self._look_around()
+                if reason < HORIZON:
+                    learner._end(reason, self._averages(plan))
+                elif reason > HORIZON:
+                    learner._supply()
+                if found or reason > HORIZON:
+                    moves, seen = plain(self.world.moves), plain(learner._seen())
 
     def _look_around(self) -> bool:
         """Let the learner discover the state that it is in; whether it is a new one."""

@@ -26,6 +26,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.lazy import lazy_import
+from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, SolverError
 from psconrl.planning.compiled.elimination import (
@@ -149,9 +150,12 @@ def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Ev
     actions = _actions(cmdp, policy)
     if actions is None:
         pi = cmdp.check_policy(policy)
-        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial, steps)
-    states = np.arange(cmdp.S)
-    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial, steps)
+        chain, costs = cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi)
+    else:
+        states = np.arange(cmdp.S)
+        chain, costs = cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions]
+    work = cmdp.S**2 * (cmdp.m + 1) ** 2
+    return solved_at_once(work, eliminate, lambda: evaluate_chain(chain, costs, cmdp.initial, steps))
 
 
 def evaluate_chain(
