@@ -21,7 +21,7 @@ from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate, solve
 from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.model_rows import rows_of
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
@@ -138,7 +138,7 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
         distinct, position = np.unique(wanted, return_inverse=True)
         return _hit(chain.toarray(), np.ones(cmdp.S), distinct)[:, position]
     states = np.arange(cmdp.S)
-    return np.column_stack([fastest_way(Rows.from_sparse(chain), states == target).times for target in wanted])
+    return np.column_stack([shortest_path_policy(Rows.from_sparse(chain), states == target).times for target in wanted])
 
 
 def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
@@ -162,7 +162,7 @@ def diameter(cmdp: CMDP) -> float:
         return float("inf")
     states = np.arange(cmdp.S)
     rows = rows_of(cmdp)
-    return max(float(fastest_way(rows, states == s).times.max()) for s in states)
+    return max(float(shortest_path_policy(rows, states == s).times.max()) for s in states)
 
 
 def bias_span(cmdp: CMDP) -> Floats:

@@ -12,7 +12,7 @@ from scipy import sparse
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.planning.compiled import shortest_path
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way
+from psconrl.planning.compiled.shortest_path import expected_visits, shortest_path_policy
 
 
 def at(S: int, *states: int) -> Bools:
@@ -31,7 +31,7 @@ def times_of(p: Floats, actions: Ints, targets: Bools) -> Floats:
 def way_of(matrix: sparse.csr_array, targets: Bools) -> tuple[Floats, Ints]:
     """Times and actions of the fastest way, -1 where there is no pair."""
     rows = Rows.from_sparse(matrix)
-    times, pairs = fastest_way(rows, targets)
+    times, pairs = shortest_path_policy(rows, targets)
     return times, np.where(pairs < 0, -1, pairs - rows.begin[:-1])
 
 

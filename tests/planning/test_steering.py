@@ -10,7 +10,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled import steering_rule as rule
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.compiled.steering import mixed, stays
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
@@ -133,7 +133,7 @@ def test_ways_lead_into_the_cores_by_the_fastest_way() -> None:
     for k in range(2):
         core = np.zeros(7, dtype=np.bool_)
         core[0 if made.drifts[k, 0] < 0 else 6] = True
-        way = fastest_way(rows, core).pairs
+        way = shortest_path_policy(rows, core).pairs
         outside = ~core
         np.testing.assert_array_equal(made.ways[k][outside], (way - rows.begin[:-1])[outside])
 

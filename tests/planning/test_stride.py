@@ -12,7 +12,7 @@ from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
 from psconrl.planning.compiled import factors, stride
 from psconrl.planning.compiled.patterns import no_pattern
-from psconrl.planning.compiled.pricing import Columns, look_ahead
+from psconrl.planning.compiled.pricing import Columns, discounted_value_iteration
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import SMALL
 from psconrl.planning.for_agents import best_policy
@@ -243,7 +243,7 @@ def test_what_lies_ahead_is_what_value_iteration_finds() -> None:
     for _ in range(400):
         expected = (c + (1 - rate) * (cmdp.matrix @ expected)).reshape(cmdp.S, cmdp.A).min(axis=1)
     for hopeful in (True, False):
-        ahead, policy = look_ahead(rows, c, rate, hopeful, 1e-15, 400)
+        ahead, policy = discounted_value_iteration(rows, c, rate, hopeful, 1e-15, 400)
         np.testing.assert_allclose(ahead, expected, atol=1e-9)
         np.testing.assert_allclose(ahead, (c + (1 - rate) * (cmdp.matrix @ ahead))[policy], atol=1e-9)
 

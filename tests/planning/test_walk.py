@@ -14,7 +14,7 @@ from psconrl.planning import best_policy, evaluate, for_agents
 from psconrl.planning.compiled import inverses
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.pricing import Start, certified, price_tags
+from psconrl.planning.compiled.pricing import Start, dual_lower_bound, lagrangian_costs
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.walk import plan
 from tests.agents.drawing import dense, draw_array
@@ -143,8 +143,8 @@ def test_what_is_called_proven_is_proven(m: int) -> None:
             np.testing.assert_allclose(found.columns.laws[k], exact.stationary, atol=1e-10)
         # For any gain and bias the certificate is a lower bound, rounding included.
         c, h, g = np.empty(rows.K), rng.normal(size=S), float(rng.random())
-        price_tags(c, flat, 1.0, found.optimum.multipliers)
-        claimed = certified(rows, c, g, h) - float(found.optimum.multipliers @ tau)
+        lagrangian_costs(c, flat, 1.0, found.optimum.multipliers)
+        claimed = dual_lower_bound(rows, c, g, h) - float(found.optimum.multipliers @ tau)
         exactly = lower_bound(cmdp, found.optimum.multipliers, h)
         assert exactly - 1e-12 <= claimed <= exactly
 

@@ -15,7 +15,7 @@ from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, model_margin, plan_rows
 from psconrl.planning.model_rows import with_pairs
 
@@ -274,7 +274,7 @@ def to_least_visited(model: Rows | SampledModel, visits: Ints, pairs: Pairs | No
     target = int(np.argmin(np.where(states >= 0, visits.sum(axis=1)[states], FOREVER)))
     targets = np.zeros(len(states), dtype=np.bool_)
     targets[target] = True
-    path = fastest_way(rows, targets).pairs.copy()
+    path = shortest_path_policy(rows, targets).pairs.copy()
     first, after = rows.begin[target : target + 2]
     path[target] = first + np.argmin(visits.ravel()[numbers[first:after]])
     policy = pairs.uniform

@@ -38,7 +38,7 @@ from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Repl
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
-from psconrl.planning.compiled.pricing import Start, look_ahead
+from psconrl.planning.compiled.pricing import Start, discounted_value_iteration
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.stride import plan_many
 from psconrl.planning.compiled.walk import plan
@@ -253,7 +253,9 @@ class Component:
 
         hopeful: whether to look for a place to stay at, or for what there is far away.
         """
-        ahead, policy = look_ahead(self.rows, np.ascontiguousarray(c), _RATES[0], hopeful, _BLURRED, _SIGHT)
+        ahead, policy = discounted_value_iteration(
+            self.rows, np.ascontiguousarray(c), _RATES[0], hopeful, _BLURRED, _SIGHT
+        )
         return int(ahead.argmin()), policy, ahead
 
     def plan(

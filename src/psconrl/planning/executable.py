@@ -24,7 +24,7 @@ from scipy import sparse
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import expected_visits, fastest_way, round_trip
+from psconrl.planning.compiled.shortest_path import expected_visits, round_trip, shortest_path_policy
 from psconrl.planning.components import Column, Component
 from psconrl.planning.tolerances import SUPPORT, THIN
 
@@ -87,7 +87,7 @@ def executable(
     outside = ~inside
     connected = True
     if outside.any():
-        way = fastest_way(rows, inside).pairs
+        way = shortest_path_policy(rows, inside).pairs
         led = np.flatnonzero(outside & (way >= 0))
         policy[way[led]] = 1.0
         lost = outside & (way < 0)
@@ -153,7 +153,7 @@ def ratio_policy(rows: Rows, x: Floats) -> tuple[Floats, bool]:
     source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
     mass = np.bincount(source, kept, rows.S)
     policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
-    way = fastest_way(rows, mass > 0).pairs
+    way = shortest_path_policy(rows, mass > 0).pairs
     led = np.flatnonzero((mass == 0) & (way >= 0))
     policy[way[led]] = 1.0
     lost = (mass == 0) & (way < 0)

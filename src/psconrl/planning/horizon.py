@@ -33,7 +33,7 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.executable import chain_of
@@ -150,7 +150,7 @@ class _Family:
         outside = mass == 0
         if outside.any():
             # Never met from the initial law; from elsewhere the fastest way to where it is.
-            way = fastest_way(rows, ~outside).pairs
+            way = shortest_path_policy(rows, ~outside).pairs
             policy[np.where(way >= 0, way, self.columns[0].policy[: rows.S])[outside]] = 1.0
         return policy
 

@@ -28,7 +28,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import Way, fastest_way
+from psconrl.planning.compiled.shortest_path import ShortestPath, shortest_path_policy
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
@@ -119,10 +119,10 @@ def members_of(weights: list[float], members: list[Executed], pairs: Pairs, unit
     ]
 
 
-def _way(rows: Rows, core: Bools) -> Way:
+def _way(rows: Rows, core: Bools) -> ShortestPath:
     if core.all():
-        return Way(np.zeros(rows.S), np.full(rows.S, -1))
-    return fastest_way(rows, core)
+        return ShortestPath(np.zeros(rows.S), np.full(rows.S, -1))
+    return shortest_path_policy(rows, core)
 
 
 def _falls_apart(rows: Rows, policy: Ints, core: Bools) -> bool:

@@ -13,7 +13,7 @@ from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.planned import room
-from psconrl.planning.compiled.pricing import Mixture, Start, certified, price_tags
+from psconrl.planning.compiled.pricing import Mixture, Start, dual_lower_bound, lagrangian_costs
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.components import SMALL, Column, Component, Components, end_components
 from psconrl.planning.evaluation import evaluate_chain, stationary_law
@@ -187,8 +187,8 @@ def by_highs(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: 
     duals = vertex.row_duals / (-ties.MAGNIFIED if few else -1.0)
     h, multipliers = duals[: rows.S], duals[program.constraint_rows].clip(0.0)
     c = np.empty(rows.K)
-    price_tags(c, costs, 1.0, multipliers)
-    bound = max(certified(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
+    lagrangian_costs(c, costs, 1.0, multipliers)
+    bound = max(dual_lower_bound(rows, c, 0.0, sign * h) for sign in (1.0, -1.0)) - float(multipliers @ thresholds)
     x = vertex.x[: rows.K].clip(0.0)
     value = float(costs[0] @ x)
     steered = None

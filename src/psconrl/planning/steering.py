@@ -12,7 +12,7 @@ from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.compiled.steering import meet, mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
@@ -80,7 +80,7 @@ def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
     """
     laws, drifts, _ = places
     cores = [core_of(law, law > 0, time) for law in laws]
-    found = [fastest_way(rows, core) for core in cores]
+    found = [shortest_path_policy(rows, core) for core in cores]
     ways = [
         _way_and_core(rows, way.pairs - rows.begin[:-1], actions, law, core)
         for way, actions, law, core in zip(found, places.actions, laws, cores, strict=True)

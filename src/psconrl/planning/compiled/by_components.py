@@ -32,8 +32,8 @@ from psconrl.planning.compiled.pricing import (
     add_column,
     all_finite,
     decided,
+    lagrangian_costs,
     mix,
-    price_tags,
     room_for,
     sound,
 )
@@ -198,7 +198,7 @@ def _price(way: Exact, question: Question) -> Reply:
     prices, c = question.prices, way.c
     if way.known[0] >= _COLUMNS - 2 - len(way.start):
         return Reply(False, -np.inf, prices, False, prices)
-    price_tags(c, way.costs, question.main, prices)
+    lagrangian_costs(c, way.costs, question.main, prices)
     least, bound = np.inf, np.inf
     best, policy, law = Part(way.rows, way.label, way.label), way.label, c
     for k in way.order:

@@ -11,8 +11,8 @@ from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, end_of, moves_of
 from psconrl.planning.tolerances import EPS, NO_WEIGHT, TIE
 
-_LEAN = 2
-"""How often `lean` goes through the states."""
+_WARM_START_SWEEPS = 2
+"""How often `greedy_warm_start` goes through the states."""
 
 
 class Columns(NamedTuple):
@@ -84,11 +84,11 @@ def begin(rows: Rows, costs: Floats, start: Start, c: Floats, h: Floats) -> tupl
     for k in range(len(policies)):
         for s in range(S):
             policies[k, s] = start.policies[k, s] if given else rows.begin[s]
-    price_tags(c, costs, 1.0, multipliers)
+    lagrangian_costs(c, costs, 1.0, multipliers)
     for s in range(S):
         h[s] = start.bias[s] if given and len(start.bias) > 0 else 0.0
     if len(start.bias) > 0:
-        lean(rows, c, h, r, policies)
+        greedy_warm_start(rows, c, h, r, policies)
     return policies, multipliers, r
 
 
@@ -112,7 +112,7 @@ def sound(rows: Rows, start: Start) -> bool:
 
 
 @njit
-def price_tags(c: Floats, costs: Floats, main: float, prices: Floats) -> None:
+def lagrangian_costs(c: Floats, costs: Floats, main: float, prices: Floats) -> None:
     """Fill in the costs c (K,) of policy iteration: the main ones, and those of the limits at their prices."""
     for pair in range(len(c)):
         c[pair] = main * costs[0, pair]
@@ -193,7 +193,7 @@ def move_along(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -
 
 
 @njit
-def lean(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
+def greedy_warm_start(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
     """Where policies (k, S) agree, let them take the pair that is best for a guess h of the bias.
 
     A model sampled anew differs most in states that were hardly ever seen; what to do there follows from where they
@@ -202,7 +202,7 @@ def lean(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
     g = np.inf
     for pair in range(rows.begin[r], rows.begin[r + 1]):
         g = min(g, advantage_of(rows, c, 0.0, h, r, pair))
-    for _ in range(_LEAN):
+    for _ in range(_WARM_START_SWEEPS):
         for s in range(len(h)):
             k = 1
             while k < len(policies) and policies[k, s] == policies[0, s]:
@@ -223,7 +223,9 @@ def lean(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
 
 
 @njit
-def look_ahead(rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float, sweeps: int) -> tuple[Floats, Ints]:
+def discounted_value_iteration(
+    rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float, sweeps: int
+) -> tuple[Floats, Ints]:
     """What lies ahead of each state (S,) at the costs c (K,), at best, and the pairs (S,) that go there.
 
     All ends at a rate in every step. Without hope, at first the worst is expected everywhere: as soon as states are
@@ -302,7 +304,7 @@ def mix(columns: Columns, basis: Ints, basic: Floats, into: Mixture) -> int:
 
 
 @njit
-def certified(rows: Rows, c: Floats, g: float, h: Floats) -> float:
+def dual_lower_bound(rows: Rows, c: Floats, g: float, h: Floats) -> float:
     """A lower bound of the average of c (K,) over all policies from all states: g + the least advantage for h (S,).
 
     It holds for every g and h. What rounding may have done to an advantage is taken off it.

@@ -47,7 +47,7 @@ _LONG = 1e8  # longer times show too little of what actions differ by
 _SWEEPS = 60  # how often improvements are passed on before the next elimination
 
 
-class Way(NamedTuple):
+class ShortestPath(NamedTuple):
     """The fastest way: the expected time (S,) and a pair (S,) for each state.
 
     On the targets the time is 0 and the pair -1; where no policy reaches them with probability one, inf and -1.
@@ -86,7 +86,7 @@ class _Task(NamedTuple):
     sequence: Ints
 
 
-def fastest_way(rows: Rows, targets: Bools) -> Way:
+def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     """The fastest way into the targets (S,) of a model by rows."""
     S = rows.S
     sequence: Ints = np.empty(0, dtype=np.int64)
@@ -107,7 +107,7 @@ def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
         if here == there:
             continue
         target[there] = True
-        way = fastest_way(rows, target).pairs
+        way = shortest_path_policy(rows, target).pairs
         if way[here] < 0:
             return flow, False
         way = np.maximum(way, rows.begin[:-1])
@@ -121,7 +121,7 @@ def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
 
 
 @njit
-def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
+def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> ShortestPath:
     """The fastest way into the targets (S,) of a model by rows.
 
     sequence: the states in the order in which chains are eliminated; empty for one that suits small models.
@@ -153,7 +153,7 @@ def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Way:
             finite = finite and V[i] < np.inf
         if finite:
             break
-    return Way(times, pairs)
+    return ShortestPath(times, pairs)
 
 
 @njit

@@ -41,12 +41,12 @@ from psconrl.planning.compiled.pricing import (
     add_column,
     advantages_of,
     begin,
-    certified,
     decided,
+    dual_lower_bound,
     improve,
+    lagrangian_costs,
     mix,
     move_along,
-    price_tags,
     room_for,
     span_of,
 )
@@ -241,7 +241,7 @@ def _price(way: Factors, question: Question) -> Reply:
     # Never rougher than a share of what is left to be proven.
     if question.gap < np.inf:
         numbers[_ACCURACY] = min(max(_SHARE * question.gap, finest), numbers[_ACCURACY])
-    price_tags(way.c, costs, question.main, question.prices)
+    lagrangian_costs(way.c, costs, question.main, question.prices)
     # For one cost alone there are better places to begin at (`components.Component`).
     alone = m == 0 or (m == 1 and question.main == 0.0)
     fine, g, factor = _iterate(way, 0 if alone or len(policy) <= _MANY else _GATHERED)
@@ -250,7 +250,7 @@ def _price(way: Factors, question: Question) -> Reply:
     limit = 0.0
     for i in range(m):
         limit += question.prices[i] * question.tau[i]
-    bound = certified(rows, way.c, g, way.h) - limit
+    bound = dual_lower_bound(rows, way.c, g, way.h) - limit
     if law_by(rows, policy, factor, columns.laws[columns.known[0]], way.law) == np.inf:
         fine, factor = _law_many(way)
         if not fine:
@@ -284,8 +284,8 @@ def _price(way: Factors, question: Question) -> Reply:
     move_along(way.h, way.own, step, way.h1, way.slope)
     there = np.empty(1)
     there[0] = max(multiplier + step, 0.0)
-    price_tags(way.c, costs, 1.0, there)
-    lower = certified(rows, way.c, g + step * numbers[_GAIN], way.h) - there[0] * question.tau[0]
+    lagrangian_costs(way.c, costs, 1.0, there)
+    lower = dual_lower_bound(rows, way.c, g + step * numbers[_GAIN], way.h) - there[0] * question.tau[0]
     if changes <= _FEW:
         counts[_DONE] += 1
         if not _law_many(way)[0]:

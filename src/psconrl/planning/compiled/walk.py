@@ -33,12 +33,12 @@ from psconrl.planning.compiled.pricing import (
     advantages_of,
     all_finite,
     begin,
-    certified,
     decided,
+    dual_lower_bound,
     improve,
+    lagrangian_costs,
     mix,
     move_along,
-    price_tags,
     room_for,
     span_of,
 )
@@ -146,7 +146,7 @@ def _price(way: Inverses, question: Question) -> Reply:
     """Policy iteration, then the walk if there is one limit, else the policy found as a column."""
     rows, costs, columns, chain = way.rows, way.costs, way.columns, way.chain
     m = len(question.prices)
-    price_tags(way.c, costs, question.main, question.prices)
+    lagrangian_costs(way.c, costs, question.main, question.prices)
     fine, g = _iterate(way)
     if not fine or columns.known[0] >= _COLUMNS - 2 - len(way.start):
         return Reply(False, -np.inf, question.prices, False, question.prices)
@@ -156,7 +156,7 @@ def _price(way: Inverses, question: Question) -> Reply:
     # A certificate looks at all moves. The walk brings its own: the bias is kept in case that it fails.
     bound, h = -np.inf, way.h.copy()
     if question.enough < np.inf:
-        bound = certified(rows, way.c, g, h) - limit
+        bound = dual_lower_bound(rows, way.c, g, h) - limit
         if bound >= question.enough:
             return Reply(True, bound, question.prices, False, question.prices)
     found = chain.policy.copy()
@@ -167,7 +167,7 @@ def _price(way: Inverses, question: Question) -> Reply:
             proof[0] = multiplier
             return Reply(True, lower, proof, False, proof)
     if not question.enough < np.inf:
-        bound = certified(rows, way.c, g, h) - limit
+        bound = dual_lower_bound(rows, way.c, g, h) - limit
     # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
     # them cannot be evaluated, what was found again.
     others = len(way.start) if way.fresh[0] == 1 else 0
@@ -297,6 +297,6 @@ def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) 
                 _add(way, chain)
             proof = np.empty(1)
             proof[0] = multiplier
-            price_tags(way.c, costs, 1.0, proof)
-            return True, multiplier, certified(rows, way.c, g, h) - multiplier * threshold
+            lagrangian_costs(way.c, costs, 1.0, proof)
+            return True, multiplier, dual_lower_bound(rows, way.c, g, h) - multiplier * threshold
     return False, multiplier, -np.inf

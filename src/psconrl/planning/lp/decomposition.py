@@ -6,7 +6,7 @@ from scipy import sparse
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import fastest_way
+from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.evaluation import stationary_law
 from psconrl.planning.tolerances import SUPPORT
 
@@ -27,7 +27,7 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         best = np.lexsort((np.arange(rows.K), -left, source))
         policy = best[np.searchsorted(source[best], np.arange(rows.S))]
         inside = mass > SUPPORT
-        way = fastest_way(rows, inside).pairs
+        way = shortest_path_policy(rows, inside).pairs
         policy = np.where(inside | (way < 0), policy, way)
         chain = sparse.csr_array(matrix[policy])
         law = max(
