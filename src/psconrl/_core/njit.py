@@ -13,9 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
+
+from psconrl._core.compiling import listen
+from psconrl._core.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from psconrl._core import signal_safe
+else:
+    signal_safe = lazy_import("psconrl._core.signal_safe")  # which imports numba
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -57,13 +65,10 @@ class Kernel(Generic[Args, Result]):
         """The dispatcher of numba."""
         import numba
 
-        from psconrl._core.compiling import listen
-        from psconrl._core.signal_safe import signal_safe
-
         listen()
         dispatcher = numba.njit(nogil=True, cache=True, error_model="numpy", **self.targetoptions)(self.py_func)
         _stamp(dispatcher, Path(self.py_func.__code__.co_filename))
-        return cast(Callable[Args, Result], signal_safe(dispatcher))
+        return cast(Callable[Args, Result], signal_safe.signal_safe(dispatcher))
 
     @property
     def is_loaded(self) -> bool:

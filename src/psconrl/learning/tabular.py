@@ -304,4 +304,4 @@ def time_grid(horizon: int, checkpoints: int | None) -> Ints:
 
 
 def _kernel(compiled: bool) -> Callable[..., int]:
-    return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]
+    return kernels.run_plan if compiled else kernels.run_plan.py_func
