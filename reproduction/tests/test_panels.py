@@ -30,20 +30,6 @@ def test_panels_of_figure_1() -> None:
     np.testing.assert_allclose(signed.mean, 0.01 * signed.x)
 
 
-def test_planes_have_a_point_for_each_setting() -> None:
-    experiment = find("sweeps").experiment(True)
-    assert experiment is not None
-    cells = experiment.cells
-    runs = [r for cell in cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
-    (first,), (second,) = panels.planes(group(runs))
-    assert second.title.startswith("Marsrover 4x4, slip 0.1")
-    for line in (*first.lines, *second.lines):
-        np.testing.assert_allclose(line.x, 0.1 * cells[0].horizon)
-        np.testing.assert_allclose(line.mean, 0.025 * cells[0].horizon)
-    assert sum(len(line.x) for line in (*first.lines, *second.lines)) == len(cells)
-    assert panels.planes(group(runs[:-2])) == [], "unless all settings are there, it would be unfair"
-
-
 def test_panels_of_the_appendix_hold_the_levels_of_the_model() -> None:
     above, below = panels.averages(group(figure_1({})))
     assert {level.label: round(level.value, 6) for level in above[0].levels} == {

@@ -29,8 +29,9 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.io import files, toolbox_arrays
+    from psconrl.io import files, tables, toolbox_arrays
 else:
+    tables = lazy_import("psconrl.io.tables")
     toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
     files = lazy_import("psconrl.io.files")
     gymnasium_table = lazy_import("psconrl.gymnasium_table")
@@ -409,6 +410,47 @@ class CMDP:
         return toolbox_arrays.from_toolbox_arrays(transitions, rewards, costs, thresholds, names)
 
     @classmethod
+    def from_tables(
+        cls,
+        transitions: Any,
+        costs: Any,
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        *,
+        initial: Any = None,
+        max_states: int = 100_000,
+    ) -> CMDP:
+        """The model in two tables: one row per move, and one row of costs per state and action, or per move.
+
+        A table is anything with the Arrow interface (pandas, polars, duckdb, pyarrow), a list of dicts, a dict of
+        columns, or the path of a CSV or Parquet file. Actions without rows in a state are not available there. Names
+        are kept; whole numbers as names are put in order, others come as they first appear.
+
+        Args:
+            transitions: columns state, action, next_state, and probability or count.
+            costs: columns state, action, next_state if costs belong to moves, and one column per cost. The first is
+                minimised.
+            thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost
+                after the first.
+            initial: the name of the start state, probabilities by name, or a distribution (S,). The state of the first
+                row if left out.
+            max_states: more states than this are refused, as a mistake in the column.
+
+        Returns:
+            The model.
+
+        Raises:
+            InvalidModelError: a table with a mistake; the message names the row, the rule and the remedy.
+            ModelFileError: a file that cannot be read.
+
+        >>> moves = [("idle", "wait", "idle", 0.5), ("idle", "wait", "busy", 0.5), ("busy", "serve", "idle", 1.0)]
+        >>> columns = "state", "action", "next_state", "probability"
+        >>> prices = [{"state": "idle", "action": "wait", "delay": 0}, {"state": "busy", "action": "serve", "delay": 2}]
+        >>> CMDP.from_tables([dict(zip(columns, move)) for move in moves], prices)
+        CMDP(S=2, A=2, m=0, 2 of 4 pairs, dense)
+        """
+        return tables.from_tables(transitions, costs, thresholds, initial, max_states)
+
+    @classmethod
     def from_gymnasium(
         cls,
         env: Any,
@@ -434,6 +476,9 @@ class CMDP:
     @classmethod
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
         """Read a model from a .npz, .json or .drn file; ModelFileError says what is wrong with a bad one.
+
+        A folder with transitions.csv and costs.csv (or .parquet), or a .toml file that names them, is a model, too; see
+        `from_tables` and docs/howto/tables.md.
 
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """

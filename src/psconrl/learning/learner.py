@@ -39,11 +39,11 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import InvalidArgumentError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError
 from psconrl.learning import files, plans, restoring, saved
 from psconrl.learning.described import described
 from psconrl.learning.given import chosen, require_agent, step_costs
-from psconrl.learning.numbering import Numbering
+from psconrl.learning.labels import Labels
 from psconrl.learning.parts import Orders, Seen
 from psconrl.learning.run import Episode, Snapshot, row_of
 from psconrl.learning.streams import streams
@@ -81,8 +81,8 @@ class Learner:
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
         S, A, m = self.problem.S, self.problem.A, self.problem.m
-        self.states = Numbering(S, self.problem.state_names)
-        self.named_actions = Numbering(A, self.problem.action_names)
+        self.states = Labels(S, self.problem.state_names)
+        self.named_actions = Labels(A, self.problem.action_names)
         self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
         self.environment, self.actions, self.planning = streams(self.seed)
@@ -244,7 +244,7 @@ class Learner:
             state, named = self.states.find(s, "s")
             if self.asked is None or self.asked[0] != state:
                 if self.clock[0] >= self.horizon:
-                    raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
+                    raise CallOrderError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
                 self._ask(state, s)
             assert self.asked is not None
             a = self.asked[1]
@@ -284,12 +284,12 @@ class Learner:
         """
         with self._lock:
             if self.asked is None or self.current is None:
-                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+                raise CallOrderError("observe a step only after act has chosen its action, and only once")
             state, action = self.states.find(s, "s").number, self.named_actions.find(a, "a").number
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
-                raise OutOfTurnError(
+                raise CallOrderError(
                     f"s is {short_repr(s)}, but act was asked in {short_repr(name)}; call act({short_repr(s)}) first"
                 )
             self._check_available(state, action)
