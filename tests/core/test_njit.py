@@ -17,7 +17,7 @@ from psconrl.agents import recommended
 model = psconrl.make("{name}")
 solution = psconrl.solve(model)
 psconrl.evaluate(model, solution.policy)
-psconrl.simulate(recommended(model.problem()), model, 100, 0)
+psconrl.simulate(recommended(model.problem()), model, 50, 0)
 print(solution.value, "numba" in sys.modules)
 """
 
