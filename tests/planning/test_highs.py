@@ -74,7 +74,7 @@ def test_the_same_bits_whatever_ran_before_and_in_any_thread() -> None:
         assert list(pool.map(lambda case: bits(run(*case)), cases)) == first
 
 
-@pytest.mark.parametrize("method", ["compiled", "highs"])
+@pytest.mark.parametrize("method", ["compiled", "components"])
 def test_best_policy_is_pure(method: Method) -> None:
     cmdps = [cmdp for cmdp in random_cmdps(30, entropy=6) if cmdp.S > 3]
 

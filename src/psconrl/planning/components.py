@@ -47,6 +47,7 @@ from psconrl.planning.compiled.stride import plan_many
 from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import evaluate_chain, stationary_law
 from psconrl.planning.exact import ExactModel
+from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import occupancy_program
 from psconrl.planning.tolerances import EPS, PROVEN
@@ -66,6 +67,10 @@ _BLURRED = 1e-3
 """Looking again shows nothing new if it changes what lies ahead by less than this share of the differences."""
 _LEVEL = 1e-14
 """Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
+_MANY, _FEW_STATES = 4, 100
+"""With so many limits, and no more states than so many for each, the search begins with the linear program's columns."""
+_MOST_COLUMNS = 64
+"""No more of these are begun with."""
 _MAGNIFIED = 2.0**20
 """HiGHS, whose tolerance is absolute, gets costs times this."""
 
@@ -214,11 +219,32 @@ class Component:
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
+        m = len(limits.tau)
+        if m >= _MANY and self.rows.S <= _FEW_STATES * m:
+            start = self._linear_program_start(costs, limits, goal, levels) or start
         found = planner(self.rows)(self.rows, costs, limits, start, goal, levels)
         if not self.inverted:
             self._last, self._bias = found.last.copy(), found.bias
             self._hard = found.status == FAILED
         return found
+
+    def _linear_program_start(self, costs: Floats, limits: Limits, goal: int, levels: Floats) -> Start | None:
+        """Columns and multipliers of an optimal vertex: with many limits, columns found one at a time are many."""
+        decided = np.array(costs)
+        decided[0] += levels if len(levels) else 0.0
+        decided[0] *= _MAGNIFIED
+        decided[1:] /= limits.d[:, np.newaxis]
+        program = occupancy_program(self.rows, decided, limits.tau / limits.d)
+        try:
+            vertex = run(program.margin if goal == MARGIN else program.value)
+            if vertex.status != "optimal":
+                return None
+            policies = [policy for _, policy, _ in deterministic(self.rows, vertex.x[: self.rows.K].clip(0.0))]
+        except SolverError:
+            return None
+        unit = 1.0 if goal == MARGIN else _MAGNIFIED
+        multipliers = (-vertex.row_duals[program.constraint_rows] / unit).clip(0.0) / limits.d
+        return Start(np.array(policies[:_MOST_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
 
     def _first(self, c: Floats) -> Ints:
         """Into the cheapest pair."""
