@@ -22,7 +22,7 @@ from psconrl import CMDP, InvalidArgumentError, agents, environments
 from psconrl.agents import Agent, Memory, Plan, catalogue
 from psconrl.cli import main
 from psconrl.experiments import Cell, Experiment, presets, run_experiment
-from psconrl.report import chart_data, figures, panels, styles
+from psconrl.report import figures, panels, styles
 
 
 @pytest.fixture(autouse=True)
@@ -140,9 +140,9 @@ def test_an_episode_column(tmp_path: Path) -> None:
 
 def test_a_style(monkeypatch: pytest.MonkeyPatch) -> None:
     """In pictures and on the page alike."""
-    monkeypatch.setitem(styles.STYLES, "Mine", styles.Style(2, (7, 7), (9, 9)))
+    monkeypatch.setitem(styles.STYLES, "Mine", styles.Style(2, (7, 7)))
     x = np.arange(3.0)
-    rows = [[panels.Panel("", "y", [panels.Line("Mine", x, x, x, x)])]]
-    assert chart_data.figure(rows)["legend"] == [{"label": "Mine", "colour": 2, "dash": "9 9"}]
-    drawn = figures.draw(rows).axes[0].lines[0]
-    assert drawn.get_color() == styles.COLOURS[2]
+    panel = panels.Panel("", "y", [panels.Line("Mine", x, x, x, x)])
+    assert 'stroke="var(--c2)"' in figures.svg(panel, styles.styles(["Mine"]))
+    drawn = figures.draw([[panel]]).axes[0].lines[0]
+    assert drawn.get_color() == styles.COLORS[2]

@@ -24,6 +24,7 @@ from psconrl._core.interrupts import INTERRUPTED
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import CommandError, PsconrlError, UnknownNameError
 from psconrl.io.text import SafeStream
+from psconrl.service import commands
 
 if TYPE_CHECKING:
     from psconrl import cli_output as output
@@ -267,6 +268,15 @@ def solve(
     horizon: Annotated[
         int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
     ] = None,
+    discount: Annotated[
+        float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model within its limits.
@@ -288,7 +298,9 @@ def solve(
         cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
-        solution = psconrl.solve(cmdp, horizon=horizon)
+        solution = psconrl.solve(cmdp, horizon=horizon, discount=discount, episode=episode)
+        if policy is not None:
+            solution.save_policy(policy)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
         else:
@@ -360,7 +372,10 @@ def _limit(assignment: str) -> tuple[str, float]:
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A TOML file that says what to run; `psconrl init` writes one."),
+        typer.Argument(
+            metavar="FILE",
+            help="A TOML file that says what to run; `psconrl init` writes one. Or a store's experiment.json.",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -399,7 +414,7 @@ def run(
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
             raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
-        experiment = spec.read_toml(file)
+        experiment = spec.read_experiment(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     compiling.silence()
@@ -469,10 +484,15 @@ def report(directory: Results, as_json: AsJson = False) -> None:
         print("\n  ".join(["Written:", *paths]))
 
 
+app.command(epilog=_examples("psconrl serve problem.toml --store ward.db"))(commands.serve)
+app.add_typer(commands.learner_app)
+
+
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    service: Annotated[bool, typer.Option("--service", help="Write the problem file of a service instead.")] = False,
 ) -> None:
     """Write files to start from.
 
@@ -480,14 +500,19 @@ def init(
     """
     from importlib import resources
 
-    templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
+    names = ("problem.toml",) if service else ("model.json", "experiment.toml")
+    templates = [resources.files("psconrl") / "starter" / name for name in names]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]
     if there and not force:
         raise PsconrlError(f"{there[0]} is there already; --force overwrites it")
     directory.mkdir(parents=True, exist_ok=True)
     for template in templates:
         writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
-    model, experiment = (directory / template.name for template in templates)
+    if service:
+        problem = directory / "problem.toml"
+        print(f"{problem}: what a service learns\n  psconrl serve {problem} --store learner.db")
+        return
+    model, experiment = (directory / name for name in names)
     print(f"{model}: a machine to keep in repair\n  psconrl solve {model}")
     print(f"{experiment}: agents that learn how to\n  psconrl run {experiment} --out {directory / 'results'}")
 

@@ -10,7 +10,7 @@ c_i(s, a) = sum_s' p(s' | s, a) c_i(s, a, s'), simulation charges the move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +29,9 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.io import files, tables, toolbox_arrays
+    from psconrl.io import exploration, files, tables, toolbox_arrays
 else:
+    exploration = lazy_import("psconrl.io.exploration")
     tables = lazy_import("psconrl.io.tables")
     toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
     files = lazy_import("psconrl.io.files")
@@ -91,6 +92,8 @@ class CMDP:
         layout: for gridworlds, where the states lie on their map.
         available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out. What
             transitions and costs say about the others does not matter.
+        durations: (S, A), the expected time until the next decision, for semi-Markov models; 1 if left out. Costs are
+            then those of a whole stay, and averages, limits and shadow prices are per unit of time.
 
     Attributes:
         S, A, m: numbers of states, actions and constraints.
@@ -98,6 +101,7 @@ class CMDP:
         thresholds, initial, state_names, action_names, cost_names, layout, transitions: as given, read-only;
             (m,) thresholds, (S,) initial; rows of actions that are not available are zero.
         available: (S, A), True where an action can be taken. pairs: those pairs, numbered.
+        durations: (S, A), or None where all steps take one unit of time.
 
     >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
     >>> coin
@@ -117,6 +121,7 @@ class CMDP:
     cost_names: tuple[str, ...]
     layout: Layout | None
     pairs: Pairs
+    durations: Floats | None
 
     def __init__(
         self,
@@ -130,6 +135,7 @@ class CMDP:
         cost_names: Sequence[str] | None = None,
         layout: Layout | None = None,
         available: ArrayLike | None = None,
+        durations: ArrayLike | None = None,
     ) -> None:
         tau = checks.thresholds(thresholds, cost_names)
         m = len(tau)
@@ -157,6 +163,7 @@ class CMDP:
             "cost_names": checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
             "pairs": Pairs.all(S, A) if mask is None else Pairs(mask),
+            "durations": None if durations is None else checks.durations(durations, S, A, mask),
         }
         if layout is not None:
             if not isinstance(layout, Layout):
@@ -248,11 +255,37 @@ class CMDP:
             "cost_names": self.cost_names,
             "layout": self.layout,
             "available": None if self.pairs.every else self.available,
+            "durations": self.durations,
         }
         unknown = changes.keys() - arguments.keys()
         if unknown:
             raise InvalidTypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
+
+    @property
+    def time_step(self) -> float:
+        """The time between the steps of `uniformized`: the least duration; 1 without durations."""
+        return 1.0 if self.durations is None else float(self.pairs.taken(self.durations).min())
+
+    def uniformized(self) -> CMDP:
+        """A model with equal steps, `time_step` apart, that has the same long-run averages per unit of time.
+
+        Its costs are per unit of time. Its policies share out time among the actions of a state, where those of the
+        model itself share out decisions; a policy without randomisation is the same in both.
+        """
+        if self.durations is None:
+            return self
+        share = (self.time_step / self.durations).ravel()
+        stay = sparse.csr_array(
+            (
+                np.where(self.available.ravel(), 1.0 - share, 0.0),
+                (np.arange(len(share)), np.arange(len(share)) // self.A),
+            ),
+            shape=self.matrix.shape,
+        )
+        transitions = sparse.csr_array(self.matrix.multiply(share[:, np.newaxis]) + stay)
+        model = self.replace(transitions=transitions, costs=self.costs / self.durations, durations=None)
+        return model if self.is_sparse else model.to_dense()
 
     def problem(
         self, costs: Literal["known", "estimated"] = "estimated", *, cost_ranges: ArrayLike | None = None
@@ -333,6 +366,8 @@ class CMDP:
         arrays["initial"] = self.initial
         if not self.pairs.every:
             arrays["available"] = self.available
+        if self.durations is not None:
+            arrays["durations"] = self.durations
         for name in ("state_names", "action_names", "cost_names"):
             arrays[name] = np.array(getattr(self, name), dtype=np.str_)
         if self.layout is not None:
@@ -379,6 +414,7 @@ class CMDP:
             initial=arrays.get("initial", 0),
             layout=layout,
             available=arrays.get("available"),
+            durations=arrays.get("durations"),
             **names,
         )
 
@@ -451,6 +487,82 @@ class CMDP:
         return tables.from_tables(transitions, costs, thresholds, initial, max_states)
 
     @classmethod
+    def from_function(
+        cls,
+        initial: Any,
+        actions: Callable[[Any], Iterable[Hashable]],
+        step: Callable[[Any, Any], Iterable[tuple[float, Hashable, Any]]],
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        *,
+        cost_names: Sequence[str] | None = None,
+        max_states: int = 100_000,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> CMDP:
+        """The model of two functions, of the states that can be reached from the start. States are any hashable values.
+
+        Args:
+            initial: the start state, or a table {state: probability}.
+            actions: actions(state) gives the actions that are available in a state.
+            step: step(state, action) gives (probability, next_state, costs) for each move; costs are m + 1 numbers, the
+                main cost first, or one number where there are no limits.
+            thresholds: as for CMDP; limits by name give the costs these names, after "c0".
+            cost_names: names of the costs.
+            max_states: the search ends with an error when it has found more states than this.
+            progress: progress(done, found) is called every thousand states.
+
+        Returns:
+            The model; names of states and actions are their texts.
+
+        Raises:
+            InvalidModelError: a move with a mistake; the message names state and action.
+            InvalidArgumentError: more than max_states states.
+
+        >>> def step(level, action):  # a stock of at most 2: somebody may come and buy one
+        ...     if action == "order":
+        ...         return [(1.0, 2, 3.0)]
+        ...     return [(0.5, level, 0.0), (0.5, level - 1, 0.0)] if level else [(1.0, 0, 1.0)]
+        >>> CMDP.from_function(2, lambda level: ["wait", "order"], step)
+        CMDP(S=3, A=2, m=0, dense)
+        """
+        return exploration.from_function(initial, actions, step, thresholds, cost_names, max_states, progress)
+
+    @classmethod
+    def from_rates(
+        cls,
+        rates: ArrayLike | sparse.sparray | sparse.spmatrix,
+        cost_rates: ArrayLike,
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        **names: Any,
+    ) -> CMDP:
+        """The model of a process in continuous time: a decision after every jump, averages per unit of time.
+
+        Args:
+            rates: (S, A, S), or a sparse (S * A, S) matrix: rates of jumps to other states. Its diagonal, -sum in a
+                generator, is ignored. A state without jumps is never left.
+            cost_rates: (m + 1, S, A), costs per unit of time.
+            thresholds: limits on long-run averages per unit of time.
+            names: initial, state_names, action_names, cost_names and available, as for CMDP.
+
+        Returns:
+            The model of the jumps, with durations.
+
+        Raises:
+            InvalidModelError: negative or infinite rates, or arrays that do not fit.
+
+        >>> line = CMDP.from_rates([[[0, 3]], [[1, 0]]], [[[0], [1]]])  # up at rate 3, down at rate 1
+        >>> line.durations.ravel().round(3)
+        array([0.333, 1.   ])
+        """
+        jumps, durations = checks.jumps(rates)
+        per_time = checks.numbers(cost_rates, "cost_rates")
+        if per_time.ndim != 3 or per_time.shape[1:] != durations.shape:
+            raise InvalidModelError(
+                f"cost_rates have shape {per_time.shape}; they must be (m + 1, S, A) = (m + 1, *{durations.shape})"
+            )
+        model = cls(jumps, per_time * durations, thresholds, durations=durations, **names)
+        return model if sparse.issparse(rates) else model.to_dense()
+
+    @classmethod
     def from_gymnasium(
         cls,
         env: Any,
@@ -500,6 +612,10 @@ def require_model(value: object) -> None:
 
 def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
     """Refuse a model whose moves cost what is outside of the ranges (m + 1, 2); of [0, 1] where there are none."""
+    if cmdp.durations is not None:
+        raise InvalidModelError(
+            "learners count steps, but this model has durations; cmdp.uniformized() has equal steps"
+        )
     costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
     if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
         costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves

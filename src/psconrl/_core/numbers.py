@@ -53,8 +53,8 @@ def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
     return f"{short(mean)} ± {short((high - low) / 2)}"
 
 
-def thousands(x: float) -> str:
-    """A number at an axis: separated thousands, a true minus sign."""
+def axis_number(x: float) -> str:
+    """A number on an axis: separated thousands, a true minus sign."""
     x += 0.0  # -0 is 0
     return with_minus(f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}")
 

@@ -21,7 +21,7 @@ class Counts:
     def __init__(self, S: int, A: int, n: int = 0) -> None:
         self.S, self.A = S, A
         self.begin: Ints = A * np.arange(S + 1)  # the first row of each state, and the end
-        link, target, number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
+        link, target, number = (np.zeros(S * A, dtype=np.int64) for _ in range(3))
         self.chains: tuple[Ints, Ints, Ints, Ints] = np.full(S * A, -1, dtype=np.int64), link, target, number
         self.used: Ints = np.zeros(1, dtype=np.int64)
         self.spent: Floats = np.zeros((S * A, n))
@@ -30,7 +30,7 @@ class Counts:
         """Make room for at least one more entry."""
         head, link, target, number = self.chains
         if self.used[0] == len(link):
-            more = np.empty(len(link) + 16, dtype=np.int64)
+            more = np.zeros(len(link) + 16, dtype=np.int64)
             link, target, number = (np.concatenate([array, more]) for array in (link, target, number))
             self.chains = head, link, target, number
             self.spent = np.concatenate([self.spent, np.zeros((len(more), self.spent.shape[1]))])
@@ -83,9 +83,22 @@ class Counts:
     def from_dense(cls, numbers: Ints) -> Counts:
         """Counts of an array (S, A, S)."""
         S = numbers.shape[-1]
-        flat = numbers.reshape(-1, S)
-        row, target = np.nonzero(flat)
-        first, end = (np.searchsorted(row, np.arange(len(flat)), side=side) for side in ("left", "right"))
+        row, target = np.nonzero(numbers.reshape(-1, S))
+        n = numbers.reshape(-1, S)[row, target].astype(np.int64)
+        return cls._by_row(row, target, n, np.zeros((len(n), 0)), S, numbers.size // S**2)
+
+    @classmethod
+    def from_moves(cls, row: Ints, target: Ints, costs: Floats, S: int, A: int) -> Counts:
+        """Counts of single moves: rows s * A + a, where they led, and what each cost (n, any)."""
+        moves, where, n = np.unique(row * S + target, return_inverse=True, return_counts=True)
+        spent = np.zeros((len(moves), costs.shape[1]))
+        np.add.at(spent, where, costs)
+        return cls._by_row(moves // S, moves % S, n, spent, S, A)
+
+    @classmethod
+    def _by_row(cls, row: Ints, target: Ints, n: Ints, spent: Floats, S: int, A: int) -> Counts:
+        """Counts of distinct entries in the order of their rows."""
+        first, end = (np.searchsorted(row, np.arange(S * A), side=side) for side in ("left", "right"))
         head = np.where(first < end, first, -1)
         link = np.where(np.append(row[1:], -1) == row, np.arange(1, len(row) + 1), -1)
-        return cls.of(head, link, target, flat[row, target].astype(np.int64), len(row), S)
+        return cls.of(head, link, target, n, len(row), S, spent)

@@ -19,6 +19,7 @@ from psconrl.analysis.statistics import (
     mean_interval,
     ratio_interval,
     weights,
+    worst_tenth,
 )
 from psconrl.analysis.summary import summarize
 
@@ -41,4 +42,5 @@ __all__ = [
     "short",
     "summarize",
     "weights",
+    "worst_tenth",
 ]

@@ -243,6 +243,14 @@ _FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")
 _KNOWN = ("name", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
 
 
+def read_experiment(path: str | Path) -> Experiment:
+    """An experiment from a TOML file that somebody wrote, or from a JSON file that a store holds."""
+    path = Path(path)
+    if path.suffix == ".json":
+        return Experiment.from_json(reading.read_json(path, SpecError))
+    return read_toml(path)
+
+
 def read_toml(path: str | Path) -> Experiment:
     """An experiment from a TOML file; model files in it are looked for beside it."""
     path = Path(path)

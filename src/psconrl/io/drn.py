@@ -45,6 +45,8 @@ _SPARE_PAIRS = 65_536
 def write_drn(cmdp: CMDP, path: str | Path) -> None:
     """Write a model to a .drn file."""
     path = checks.path(path)
+    if cmdp.durations is not None:
+        raise InvalidModelError("a .drn file has no durations; save cmdp.uniformized(), which has equal steps")
     with writing.replacing(path) as file:
         file.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
 

@@ -12,7 +12,7 @@ The .json form lists every state with each of the actions that are available the
         "costs": {"delay": 0.0, "energy": 0.0}},
        ...]}
 
-Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "costs": {...}}. "about", beside them,
+A pair may have a "duration". Where costs belong to moves, "costs" is left out and each target is {"p": 0.7, "costs": {...}}. "about", beside them,
 may say anything. Fields and arrays of other names are refused, as what they mean would be lost. A model that says it
 is dense, but would need far more memory than its file, is read as a sparse one.
 """
@@ -50,6 +50,7 @@ def is_model_file(name: str) -> bool:
 
 NUMBERS = (
     *("transitions", "data", "indices", "indptr", "costs", "thresholds", "initial", "available"),
+    "durations",
     *("layout_agent", "layout_box"),
 )
 TEXTS = ("state_names", "action_names", "cost_names", "layout_rows")
@@ -80,7 +81,7 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
     """Read a model; the file's ending tells the format."""
     path = checks.path(path)
     ending = path.suffix.lower()
-    if path.is_dir() or ending == ".toml":
+    if ending == ".toml" or (path.is_dir() and ending not in ENDINGS):
         return tables.load(path, thresholds)
     if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
@@ -144,6 +145,8 @@ def _to_json(cmdp: CMDP) -> str:
         s, a = divmod(row, cmdp.A)
         entries = range(matrix.indptr[row], matrix.indptr[row + 1])
         pair: dict[str, Any] = {"state": cmdp.state_names[s], "action": cmdp.action_names[a]}
+        if cmdp.durations is not None:
+            pair["duration"] = float(cmdp.durations[s, a])
         if moves is None:
             pair["to"] = {cmdp.state_names[matrix.indices[k]]: float(matrix.data[k]) for k in entries}
             pair["costs"] = named(cmdp.costs[:, s, a])
@@ -185,6 +188,7 @@ class _Document:
         available = np.zeros((S, A), dtype=np.bool_)
         per_move = any("costs" not in pair for pair in self.pairs)
         mean: Floats = np.zeros((n, S, A))
+        durations: Floats | None = np.ones((S, A)) if any("duration" in pair for pair in self.pairs) else None
         rows: list[int] = []
         columns: list[int] = []
         p: list[float] = []
@@ -192,6 +196,8 @@ class _Document:
         for where, pair in self._places():
             s, a = seen[where]
             available[s, a] = True
+            if durations is not None:
+                durations[s, a] = self._number(self._field(pair, "duration", where), f"{where}.duration")
             to = self._table(self._field(pair, "to", where), f"{where}.to")
             shared = self._costs(pair["costs"], where) if "costs" in pair else None
             for target, entry in to.items():
@@ -230,6 +236,7 @@ class _Document:
             cost_names=self.costs,
             layout=self._layout(),
             available=available,
+            durations=durations,
         )
 
     def _pairs_seen(self, S: int, A: int) -> dict[str, tuple[int, int]]:
@@ -237,7 +244,7 @@ class _Document:
         seen: dict[str, tuple[int, int]] = {}
         known: set[tuple[int, int]] = set()
         for where, pair in self._places():
-            self._known(pair, ("state", "action", "to", "costs"), where)
+            self._known(pair, ("state", "action", "to", "costs", "duration"), where)
             at = (
                 self._number_of(self.state, self._field(pair, "state", where)),
                 self._number_of(self.action, self._field(pair, "action", where)),

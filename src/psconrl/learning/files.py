@@ -25,7 +25,7 @@ from psconrl._core import checks
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError
 from psconrl.io import reading, writing
 
-FORMAT, VERSION = "psconrl.learner", 1
+FORMAT, VERSION = "psconrl.learner", 2
 _DEEPEST = 12
 """Levels of containers in each other; each takes two in the document."""
 _LARGE = 2**63
@@ -78,6 +78,16 @@ def unpack(document: bytes, data: bytes, where: str) -> Any:
     if unpacker.at != len(data):
         raise LearnerFileError(f"{where}has {len(data) - unpacker.at} bytes that belong to nothing")
     return state
+
+
+def to_text(value: Any) -> str:
+    """The name of a state as a line of text: text, numbers, True, False, None, bytes and tuples of these."""
+    return json.dumps(_Packer().pack(value, 0))
+
+
+def from_text(text: str) -> Any:
+    """The inverse of `to_text`."""
+    return _Unpacker(b"").unpack(json.loads(text))
 
 
 def _checked(path: str | Path) -> Path:

@@ -52,10 +52,13 @@ from psconrl.problem import Problem
 
 if TYPE_CHECKING:
     from psconrl.learning import _kernels as kernels
+    from psconrl.learning import durable
     from psconrl.learning import estimate as estimation
+    from psconrl.learning.durable import DurableLearner
     from psconrl.learning.estimate import Estimate
     from psconrl.planning.compiled import steering_rule as rule
 else:
+    durable = lazy_import("psconrl.learning.durable")
     estimation = lazy_import("psconrl.learning.estimate")
     rule = lazy_import("psconrl.planning.compiled.steering_rule")
     kernels = lazy_import("psconrl.learning._kernels")
@@ -100,7 +103,8 @@ class Learner:
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
-        self.rows: Rows = []
+        self.rows: Rows = []  # of the plans that are over
+        self.episode = 0  # how many there were; whoever runs for ever drops old rows
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
@@ -161,7 +165,7 @@ class Learner:
             t=t,
             horizon=self.horizon,
             state=s,
-            episode=len(self.rows),
+            episode=self.episode,
             last_length=self.last_length,
             observed=self.observed,
             visits=self.visits,
@@ -216,6 +220,7 @@ class Learner:
         plan = self.current
         assert plan is not None
         self.rows.append(self._row(reason, averages))
+        self.episode += 1
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
         if self.orders.steered is not None:
@@ -257,7 +262,7 @@ class Learner:
         if new:
             self._discover(s)
         try:
-            if self.current is None and self.rows:
+            if self.current is None and self.episode:
                 self._begin(state)
             elif self.current is None:
                 with compiling.notify():
@@ -267,15 +272,19 @@ class Learner:
                 self.states.forget_last()
                 self.observed, self.visits, self.cost_sums, self.orders, self.pairs = before
             raise
+        self.asked = state, self.choose(state, self.actions.random())[0]
+        self.clock[2] = state
+
+    def choose(self, state: int, u: float) -> tuple[int, float]:
+        """The action of the current plan in a state and its probability; u: uniform, for what chance decides."""
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
-        u, a = self.actions.random(), -1
         if steered is not None:
             a = rule.act(steered, self.excess, self.clock.item(4), state)
-        if a < 0:
-            row = policy[self.clock.item(1) % len(policy)]
-            a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
-        self.clock[2] = state
-        self.asked = state, a
+            if a >= 0:
+                return int(a), 1.0
+        row, first = policy[self.clock.item(1) % len(policy)], state * A
+        a = int(kernels.draw(row, first, first + A, u) - first)
+        return a, float(min(row[first + a], 1.0) - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
@@ -297,21 +306,36 @@ class Learner:
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
-            self.observed.add(state, action, after, c)
-            self.visits[state, action] += 1
-            self.cost_sums[:, state, action] += c
-            self.clock[0] += 1
-            self.clock[1] += 1
-            self.clock[2] = after
-            orders = self.orders
-            self.excess += c[1:] - orders.limits
-            if orders.steered is not None:
-                self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
-            if self.clock[1] >= orders.max_length:
-                self._end(0)
-            elif self.visits[state, action] > orders.count_limit[state, action]:
-                self._end(1)
+            self.count(state, action, c, after)
             return self.current is None
+
+    def count(self, state: int, action: int, c: Floats, after: int) -> None:
+        """Count a step, with costs (m + 1,) in [0, 1]; the current plan, if there is one, may be over after it."""
+        self.observed.add(state, action, after, c)
+        self.visits[state, action] += 1
+        self.cost_sums[:, state, action] += c
+        self.clock[0] += 1
+        self.clock[1] += 1
+        self.clock[2] = after
+        orders = self.orders
+        self.excess += c[1:] - orders.limits
+        if self.current is None:
+            return
+        if orders.steered is not None:
+            self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
+        if self.clock[1] >= orders.max_length:
+            self._end(0)
+        elif self.visits[state, action] > orders.count_limit[state, action]:
+            self._end(1)
+
+    def recount(self, moves: Ints, costs: Floats) -> None:
+        """Forget all steps but these: moves (n, 3) are states, actions and next states, costs (n, m + 1) in [0, 1]."""
+        S, A = self.visits.shape
+        row = moves[:, 0] * A + moves[:, 1]
+        self.observed = Counts.from_moves(row, moves[:, 2], costs[:, : self.observed.spent.shape[1]], S, A)
+        self.visits = np.bincount(row, minlength=S * A).reshape(S, A)
+        sums = [np.bincount(row, cost, minlength=S * A).reshape(S, A) for cost in costs.T]
+        self.cost_sums = np.ascontiguousarray(sums)
 
     def _check_available(self, s: int, a: int) -> None:
         """Refuse an action that the problem has not in a state."""
@@ -338,6 +362,44 @@ class Learner:
             return cls.restore(agent, state)
         except PsconrlError as error:
             raise LearnerFileError(f"{path}: {error}") from error
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        agent: Agent | None = None,
+        *,
+        problem: Problem | None = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        expires_after: float | None = None,
+        history: int | None = None,
+        window: int | None = None,
+    ) -> DurableLearner:
+        """A learner in a database, which is asked for decisions and told what came of them whenever it is known.
+
+        Args:
+            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. What
+                is there goes on; else a new learner begins.
+            agent: what learns; None: the one that is recommended for the problem.
+            problem: the problem, if no agent is given.
+            seed: chooses all random numbers of a new learner.
+            horizon: how many steps there will be, for agents that need to know.
+            expires_after: seconds after which a decision without an answer is reported; a week by default.
+            history: how many decisions and observations are kept; a million by default.
+            window: plan with so many latest steps only; by default nothing is forgotten.
+
+        Returns:
+            The learner, with `ask`, `tell`, `observe`, `cancel`, `pending`, `status`, `estimate`, `export`, `close`.
+
+        Raises:
+            StoreError: if the database cannot be reached, or another process has the file.
+            LearnerFileError: if it is damaged.
+            InvalidArgumentError: if it belongs to another agent or problem.
+        """
+        settings = {"expires_after": expires_after, "history": history, "window": window}
+        told = {name: value for name, value in settings.items() if value is not None}
+        return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""
@@ -368,6 +430,7 @@ class Learner:
             "last_length": self.last_length,
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
+            "episode": self.episode,
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
             "plan": None if plan is None else saved.plain_plan(plan),
         }
