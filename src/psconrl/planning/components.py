@@ -68,7 +68,7 @@ _BLURRED = 1e-3
 _LEVEL = 1e-14
 """Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
 _MANY, _FEW_STATES = 4, 100
-"""With so many limits, and no more states than so many for each, the search begins with the linear program's columns."""
+"""With so many limits, and no more states than so many for each, the linear program finds the columns to begin with."""
 _MOST_COLUMNS = 64
 """No more of these are begun with."""
 _MAGNIFIED = 2.0**20
@@ -220,7 +220,7 @@ class Component:
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         m = len(limits.tau)
-        if m >= _MANY and self.rows.S <= _FEW_STATES * m:
+        if m >= _MANY and _FEW_STATES * m >= self.rows.S:
             start = self._linear_program_start(costs, limits, goal, levels) or start
         found = planner(self.rows)(self.rows, costs, limits, start, goal, levels)
         if not self.inverted:
