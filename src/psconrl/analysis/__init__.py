@@ -21,13 +21,14 @@ from psconrl.analysis.statistics import (
     weights,
     worst_tenth,
 )
-from psconrl.analysis.summary import summarize
+from psconrl.analysis.summary import World, summarize, worlds
 
 __all__ = [
     "REFERENCE_AGENTS",
     "Group",
     "Groups",
     "Interval",
+    "World",
     "band",
     "curves",
     "difference_interval",
@@ -42,5 +43,6 @@ __all__ = [
     "short",
     "summarize",
     "weights",
+    "worlds",
     "worst_tenth",
 ]

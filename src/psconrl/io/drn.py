@@ -124,7 +124,7 @@ def read_drn(
     path = checks.path(path)
     text = reading.read_text(path, ModelFileError)
     found = _File(path, len(text))
-    with reading.refusing(path, ModelFileError):
+    with reading.reraise_as(ModelFileError, path):
         found.read(text)
         names = _cost_names(found)
         taken = names if costs is None else checks.texts(costs, "costs")
@@ -292,7 +292,7 @@ class _File:
         return rewards, rest.strip()
 
     def _whole(self, text: str, what: str) -> int:
-        if not (text.isascii() and text.isdecimal() and len(text) <= reading.LONGEST_WHOLE):
+        if not (text.isascii() and text.isdecimal() and len(text) <= reading.MAX_DIGITS):
             self.error(f"{what} is {text[:40]!r}; it must be a whole number")
         return int(text)
 

@@ -34,11 +34,9 @@ from psconrl._core.checks import Floats, short_repr, whole
 from psconrl.agents.contract import FOREVER, Agent
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError, StoreError
 from psconrl.io import writing
-from psconrl.learning import files, saved
-from psconrl.learning.described import described
+from psconrl.learning import state_io
 from psconrl.learning.drift import FALSE_ALARM_RATE, DriftMonitor
-from psconrl.learning.given import chosen, step_costs
-from psconrl.learning.learner import Learner
+from psconrl.learning.learner import Learner, agent_for, step_costs
 from psconrl.learning.store import Store, checksum, open_store
 from psconrl.problem import Problem
 
@@ -114,7 +112,7 @@ class DurableLearner:
             if store.is_new():
                 store.create(json.dumps(self._description()), whole(seed, "seed", 0, most=None))
         description, self.seed = store.described()
-        saved.belongs(json.loads(description)["agent"], self.agent)
+        state_io.check_owner(json.loads(description)["agent"], self.agent)
         _, self._actions, self._planning = np.random.SeedSequence(self.seed).spawn(3)
         self._key = self._actions.generate_state(2, np.uint64)
         self._replica: _Replica | None = None
@@ -126,7 +124,7 @@ class DurableLearner:
         cls, path: str | Path, agent: Agent | None = None, *, problem: Problem | None = None, **settings: Any
     ) -> DurableLearner:
         """The learner in a store, or a new one; see `psconrl.Learner.open`."""
-        agent = chosen(agent, problem)
+        agent = agent_for(agent, problem)
         store = open_store(path)
         try:
             return cls(store, agent, **settings)
@@ -242,7 +240,7 @@ class DurableLearner:
         stream = _label(stream, "stream")
         step_costs(costs, self.problem)
         with self._lock, self._change() as replica:
-            action = replica.learner.named_actions.find(a, "a").number
+            action = replica.learner.action_labels.find(a, "a").number
             state = self._number(replica, s, "s")
             replica.learner._check_available(state, action)
             self._record(replica, None, stream, state, action, costs, self._number(replica, s_next, "s_next"))
@@ -298,10 +296,10 @@ class DurableLearner:
         with self._lock:
             learner = self._follow().learner
             states = [learner.states.name(s) for s in range(len(learner.states))]
-            actions = [learner.named_actions.name(a) for a in range(self.problem.A)]
+            actions = [learner.action_labels.name(a) for a in range(self.problem.A)]
             if learner.current is None:
                 return states, actions, np.array(learner.pairs.uniform)
-            policy = learner.orders.policy[learner.clock.item(1) % len(learner.orders.policy)]
+            policy = learner.compiled.policy[learner.clock.item(1) % len(learner.compiled.policy)]
             cumulative = np.minimum(policy, 1.0).reshape(len(states), len(actions))
             return states, actions, np.diff(cumulative, axis=1, prepend=0.0)
 
@@ -321,13 +319,13 @@ class DurableLearner:
         """The agent, and what is needed to read the store without it."""
         problem = self.problem
         return {
-            "agent": described(self.agent),
+            "agent": state_io.description(self.agent),
             "name": self.agent.name,
             "cost_names": list(problem.cost_names),
             "thresholds": problem.thresholds.tolist(),
-            "states": None if problem.state_names is None else [files.to_text(n) for n in problem.state_names],
+            "states": None if problem.state_names is None else [state_io.to_text(n) for n in problem.state_names],
             "A": problem.A,
-            "actions": None if problem.action_names is None else [files.to_text(n) for n in problem.action_names],
+            "actions": None if problem.action_names is None else [state_io.to_text(n) for n in problem.action_names],
         }
 
     def _time(self) -> float:
@@ -390,7 +388,7 @@ class DurableLearner:
         known = len(replica.learner.states)
         if self.problem.open and states > known:
             for (name,) in self.store.run("SELECT name FROM states WHERE number >= ? ORDER BY number", known):
-                replica.learner._discover(files.from_text(name))
+                replica.learner._discover(state_io.from_text(name))
         if observations > replica.observations:
             for number, _, stream, s, a, costs, x, seen in _observations(self.store, replica.observations):
                 if number != replica.observations:
@@ -402,7 +400,7 @@ class DurableLearner:
         learner = replica.learner
         number = learner.states.find(state, what).number
         if number == len(learner.states):
-            text = files.to_text(checks.hashable(state, what))
+            text = state_io.to_text(checks.hashable(state, what))
             self.store.run("INSERT INTO states VALUES (?, ?)", number, text)
             self.store.run("UPDATE learner SET states = ?", number + 1)
             learner._discover(state)
@@ -432,7 +430,7 @@ class DurableLearner:
         self._write_checkpoint(replica)
 
     def _write_checkpoint(self, replica: _Replica) -> None:
-        document, data = files.pack(
+        document, data = state_io.pack(
             {
                 "learner": replica.learner.state(),
                 "drift": replica.monitor.state(),
@@ -493,7 +491,7 @@ class DurableLearner:
         learner, by_name = self._current().learner, self.problem.answers_by_name
         return Decision(
             id=id,
-            action=learner.named_actions.name(action) if by_name else action,
+            action=learner.action_labels.name(action) if by_name else action,
             probability=probability,
             state=learner.states.name(state) if by_name or self.problem.open else state,
             stream=stream,
@@ -660,7 +658,7 @@ def _read_checkpoint(store: Store) -> Any:
     document, data, crc = rows[0]
     if zlib.crc32(document + data) != crc:
         raise LearnerFileError(f"{store.where}: its checkpoint is damaged: checksum mismatch; restore it from a backup")
-    return files.unpack(document, data, f"{store.where}: ")
+    return state_io.unpack(document, data, f"{store.where}: ")
 
 
 def _observations(store: Store, first: int) -> Iterator[tuple[Any, ...]]:
@@ -715,7 +713,7 @@ def _status(store: Store, said: dict[str, Any], ledger: _Ledger, notes: dict[str
 def _names(store: Store, said: dict[str, Any]) -> tuple[Callable[[int], Any], Callable[[int], Any]]:
     """What states and actions are called, by number."""
     texts = said["states"] or [name for (name,) in store.run("SELECT name FROM states ORDER BY number")]
-    states, actions = ([files.from_text(text) for text in found] for found in (texts, said["actions"] or ()))
+    states, actions = ([state_io.from_text(text) for text in found] for found in (texts, said["actions"] or ()))
     return (
         lambda s: str(states[s]) if states else s,
         lambda a: str(actions[a]) if actions else a,

@@ -267,7 +267,7 @@ def _found(found: findings.Finding) -> dict[str, Any]:
         "regret": _interval(found.regret),
         "average": number(found.average),
         "score": _interval(found.score),
-        "worst": number(found.worst),
+        "worst": number(found.worst) if found.score and found.runs > 1 else "",
         "uses": [
             (_interval(use.violation), number(use.average), findings.MARKS[use.verdict], use.verdict)
             for use in found.uses
