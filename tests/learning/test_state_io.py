@@ -240,3 +240,9 @@ def test_no_document_asks_for_more_than_the_file_holds() -> None:
     for wrong in (twice, document.replace(b"[4]", b"[1000000000000]"), document.replace(b"[4]", b"[-4]")):
         with pytest.raises(PsconrlError):
             unpack(wrong, data)
+
+
+def test_the_status_before_the_first_step() -> None:
+    status = Learner(agents.PSConRL(TOY.problem()), 10).status()
+    assert (status["steps"], status["plans"], status["infeasible_plans"], status["conflict"]) == (0, 0, 0, [])
+    assert status["limits"][0]["excess"] == 0.0
