@@ -108,4 +108,6 @@ def find(name: str) -> type[Agent]:
 
 def parameters(agent: type[Agent]) -> dict[str, Any]:
     """The parameters of an agent and their defaults."""
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise InvalidTypeError(f"agent is {short_repr(agent)}; it must be a class of agents")
     return {field.name: field.default for field in fields(agent) if field.name != "problem"}

@@ -73,7 +73,7 @@ def fit(
             table.column(name)
     if costs is None:
         costs = [name for name in table.data.column_names if name not in (*named, time)]
-    names, tau = limits_of(list(costs), thresholds, table.name)
+    names, tau = limits_of([str(name) for name in checks.texts(costs, "costs")], thresholds, table.name)
     s, a, t, states, actions = _codes(table, state, action, next_state)
     order = _order(table, stream, time)
     within = _same_stream(table, stream, order)

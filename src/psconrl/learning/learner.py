@@ -395,11 +395,11 @@ class Learner:
                 self.states.forget_last()
                 self.observed, self.visits, self.cost_sums, self.compiled, self.pairs = before
             raise
-        self.asked = state, self.choose(state, self.actions.random())[0]
+        self.asked = state, self._choose(state, self.actions.random())[0]
         self.clock[2] = state
         self._warn_of_conflict()
 
-    def choose(self, state: int, u: float) -> tuple[int, float]:
+    def _choose(self, state: int, u: float) -> tuple[int, float]:
         """The action of the current plan in a state, and its probability; u: a uniform random number."""
         policy, steered, A = self.compiled.policy, self.compiled.steered, self.problem.A
         if steered is not None:
@@ -442,10 +442,10 @@ class Learner:
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
-            self.count(state, action, c, after)
+            self._count(state, action, c, after)
             return self.current is None
 
-    def count(self, state: int, action: int, c: Floats, after: int) -> None:
+    def _count(self, state: int, action: int, c: Floats, after: int) -> None:
         """Count a step, with costs (m + 1,) in [0, 1]; the current plan, if there is one, may be over after it."""
         self.observed.add(state, action, after, c)
         self.visits[state, action] += 1
@@ -464,7 +464,7 @@ class Learner:
         elif self.visits[state, action] > plan.count_limit[state, action]:
             self._end(1)
 
-    def recount(self, moves: Ints, costs: Floats) -> None:
+    def _recount(self, moves: Ints, costs: Floats) -> None:
         """Forget all steps but these: moves (n, 3) are states, actions and next states, costs (n, m + 1) in [0, 1]."""
         S, A = self.visits.shape
         row = moves[:, 0] * A + moves[:, 1]
