@@ -286,7 +286,7 @@ def test_twofold_products_are_twice_as_exact() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((4, 3)), rng.random((3, 5))
     a_low, b_low = rng.random((4, 3)) * 2.0**-55, rng.random((3, 5)) * 2.0**-55
-    for product in (twofold_product, twofold_product.py_func):  # type: ignore[attr-defined]
+    for product in (twofold_product, twofold_product.py_func):
         high, low = product(a, a_low, b, b_low)
         with localcontext() as context:
             context.prec = 60
@@ -303,7 +303,7 @@ def test_steps_have_a_plain_twin() -> None:
     rng = np.random.default_rng(0)
     P, c, v = random_chain(rng, 6), rng.random(6), rng.random(6)
     chain = chain_of(sparse.csr_array(P))
-    np.testing.assert_array_equal(advance(chain, c, v, 7), advance.py_func(chain, c, v, 7))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(advance(chain, c, v, 7), advance.py_func(chain, c, v, 7))
     expected = v
     for _ in range(7):
         expected = c + P @ expected

@@ -26,6 +26,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.lazy import lazy_import
+from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning.compiled.elimination import (
@@ -184,7 +185,9 @@ def evaluate(
         found = evaluate(cmdp.uniformized(), time_shares(cmdp, pi))
         step = cmdp.time_step
         return replace(found, bias=step * found.bias, parts=step * found.parts, time_step=step)
-    return evaluate_chain(*_chain(cmdp, policy), cmdp.initial, steps)
+    chain, costs = _chain(cmdp, policy)
+    work = cmdp.S**2 * (cmdp.m + 1) ** 2
+    return solved_at_once(work, eliminate, lambda: evaluate_chain(chain, costs, cmdp.initial, steps))
 
 
 def _chain(cmdp: CMDP, policy: ArrayLike) -> tuple[sparse.csr_array, Floats]:
