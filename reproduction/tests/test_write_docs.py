@@ -53,9 +53,6 @@ def test_what_a_benchmark_measured_names_its_command_and_machine(path: Path) -> 
     assert made["Machine"]
 
 
-TYPED = ("algorithms/learned-prior.md", "algorithms/recommended.md")
-"""Pages some of whose measured numbers are typed, with the script that prints them."""
-
 MEASURED = re.compile(r"\d ± [\d.]|^\|.*\| [\d.,]+ (?:s|ms|MiB) \|", flags=re.MULTILINE)
 """How measured numbers look: a mean with its scatter, a time or a memory in a table."""
 
@@ -65,7 +62,7 @@ def test_measured_numbers_are_not_typed(page: Path) -> None:
     text = write_docs.PLACE.sub("", page.read_text(encoding="utf-8"))
     scripts = re.findall(r"benchmarks/(\w+\.py)", text)
     typed = MEASURED.search(re.sub(r"```.*?```", "", text, flags=re.DOTALL))
-    assert typed is None or (page.parent.name + "/" + page.name in TYPED and scripts), typed
+    assert typed is None, typed
     for script in scripts:
         assert (write_docs.ROOT / "benchmarks" / script).exists(), script
 

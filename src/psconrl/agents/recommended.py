@@ -16,7 +16,7 @@ pairs that came out best, is wrong by a hundredth. So what is owed is paid back:
 
 lower by the mean excess so far, or by half of the sample's margin if that is less. Steering counts from tau as before.
 
-What is proved, and what is only measured, says docs/algorithms/recommended.md.
+What is proved, and what is only measured, says docs/explanation/recommended.md.
 """
 
 from __future__ import annotations

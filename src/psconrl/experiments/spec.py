@@ -178,7 +178,7 @@ class Experiment:
             seeds: runs of each cell.
             settings: parameters by the name of an agent; the agent's defaults where there are none.
             env_options: options by the name of an environment.
-            **fields: further fields of each cell, see `Cell`.
+            fields: further fields of each cell, see `Cell`.
 
         Raises:
             SpecError: a name, setting or number makes no sense.
