@@ -40,7 +40,7 @@ from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.sparse_pricing import plan_sparse as plan_many
 from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
