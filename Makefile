@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup browser reproduce studies bench test test-long coverage lint docs clean
+.PHONY: help setup browser reproduce tables bench test test-long coverage lint docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -23,17 +23,15 @@ browser:  ## install what the tests of the report need: Debian's Chromium, and a
 	command -v npm || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends npm)
 	test -d node_modules/axe-core || npm install --no-save --no-package-lock --no-audit --no-fund axe-core
 
-reproduce: setup  ## run the paper's experiments at its scale: all of it in results/, and its tables in README and docs
-	$(BIN)/psconrl reproduce --out results
-	$(BIN)/python docs/write_results.py results
+reproduce: setup  ## run the paper's experiments at its scale: figures, claims, tables and a report in results/
+	$(BIN)/python -m reproduction --out results
 
-studies: setup  ## the larger studies beside the paper's experiments, others, factors and sweeps: about two hours on two cores
-	$(BIN)/psconrl reproduce others factors sweeps --out results
-	$(BIN)/python docs/write_results.py results
+tables: setup  ## for maintainers: write the numbers and figures of results/, and those of benchmarks, into README and docs
+	$(BIN)/python -m reproduction.write_docs $(wildcard results)
 
 bench: setup  ## measure the speed of everything: docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py --figure
-	$(BIN)/python docs/write_results.py
+	$(BIN)/python -m reproduction.write_docs
 
 test: lint  ## ruff, mypy (strict) and all tests but the long ones
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup

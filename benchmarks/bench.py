@@ -26,7 +26,7 @@ import psconrl
 from psconrl import agents
 from psconrl.agents import planning as agents_planning
 from psconrl.agents import posterior
-from psconrl.learning.tabular import one_thread
+from psconrl.learning.simulation import one_thread
 from psconrl.planning import for_agents
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import best_policy, plan_rows
@@ -223,7 +223,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     median over pairs of runs.
     """
     from psconrl.agents import contract, posterior
-    from psconrl.learning import plans, tabular
+    from psconrl.learning import plans, simulation
     from psconrl.planning import for_agents
 
     inside = 0.0
@@ -231,7 +231,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     kernels: list[tuple[Any, str]] = [
         (posterior.kernels, "draw_rows"),
         (for_agents, "by_inverses"),
-        (tabular.kernels, "run_plan"),
+        (simulation.kernels, "run_plan"),
         (plans.kernels, "take_up"),
         (contract.kernels, "mean_costs"),
     ]

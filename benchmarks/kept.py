@@ -1,6 +1,6 @@
 """Keep what a benchmark measured for the pages that show it.
 
-docs/results/NAME.json has the command, the date, the machine and the code beside the numbers; docs/write_results.py
+docs/results/NAME.json has the command, the date, the machine and the code beside the numbers; `make tables`
 puts them into the pages, and a test compares.
 """
 
@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from psconrl.analysis.tables import as_json, shown
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT))  # scripts are run from anywhere, and `reproduction` is not installed
 
-from psconrl.experiments.machine import describe
+from psconrl.experiments.machine import describe  # noqa: E402
+from reproduction.tables import as_json, shown  # noqa: E402
 
 Part = dict[str, Any]
-RESULTS = Path(__file__).parent.parent / "docs" / "results"
+RESULTS = ROOT / "docs" / "results"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Part:

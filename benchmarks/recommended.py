@@ -4,21 +4,21 @@ python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--s
 
 Runs of the preset are done in the order of the worlds as they are listed, the two agents first; then all settings of
 the rivals named by --agents with few seeds, and the best of each with further ones. OUT is a store: what is there is
-not done again, and `psconrl reproduce beyond --out OUT` goes on from it. At the end the table is printed as it stands,
-and `python docs/write_results.py OUT` takes it over into the documentation. With --rivals docs/results/untuned.json the
-rivals that are kept there stay in worlds in which OUT has none, with the code that made them.
+not done again, and `python -m reproduction beyond --out OUT` goes on from it. At the end the table is printed as it
+stands, and `python -m reproduction.write_docs OUT` takes it over into the documentation. With --rivals FILE, the
+untuned.json of an earlier OUT, the rivals in there stay in worlds in which OUT has none, with the code that made them.
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from psconrl.analysis.tables import as_json
+import kept  # noqa: F401  # finds `reproduction`
 
-from psconrl.analysis import ranking
-from psconrl.analysis.groups import group
-from psconrl.experiments import Cell, Experiment, Store, beyond
-from psconrl.experiments.runner import run_experiment
+from psconrl.analysis import group
+from psconrl.experiments import Cell, Experiment, Store, run_experiment
+from reproduction import beyond, ranking
+from reproduction.tables import as_json
 
 
 def run(out: str, name: str, cells: list[tuple[Cell, int]]) -> None:

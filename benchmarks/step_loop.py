@@ -14,7 +14,7 @@ import kept
 import psconrl
 from psconrl import agents
 from psconrl.agents import Agent
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 
 COMPILED, PLAIN = 2_000_000, 20_000
 REQUIRED, STEERED = 100, 10**7

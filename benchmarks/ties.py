@@ -53,18 +53,19 @@ OTHER = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETY
 
 def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]:
     """Each run, and a hash of all its decisions."""
-    from psconrl.experiments.comparisons import options
-    from psconrl.experiments.gridworlds import shown
-    from psconrl.experiments.paper_settings import authors, preset
-
     import psconrl
     from psconrl import agents
+    from reproduction.agents import RELEASED
+    from reproduction.comparisons import options
+    from reproduction.gridworlds import algorithms
+    from reproduction.settings import ours as settings_of
+    from reproduction.settings import released
 
     for env, horizon in HORIZONS.items():
         ours, theirs = psconrl.make(env), psconrl.make(env, **options(env))
         here = [name for name in AGENTS if name not in ONLY_SMALL or env == "marsrover-4x4"]
-        cells = [(ours, name, name, preset(name, env)) for name in here]
-        cells += [(theirs, f"{name}, the authors'", name, authors(name, env)) for name in shown(env)]
+        cells = [(ours, name, name, settings_of(name, env)) for name in here]
+        cells += [(theirs, f"{name}, the authors'", RELEASED[name], released(name, env)) for name in algorithms(env)]
         for cmdp, label, name, settings in cells:
             agent = agents.find(name)(cmdp.problem("estimated"), **settings)
             for seed in seeds:
@@ -106,7 +107,6 @@ def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
     from collections import Counter
 
     import numpy as np
-    from psconrl.experiments.paper_settings import preset
 
     import psconrl
     from psconrl import agents
@@ -114,6 +114,7 @@ def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
     from psconrl.planning import for_agents, ties
     from psconrl.planning.executable import chain_of
     from psconrl.planning.tolerances import EPS, TIE
+    from reproduction.settings import ours as settings_of
 
     plan, found = for_agents._compiled, Counter[str]()
 
@@ -149,7 +150,7 @@ def near_ties(seeds: int, share: float) -> dict[str, kept.Part]:
             if name in ONLY_SMALL:
                 continue  # their models are whole sets
             found.clear()
-            agent = agents.find(name)(cmdp.problem("estimated"), **preset(name, env))
+            agent = agents.find(name)(cmdp.problem("estimated"), **settings_of(name, env))
             for seed in range(seeds):
                 psconrl.simulate(agent, cmdp, max(100, round(share * horizon)), seed)
             told = (f"{found[f'plans {kind}']:,} ({found[kind]:,} pairs)" for kind in ("equal", "near", "edge"))

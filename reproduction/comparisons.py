@@ -1,4 +1,4 @@
-"""The paper's figures against other settings: the authors' own, one change at a time, and fair sweeps."""
+"""The paper's figures against other settings: the authors' own, and one change at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from psconrl.experiments import Cell
 from reproduction import settings
-from reproduction.gridworlds import OPTIMISTIC, SMALLEST, Setting, algorithms, settings_of
+from reproduction.gridworlds import OPTIMISTIC, Setting, algorithms, settings_of
 from reproduction.settings import cell_of
 
 ALL_STATES = {"box": {"full": True}}
@@ -146,16 +146,6 @@ def steps(setting: Setting, agent: str) -> list[Step]:
     return path + tried
 
 
-def factors(quick: bool) -> list[tuple[Cell, int]]:
-    """From the authors' settings to ours, one change at a time, and what else was tried."""
-    found: dict[str, tuple[Cell, int]] = {}
-    for setting in settings_of(quick):
-        for agent in algorithms(setting.env):
-            runs = setting.runs if quick else FEWEST
-            found |= {step.cell.id: (step.cell, runs) for step in steps(setting, agent)}
-    return list(found.values())
-
-
 EVERY_AGENT = ("PSConRL", "ConRL", "C-UCRL", OPTIMISTIC, "CMDP-PSRL", "FHA", "TSDE", "Uniform", "Optimal")
 """In the order of tables."""
 
@@ -188,42 +178,3 @@ def tried(quick: bool) -> list[tuple[Cell, int]]:
         for step in steps(setting, agent)
         if step.of == "tried"
     ]
-
-
-SCALES = (0.0, 0.01, 0.1, 0.5, 1.0)
-"""Of the rivals' bonus; 0 is certainty equivalence, but for pairs never visited, which stay free of cost."""
-
-PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
-"""Of the posterior agents, per next state."""
-
-SLIPS = (0.0, 0.1)
-_LONGEST = 100_000
-
-SWEPT: Mapping[str, tuple[str, tuple[float, ...]]] = {
-    "PSConRL": ("prior", PRIORS),
-    "CMDP-PSRL": ("prior", PRIORS),
-    "ConRL": ("scale", SCALES),
-    "C-UCRL": ("scale", SCALES),
-    OPTIMISTIC: ("scale", SCALES),
-}
-"""The parameter of each agent that is tuned, and its values: as many for each."""
-
-
-def sweeps(quick: bool) -> list[tuple[Cell, int]]:
-    """Every agent with as many settings, in all gridworlds, with and without slip."""
-    cells = []
-    for setting in settings_of(quick):
-        if quick and setting.env != SMALLEST:
-            continue
-        for slip in SLIPS:
-            for agent, (parameter, values) in SWEPT.items():
-                for value in values[::2] if quick else values:
-                    cell = cell_of(
-                        setting.env,
-                        agent,
-                        min(setting.horizon, _LONGEST),
-                        {parameter: value},
-                        env_options={"slip": slip} if slip else {},
-                    )
-                    cells.append((cell, 2 if quick else FEWEST))
-    return cells

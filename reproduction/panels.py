@@ -14,7 +14,6 @@ from reproduction.agents import ALGORITHM
 from reproduction.gridworlds import window
 from reproduction.measures import as_plotted
 from reproduction.selection import Selected, select
-from reproduction.tuning import complete
 
 Quantity = Literal["signed", "plotted"]
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
@@ -163,32 +162,6 @@ def beyond(groups: Groups) -> list[list[Panel]]:
     ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
     name = f"Mean rank in {len(ranked)} worlds"
     return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
-
-
-def planes(groups: Groups) -> list[list[Panel]]:
-    """Signed regret against [V]+ at the horizon, a point for each setting; without slip above, with slip below."""
-    found = complete(groups)
-    slips = sorted({float(f.cell.env_options.get("slip", 0.0)) for f in found})
-    return [[_plane(found, env, slip) for env in dict.fromkeys(f.cell.env for f in found)] for slip in slips]
-
-
-def _plane(found: Sequence[Selected], env: str, slip: float) -> Panel:
-    here = [f for f in found if f.cell.env == env and float(f.cell.env_options.get("slip", 0.0)) == slip]
-    lines = []
-    for agent in dict.fromkeys(f.cell.agent for f in here):
-        mine = [f.group for f in here if f.cell.agent == agent]
-        x = np.array([curves.positive_violation(group)[:, 0, -1].mean() for group in mine])
-        y = np.array([curves.regret(group)[:, -1].mean() for group in mine])
-        lines.append(Line(agent, x, y, y, y, "o", directed=True))
-    name = title(env, here[0].group.S) + (f", slip {slip:g}" if slip else "")
-    return Panel(
-        runs_title(name, [f.group for f in here]),
-        "Signed regret",
-        lines,
-        _ZERO,
-        x_label="[V]+, the positive part of the violation",
-        symmetric=True,
-    )
 
 
 def bonus(groups: Groups) -> list[list[Panel]]:

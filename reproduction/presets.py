@@ -15,7 +15,7 @@ from typing import Any
 from psconrl.errors import UnknownNameError
 from psconrl.experiments import Cell, Experiment
 from reproduction import beyond
-from reproduction.comparisons import authors, factors, others, sweeps, tried
+from reproduction.comparisons import authors, others, tried
 from reproduction.gridworlds import OPTIMISTIC, RIVALS, SMALLEST, gridworlds, settings_of
 from reproduction.settings import cell_of
 
@@ -346,23 +346,6 @@ for _preset in (
             ),
         ),
         beyond.chosen,
-        by_default=False,
-    ),
-    Preset("factors", "from the authors' settings to ours, one change at a time", factors, by_default=False),
-    Preset(
-        "sweeps",
-        "every agent tuned with as many settings, with and without slip",
-        sweeps,
-        (
-            Figure(
-                "sweeps",
-                "Regret against [V]+",
-                "One point for each setting of an agent, joined in the order of its values, hollow at the least: mean "
-                "signed regret and mean positive part of the violation at the horizon. Pictures have axes that are "
-                "linear up to 10 and logarithmic beyond.",
-                "planes",
-            ),
-        ),
         by_default=False,
     ),
 ):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from psconrl.analysis import Groups
-from reproduction import Document, claims, comparison, learning, one_factor, proof, published_bounds, ranking, tuning
+from reproduction import Document, claims, comparison, learning, proof, published_bounds, ranking
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,6 @@ TABLES: Mapping[str, Table] = {
             "appendix": comparison.appendix,
             "unmet": comparison.unmet,
         },
-    ),
-    "one-factor": Table(one_factor.document, {"one-factor": one_factor.markdown}),
-    "tuning": Table(
-        tuning.document,
-        {"tuning-headline": tuning.headline, "tuning-best": tuning.best, "tuning": tuning.markdown},
     ),
     "theory": Table(
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}

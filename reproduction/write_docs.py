@@ -1,15 +1,15 @@
-"""Put the numbers of stored runs into README and documentation; every measured table there comes from here.
+"""Put kept numbers into README and documentation; every measured table there comes from here.
 
-    python docs/write_results.py results      take the numbers and figures of a folder of `psconrl reproduce`
-    python docs/write_results.py              write the pages again from the numbers kept here
+    python -m reproduction.write_docs results      take the numbers and figures of a folder of `python -m reproduction`
+    python -m reproduction.write_docs              write the pages again from the numbers that are kept
 
-The numbers are kept as JSON in docs/results, one file for each table, with the code that made the runs; what benchmarks
-measure is kept there, too (`--keep`), with the command and the machine. Pages have places for them,
+Numbers are kept as JSON, one file for each table, with the code that made the runs: the paper's in
+docs/reproduction/results, what benchmarks measure (`--keep`) in docs/results. Pages have places for them,
 
     <!-- results: NAME -->
     <!-- end of results -->
 
-and what stands between the two lines is written by this file alone; tests compare it with the numbers.
+and what stands between the two lines is written by this module alone; tests compare it with the numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,14 @@ from pathlib import Path
 
 from reproduction.tables import TABLES, as_json, parts
 
-DOCS = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs" / "reproduction"
+"""The pages about the paper."""
+
 KEPT = DOCS / "results"
+FOLDERS = (ROOT / "docs" / "results", KEPT)
+"""Where numbers are kept."""
+
 PLACE = re.compile(r"(<!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 FIGURES = {
     "figure-1-as-plotted": "figure-1",
@@ -39,21 +45,23 @@ FIGURES = {
     "feasibility": "feasibility",
     "bonus": "bonus",
     "tractable": "tractable",
-    "sweeps": "sweeps",
 }
-"""Figures of a folder of results that pages show, and their names there."""
+"""Figures of a folder of results that the paper's pages show, and their names there."""
+
+TITLE_FIGURE = ROOT / "docs" / "figures" / "figure-1.png"
+"""Where README and the first page of the documentation find theirs."""
 
 
 def pages() -> list[Path]:
-    """All pages that have places for results, and the README."""
-    found = [DOCS.parent / "README.md", *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)]
-    return [path for path in found if PLACE.search(path.read_text(encoding="utf-8"))]
+    """All pages that have places for results, README first."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in found if "_build" not in path.parts and PLACE.search(path.read_text(encoding="utf-8"))]
 
 
 def texts() -> dict[str, str]:
-    """What stands in each place, from the numbers kept here."""
+    """What stands in each place, from the numbers that are kept."""
     found: dict[str, str] = {}
-    for path in sorted(KEPT.glob("*.json")):
+    for path in (path for folder in FOLDERS for path in sorted(folder.glob("*.json"))):
         found |= parts(path.stem, json.loads(path.read_text(encoding="utf-8")))
     return found
 
@@ -79,6 +87,7 @@ def take(folder: Path) -> None:
         path = folder / "figures" / f"{name}.png"
         if path.exists():
             shutil.copyfile(path, DOCS / "figures" / f"{there}.png")
+    shutil.copyfile(DOCS / "figures" / "figure-1.png", TITLE_FIGURE)
 
 
 def main(arguments: list[str]) -> int:

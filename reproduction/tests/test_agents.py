@@ -4,20 +4,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from psconrl.agents.variants import draw_floored, imputed_transitions, plan_elsewhere
-from scipy import sparse
+from scipy.optimize import linprog
 
-from psconrl import InvalidArgumentError, Problem, agents, make
-from psconrl.agents import Memory
-from psconrl.agents.contract import FOREVER
+from psconrl import InvalidArgumentError, Problem, agents, make, simulate
+from psconrl.agents import FOREVER, Memory, as_array
 from psconrl.agents.counts import Counts
-from psconrl.agents.schedules import fixed, quadrupling
-from psconrl.learning.tabular import simulate
-from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.lp.highs import run
-from psconrl.planning.lp.occupancy import occupancy_program
+from psconrl.agents.schedules import fixed
 from reproduction import Floats, Ints
-from tests.agents.drawing import dense
+from reproduction.agents import (
+    RELEASED,
+    Impute,
+    ReleasedConRL,
+    ReleasedPSConRL,
+    ReleasedUCRLCMDP,
+    plan_without_paths,
+    quadrupling,
+)
 from tests.learning.walk import walk
 
 
@@ -28,6 +30,12 @@ def memory(counts: Ints, state: int = 0, **fields: Any) -> Memory:
     return Memory(*given, **fields)
 
 
+def estimated(counts: Ints, impute: Impute, rng: np.random.Generator) -> Floats:
+    """What the released ConRL believes, as an array."""
+    known = memory(counts)
+    return as_array(ReleasedConRL(Problem(4, 2, [0.5]), impute=impute).estimate(known, rng), known)
+
+
 def some_counts() -> Ints:
     counts = np.zeros((4, 2, 4), dtype=np.int64)
     counts[0, 0, [0, 1]] = 1, 3
@@ -36,7 +44,7 @@ def some_counts() -> Ints:
 
 
 def test_self_loops() -> None:
-    p = dense(imputed_transitions(memory(some_counts()), "self-loop", np.random.default_rng(0)))
+    p = estimated(some_counts(), "self_loop", np.random.default_rng(0))
     np.testing.assert_array_equal(p[0, 0], [0.25, 0.75, 0, 0])
     np.testing.assert_array_equal(p[1, 1], [0, 0, 1, 0])
     for s, a in np.ndindex(4, 2):
@@ -47,7 +55,7 @@ def test_self_loops() -> None:
 def test_dirichlet_imputation() -> None:
     """Uniform on the simplex: mean 1 / S, variance (S - 1) / (S^2 (S + 1)); false alarms below 1e-4 (5 deviations)."""
     rng, draws = np.random.default_rng(np.random.SeedSequence(1)), 2000
-    drawn = np.array([dense(imputed_transitions(memory(some_counts()), "dirichlet", rng)) for _ in range(draws)])
+    drawn = np.array([estimated(some_counts(), "dirichlet", rng) for _ in range(draws)])
     np.testing.assert_array_equal(drawn[:, 0, 0], np.broadcast_to([0.25, 0.75, 0, 0], (draws, 4)))
     fresh = drawn[:, 2:]
     np.testing.assert_allclose(fresh.sum(axis=-1), 1.0, rtol=0, atol=1e-12)
@@ -62,7 +70,8 @@ def test_floored_draws_have_the_right_moments(floor: float) -> None:
     counts, draws = some_counts(), 3000
     counts[3, 0] = [1, 1, 1, 1]  # nothing is left for the floor
     rng = np.random.default_rng(np.random.SeedSequence(2))
-    drawn = np.array([dense(draw_floored(memory(counts), floor, rng)) for _ in range(draws)])
+    agent, known = ReleasedPSConRL(Problem(4, 2, [0.5]), floor=floor), memory(counts)
+    drawn = np.array([as_array(agent.sample(known, rng), known) for _ in range(draws)])
     np.testing.assert_allclose(drawn.sum(axis=-1), 1.0, rtol=0, atol=1e-12)
     alpha = np.maximum(counts, floor)
     total = alpha.sum(axis=-1, keepdims=True)
@@ -73,15 +82,17 @@ def test_floored_draws_have_the_right_moments(floor: float) -> None:
 
 
 def occupancy(p: Floats, costs: Floats, thresholds: Floats) -> tuple[float, Floats] | None:
-    """Value and occupancy (S, A) of the linear program by HiGHS."""
+    """Value and occupancy (S, A) of the linear program."""
     S, A, _ = p.shape
-    rows = Rows.from_dense(p)
-    vertex = run(occupancy_program(rows, costs.reshape(len(costs), -1), thresholds).value)
-    return None if vertex.status == "infeasible" else (float(vertex.objective), vertex.x[: S * A].reshape(S, A))
+    flow = np.repeat(np.eye(S), A, axis=1) - p.reshape(S * A, S).T
+    equations, right = np.vstack([flow, np.ones(S * A)]), np.append(np.zeros(S), 1.0)
+    limits = costs[1:].reshape(len(thresholds), -1)
+    found = linprog(costs[0].ravel(), limits, thresholds, equations, right, method="highs-ds")
+    return (float(found.fun), found.x.reshape(S, A)) if found.success else None
 
 
-@pytest.mark.parametrize("elsewhere", ["uniform", "action 0"])
-def test_states_without_occupancy(elsewhere: Any) -> None:
+@pytest.mark.parametrize("off_support", ["uniform", "first_action"])
+def test_states_without_occupancy(off_support: Any) -> None:
     """The policy is the ratio of the program's occupancy where there is some, and the rule elsewhere."""
     rng = np.random.default_rng(np.random.SeedSequence(3))
     compared = 0
@@ -91,7 +102,7 @@ def test_states_without_occupancy(elsewhere: Any) -> None:
         for s, a in np.ndindex(S, A):
             p[s, a, rng.choice(S, 2, replace=False)] = rng.dirichlet([1.0, 1.0])
         costs, tau = rng.random((2, S, A)), np.array([0.5])
-        best = plan_elsewhere(Rows.from_dense(p), costs, tau, memory(np.zeros((S, A, S), int)), fixed(9), elsewhere)
+        best = plan_without_paths(p, costs, tau, memory(np.zeros((S, A, S), int)), fixed(9), off_support)
         found = occupancy(p, costs, tau)
         if found is None or best.policy is None:
             assert best.policy is None
@@ -102,7 +113,7 @@ def test_states_without_occupancy(elsewhere: Any) -> None:
         mass = mu.sum(axis=1)
         inside = mass > 1e-9
         np.testing.assert_allclose(best.policy[inside], mu[inside] / mass[inside, None], atol=1e-6)
-        rule = np.full(A, 1 / A) if elsewhere == "uniform" else np.eye(A)[0]
+        rule = np.full(A, 1 / A) if off_support == "uniform" else np.eye(A)[0]
         np.testing.assert_array_equal(best.policy[~inside], np.broadcast_to(rule, ((~inside).sum(), A)))
         compared += 1
     assert compared > 20
@@ -114,7 +125,7 @@ def test_classes_stay_apart() -> None:
     p[0, 0, 0] = p[0, 1, 2] = p[1, 0, 1] = p[1, 1, 2] = p[2, 0, 0] = p[2, 1, 1] = 1.0
     costs = np.array([[[0, 1.0], [1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0, 1.0], [1.0, 1.0]]])
     started = memory(np.zeros((3, 2, 3), dtype=np.int64))
-    best = plan_elsewhere(Rows.from_dense(p), costs, np.array([0.5]), started, fixed(9), "uniform")
+    best = plan_without_paths(p, costs, np.array([0.5]), started, fixed(9), "uniform")
     assert best.policy is not None
     np.testing.assert_array_equal(best.policy, [[1, 0], [1, 0], [0.5, 0.5]])
 
@@ -126,7 +137,7 @@ def test_quadrupling() -> None:
     assert stop["max_length"] == FOREVER
     np.testing.assert_array_equal(stop["count_limit"], 4 * counts.sum(axis=2) + 2)
     cmdp = make("marsrover-4x4")
-    agent = agents.PSConRL(cmdp.problem("estimated"), episodes="quadrupling")
+    agent = ReleasedPSConRL(cmdp.problem("estimated"), floor=None)
     walked = walk(agent, cmdp, 600, 0)
     N, v = (np.zeros((cmdp.S, cmdp.A), dtype=np.int64) for _ in range(2))
     starts = [0]
@@ -140,9 +151,9 @@ def test_quadrupling() -> None:
 
 
 AS_RELEASED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("PSConRL", {"floor": 0.05, "episodes": "quadrupling", "elsewhere": "action 0"}),
-    ("ConRL", {"impute": "dirichlet", "clip": False, "episodes": "quadrupling", "elsewhere": "uniform"}),
-    ("C-UCRL", {"impute": "self-loop", "clip": False, "elsewhere": "uniform", "h": 10}),
+    ("PSConRL", {"floor": 0.05, "episodes": "quadrupling", "off_support": "first_action"}),
+    ("ConRL", {"impute": "dirichlet", "clip": False, "episodes": "quadrupling", "off_support": "uniform"}),
+    ("C-UCRL", {"impute": "self_loop", "clip": False, "off_support": "uniform", "h": 10}),
     ("UCRL-CMDP", {"h": 10}),
 )
 
@@ -150,14 +161,14 @@ AS_RELEASED: tuple[tuple[str, dict[str, Any]], ...] = (
 @pytest.mark.parametrize(("name", "settings"), AS_RELEASED)
 def test_variants_pass_the_contract(name: str, settings: dict[str, Any]) -> None:
     cmdp = make("marsrover-4x4")
-    agents.check_agent(agents.find(name)(cmdp.problem("estimated"), **settings), steps=120)
-    run = simulate(agents.find(name)(cmdp.problem("estimated"), **settings), cmdp, 300, 0)
+    agents.check_agent(agents.find(RELEASED[name])(cmdp.problem("estimated"), **settings), steps=120)
+    run = simulate(agents.find(RELEASED[name])(cmdp.problem("estimated"), **settings), cmdp, 300, 0)
     assert run.episodes["length"].sum() == 300
 
 
 def test_ucrl_cmdp_in_the_episodes_of_c_ucrl() -> None:
     cmdp = make("marsrover-4x4")
-    run = simulate(agents.UCRLCMDP(cmdp.problem("known"), h=10), cmdp, 160, 0)
+    run = simulate(ReleasedUCRLCMDP(cmdp.problem("known"), h=10), cmdp, 160, 0)
     np.testing.assert_array_equal(run.episodes["length"], [10, 10, 10, 10, 20, 10, 30, 10, 40, 10])
     assert [phase == "explore" for phase in run.episodes["phase"]][:6] == [True, True, False, True, False, True]
 
@@ -165,22 +176,15 @@ def test_ucrl_cmdp_in_the_episodes_of_c_ucrl() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("ConRL", {"impute": "nothing"}, 'impute is \'nothing\'; it must be "seen" or "self-loop" or "dirichlet"'),
+        ("ConRL", {"impute": "nothing"}, "impute is 'nothing'; it must be one of seen, self_loop, dirichlet"),
         ("ConRL", {"clip": 1}, "clip is 1; it must be True or False"),
-        ("C-UCRL", {"elsewhere": ""}, 'elsewhere is \'\'; it must be "fastest way" or "uniform" or "action 0"'),
-        ("ConRL", {"episodes": "tsde"}, 'episodes is \'tsde\'; it must be "doubling" or "quadrupling"'),
+        ("C-UCRL", {"off_support": ""}, "off_support is ''; it must be one of"),
+        ("ConRL", {"episodes": "tsde"}, "episodes is 'tsde'; it must be one of doubling, quadrupling"),
         ("PSConRL", {"floor": 0.0}, r"floor is 0.0; it must be a number in \(0, 1\], or None"),
-        ("PSConRL", {"prior": "learned", "floor": 0.1}, 'prior is "learned"; floor and elsewhere'),
-        ("PSConRL", {"prior": "learned", "elsewhere": "uniform"}, 'prior is "learned"; floor and elsewhere'),
+        ("PSConRL", {"prior": "learned"}, 'prior is "learned"; the released code has none'),
         ("UCRL-CMDP", {"h": 0}, "h is 0"),
     ],
 )
 def test_what_is_refused(name: str, settings: dict[str, Any], said: str) -> None:
     with pytest.raises((InvalidArgumentError, TypeError), match=said):
-        agents.find(name)(Problem(3, 2, [0.5]), **settings)
-
-
-def test_sparse_rows_are_sorted_and_whole() -> None:
-    rows = imputed_transitions(memory(some_counts()), "dirichlet", np.random.default_rng(0))
-    assert isinstance(rows.matrix(), sparse.csr_array)
-    rows.checked()
+        agents.find(RELEASED[name])(Problem(3, 2, [0.5]), **settings)

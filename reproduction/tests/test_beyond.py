@@ -7,11 +7,15 @@ from collections import Counter
 from psconrl.agents import registry
 from psconrl.environments import make
 from reproduction import beyond
+from reproduction.agents import ALGORITHM
 from reproduction.presets import find
+
+PLAIN = set(registry()) - set(ALGORITHM)
+"""The agents of the library."""
 
 
 def test_all_agents_with_at_most_five_settings() -> None:
-    assert set(beyond.AGENTS) == set(registry())
+    assert set(beyond.AGENTS) == PLAIN
     assert all(1 <= len(settings) <= 5 for settings in beyond.AGENTS.values())
 
 
@@ -21,7 +25,7 @@ def test_worlds_say_how_large_they_are() -> None:
         assert world.states == cmdp.S, world.name
         assert world.horizon <= 100_000
         agents = {cell.agent for cell in beyond.cells(world)}
-        assert agents == set(registry()) - (set(beyond.SLOW) if world.states > 64 else set())
+        assert agents == PLAIN - (set(beyond.SLOW) if world.states > 64 else set())
         assert cmdp.S <= 512  # so that all policies are evaluated
 
 

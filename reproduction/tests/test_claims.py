@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import Group, group
-from psconrl.experiments import Cell
-from psconrl.experiments.record import RunRecord
+from psconrl.experiments import Cell, RunRecord
 from reproduction import references, theory_bounds
 from reproduction.claims import (
     FEWEST,

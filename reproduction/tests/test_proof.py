@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, make, solve
-from psconrl.agents import preset
 from psconrl.learning import simulate
 from psconrl.planning import evaluate
 from reproduction import proof
+from reproduction.settings import ours
 
 
 @pytest.fixture(scope="module")
@@ -88,4 +88,4 @@ def test_fha_is_told_the_true_span(env: str) -> None:
     cmdp = make(env)
     bias = evaluate(cmdp, solve(cmdp).policy).bias
     # Several policies are optimal, and their biases differ a little.
-    assert np.ptp(bias[1]) - 1e-9 <= preset("FHA", env)["span"] <= 1.1 * np.ptp(bias[1])
+    assert np.ptp(bias[1]) - 1e-9 <= ours("FHA", env)["span"] <= 1.1 * np.ptp(bias[1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import Group, group
-from psconrl.experiments.record import RunRecord
+from psconrl.experiments import RunRecord
 from reproduction import beyond, ranking
 from reproduction.final_values import worst_tenth
 from tests.analysis.synthetic import cell_records, episodes

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from psconrl.analysis import Group, group
-from psconrl.experiments import Cell
-from psconrl.experiments.record import RunRecord
-from reproduction import comparison, learning, one_factor, tables, tuning
+from psconrl.analysis import Group, format_mean_ci, group, short
+from psconrl.experiments import Cell, RunRecord
+from reproduction import comparison, learning, tables
 from reproduction.comparisons import EVERY_AGENT, steps
-from reproduction.final_values import ends, short, summary, told
-from reproduction.gridworlds import PAPER, QUICK, cell_of, shown
+from reproduction.final_values import final_values, summary
+from reproduction.gridworlds import PAPER, algorithms
 from reproduction.presets import find
 from reproduction.published import APPENDIX, FIGURE_1, REASONS, tolerance
+from reproduction.settings import cell_of
 from tests.analysis.synthetic import cell_records
 
 LEVELS = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
@@ -36,7 +36,7 @@ def preset_cells(name: str, quick: bool = True) -> list[Cell]:
 def test_ends_of_a_cell() -> None:
     cell = preset_cells("figure-1", quick=False)[0]
     (found,) = group(runs_of([cell])).values()
-    numbers = ends(found, 900)
+    numbers = final_values(found, 900)
     T = cell.horizon
     expected = {
         "regret": 0.01 * T,
@@ -52,14 +52,14 @@ def test_ends_of_a_cell() -> None:
     for name, value in expected.items():
         assert numbers[name]["mean"] == pytest.approx(value, rel=1e-5), name
     assert (numbers["runs"], numbers["horizon"], numbers["states"]) == (4, T, 16)
-    earlier = ends(found, 900, read=T - 100)
+    earlier = final_values(found, 900, read=T - 100)
     assert earlier["plotted_regret"]["mean"] == pytest.approx(0.01 * (T - 1000 + found.spacing), rel=1e-5)
     assert earlier["regret"] == numbers["regret"]
 
 
 def test_slack_earns_nothing_in_what_is_charged() -> None:
     (found,) = group(runs_of(preset_cells("figure-1")[:1], violation=-0.1)).values()
-    numbers = ends(found)
+    numbers = final_values(found)
     assert numbers["lagrangian"]["mean"] < 0 < numbers["charged"]["mean"]
     assert numbers["charged"] == numbers["regret"]
 
@@ -69,8 +69,8 @@ def test_summaries_and_their_words() -> None:
     assert found["worst"] == 18.5
     assert found["sd"] == pytest.approx(np.arange(20.0).std(ddof=1), rel=1e-5)
     assert [short(x) for x in (1234.4, -0.2, 3.14159, 0.0001, None)] == ["1,234", "-0.2", "3.1", "0", "-"]
-    assert told(summary(np.array([5.0]))) == "5", "one run has no interval"
-    assert told(None) == "-"
+    assert format_mean_ci(summary(np.array([5.0]))) == "5", "one run has no interval"
+    assert format_mean_ci(None) == "-"
 
 
 def both(theirs: tuple[float, float], quick: bool = False) -> dict[str, Group]:
@@ -112,40 +112,10 @@ def test_three_columns_say_which_box_and_list_what_was_tried() -> None:
 
 
 def test_every_curve_has_a_reading_a_text_and_a_reason() -> None:
-    curves = {(setting.env, agent) for setting in PAPER for agent in shown(setting.env)}
+    curves = {(setting.env, agent) for setting in PAPER for agent in algorithms(setting.env)}
     assert set(FIGURE_1) == set(APPENDIX) == set(REASONS) == curves
     assert tolerance(0) == 2
     assert tolerance(1000) == 50
-
-
-def test_one_factor_needs_all_steps_and_takes_the_paper_scale_first() -> None:
-    path = [step.cell for step in steps(QUICK[0], "PSConRL") if step.of == "path"]
-    assert one_factor.document(group(runs_of(path[:-1]))) is None
-    document = one_factor.document(group(runs_of(path)))
-    assert document is not None
-    assert [len(p["steps"]) for p in document["paths"]] == [len(path)]
-    text = one_factor.markdown(document)
-    assert "T = 1,500" in text
-    assert "(= ours)" in text
-    full = [step.cell for step in steps(PAPER[0], "PSConRL") if step.of == "path"]
-    more = one_factor.document(group(runs_of(path) + runs_of(full)))
-    assert more is not None
-    assert "T = 5,000" in one_factor.markdown(more)
-
-
-def test_tuning_names_the_best_setting_of_each_agent() -> None:
-    cells = preset_cells("sweeps")
-    records = []
-    for k, cell in enumerate(cells):
-        records += runs_of([cell], regret=0.001 * (1 + (k * 7) % len(cells)))
-    document = tuning.document(group(records))
-    assert document is not None
-    best = tuning.best(document).splitlines()[2:]
-    assert len(best) == 2 * 5
-    least = min(document["rows"], key=lambda row: row["charged"]["mean"])
-    assert f"{least['agent']} on " in tuning.headline(document)
-    assert tuning.markdown(document).count("\n| ") == len(cells) + 2
-    assert tuning.document(group(runs_of(preset_cells("figure-1")))) is None, "a few shared cells are not the sweeps"
 
 
 def test_documents_survive_a_trip_through_json() -> None:

@@ -10,6 +10,7 @@ from .cmdp import CMDP as CMDP
 from .environments import make as make
 from .environments.gymnasium_env import AddCosts as AddCosts
 from .environments.gymnasium_env import CMDPEnv as CMDPEnv
+from .errors import CallOrderError as CallOrderError
 from .errors import InvalidArgumentError as InvalidArgumentError
 from .errors import InvalidModelError as InvalidModelError
 from .errors import InvalidTypeError as InvalidTypeError

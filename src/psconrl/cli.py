@@ -22,7 +22,7 @@ import typer
 import psconrl
 from psconrl._core.interrupts import INTERRUPTED
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError, UnknownNameError
+from psconrl.errors import CommandError, PsconrlError, UnknownNameError
 from psconrl.io.text import SafeStream
 
 if TYPE_CHECKING:
@@ -75,10 +75,6 @@ app = typer.Typer(
 )
 
 
-class WrongCommandError(PsconrlError):
-    """A command line that cannot be understood."""
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command; every error is one line on the error stream and a non-zero exit."""
     for stream in (sys.stdout, sys.stderr):
@@ -97,7 +93,7 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
         # Whoever read our output has seen enough; what is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)
-    except WrongCommandError as error:
+    except CommandError as error:
         _stop(str(error), USAGE)
     except PsconrlError as error:
         _stop(str(error), FAILED)
@@ -240,16 +236,45 @@ def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
         "psconrl solve box --set slip=0.1 --limit corner=0.5",
         "psconrl solve riverswim --horizon 20000",
         "psconrl solve model.json --json",
+        "psconrl solve --transitions moves.csv --costs costs.csv \\",
+        "              --limit overtime=0.3",
     )
 )
 def solve(
-    model: Model,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="An environment's name, a .npz, .json, .drn or .toml file, or a folder with tables.",
+            autocompletion=_env_names,
+        ),
+    ] = None,
+    transitions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table: state, action, next_state, probability or count. .csv or .parquet."),
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Table: state, action, and one column per cost, the main cost first."),
+    ] = None,
+    initial: Annotated[
+        str | None, typer.Option(metavar="STATE", help="The start; that of the first row of the table by default.")
+    ] = None,
     set_: Assignments = None,
     limit: Annotated[
         list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
     ] = None,
     horizon: Annotated[
         int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
+    ] = None,
+    discount: Annotated[
+        float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
+    ] = None,
+    episode: Annotated[
+        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -260,10 +285,21 @@ def solve(
     many steps it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the
     start.
     """
-    cmdp = _found(model, set_, limit)
+    if transitions is not None or costs is not None:
+        if model is not None or transitions is None or costs is None or set_:
+            raise CommandError("give a MODEL, or both --transitions and --costs")
+        limits = dict(map(_limit, limit or []))
+        model, cmdp = str(transitions), psconrl.CMDP.from_tables(transitions, costs, limits, initial=initial)
+    elif model is None:
+        raise CommandError("what is to be solved? give a MODEL, or --transitions and --costs")
+    else:
+        cmdp = _found(model, set_, limit)
+        cmdp = cmdp if initial is None else cmdp.replace(initial=initial)
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
-        solution = psconrl.solve(cmdp, horizon=horizon)
+        solution = psconrl.solve(cmdp, horizon=horizon, discount=discount, episode=episode)
+        if policy is not None:
+            solution.save_policy(policy)
         if as_json:
             output.print_json(output.solution_json(cmdp, solution))
         else:
@@ -286,7 +322,8 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     """The model of a name or file, with options and limits as given."""
     options = dict(_pair(text, "--set", "KEY=VALUE, for instance slip=0.1") for text in assignments or [])
     changed = dict(_limit(text) for text in limits or [])
-    if Path(model).is_file() and not options:
+    tables = Path(model).is_dir() and not _is_name(model)
+    if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
     if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in
@@ -305,7 +342,7 @@ def _pair(assignment: str, option: str, form: str) -> tuple[str, Any]:
     """Key and value of KEY=VALUE; the value as JSON, or else as text."""
     key, equals, text = assignment.partition("=")
     if not (key and equals):
-        raise WrongCommandError(f"{option} {assignment}: write {form}")
+        raise CommandError(f"{option} {assignment}: write {form}")
     try:
         return key, json.loads(text)
     except ValueError:
@@ -316,7 +353,7 @@ def _limit(assignment: str) -> tuple[str, float]:
     form = "COST=VALUE, for instance risk=0.1"
     name, value = _pair(assignment, "--limit", form)
     if not isinstance(value, (int, float)):
-        raise WrongCommandError(f"--limit {assignment}: write {form}")
+        raise CommandError(f"--limit {assignment}: write {form}")
     return name, value
 
 
@@ -372,7 +409,7 @@ def run(
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
-            raise WrongCommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
+            raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
         experiment = spec.read_toml(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
@@ -476,7 +513,7 @@ def _experiment(
 ) -> spec.Experiment:
     for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
-            raise WrongCommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
+            raise CommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
     assert envs is not None
     assert horizon is not None
     assert seeds is not None
@@ -502,7 +539,7 @@ def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[s
         target, value = _pair(assignment, "--set", form)
         name, dot, key = target.partition(".")
         if not (dot and name and key):
-            raise WrongCommandError(f"--set {assignment}: write {form}")
+            raise CommandError(f"--set {assignment}: write {form}")
         try:
             settings.setdefault(catalogue.canonical(name), {})[key] = value
         except UnknownNameError:

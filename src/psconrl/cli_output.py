@@ -157,8 +157,8 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         {
             "name": cmdp.cost_names[i],
             "limit": float(tau),
-            "use": float(solution.average_costs[i]),
-            "slack": float(tau - solution.average_costs[i]),
+            "use": float(_limited(solution)[i]),
+            "slack": float(tau - _limited(solution)[i]),
             "price": _number(solution.multipliers[i - 1]),
         }
         for i, tau in enumerate(cmdp.thresholds, start=1)
@@ -167,12 +167,15 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         found = nearest.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, found.together, found.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
-    steps = solution.holds_after(_tolerances(cmdp))
+    steps = math.inf if solution.total_costs is not None else solution.holds_after(_tolerances(cmdp))
     return {
         "status": solution.status,
         "value": _number(solution.value),
         "gap": _number(float(f"{solution.gap:.2g}")),
         "horizon": solution.horizon,
+        "discount": solution.discount,
+        "episode": solution.episode,
+        "total_costs": None if solution.total_costs is None else solution.total_costs.tolist(),
         "average_costs": [float(cost) for cost in solution.average_costs],
         "long_run_costs": [float(cost) for cost in solution.long_run_costs],
         "attained": solution.attained,
@@ -186,14 +189,28 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         "mixture": [
             {
                 "weight": member.weight,
-                "actions": [cmdp.action_names[a] for a in member.policy],
+                "actions": np.array(cmdp.action_names)[member.policy].tolist(),
                 "average_costs": [float(cost) for cost in member.average_costs],
-                "core": [cmdp.state_names[s] for s in np.flatnonzero(member.core)],
+                "core": [cmdp.state_names[s] for s in np.flatnonzero(member.core) % cmdp.S],
             }
             for member in solution.mixture
         ],
         "switching_times": [[_number(time) for time in row] for row in solution.switching_times],
     }
+
+
+def _limited(solution: Solution) -> Any:
+    """What the limits are on: averages, or totals."""
+    return solution.average_costs if solution.total_costs is None else solution.total_costs
+
+
+def _criterion(cmdp: CMDP, solution: Solution) -> str:
+    """What is minimised, in words."""
+    if solution.discount is not None:
+        return f"in total, discounted by {solution.discount:g} per step"
+    if solution.episode is not None:
+        return f"in total over {solution.episode:,} steps"
+    return f"per {'step' if cmdp.durations is None else 'unit of time'} in the long run"
 
 
 def _tolerances(cmdp: CMDP) -> list[float]:
@@ -208,7 +225,7 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
     sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action") + some, plural(cmdp.m, "limit"))
     print(f"{name}: {', '.join(sizes)}")
     if solution.feasible:
-        print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} per step in the long run")
+        print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} {_criterion(cmdp, solution)}")
         if not solution.proven:
             say(
                 f"Warning: not proven, the least may be up to {solution.gap:.2g} lower. Probabilities or costs of very "
@@ -221,9 +238,9 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
         _print_limits(cmdp, solution)
     if solution.feasible and cmdp.m:
         _print_prices(cmdp, solution)
-    if solution.horizon is None:
+    if solution.horizon is None and solution.total_costs is None:
         _print_steps(cmdp, solution)
-    else:
+    elif solution.horizon is not None:
         _print_horizon(cmdp, solution)
     _print_policy(cmdp, solution)
 
@@ -262,10 +279,10 @@ def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
 def _print_limits(cmdp: CMDP, solution: Solution) -> None:
     rows = []
     for i, tau in enumerate(cmdp.thresholds, start=1):
-        slack = tau - solution.average_costs[i]
+        slack = tau - _limited(solution)[i]
         row = (
             cmdp.cost_names[i],
-            f"{solution.average_costs[i]:.6g}",
+            f"{_limited(solution)[i]:.6g}",
             f"{tau:.6g}",
             f"{0.0 if abs(slack) < 1e-7 else slack:.4g}",
         )
@@ -290,7 +307,7 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
         )
     if solution.classes > 1:
         say(f"The optimum lives in {solution.classes} separate sets of states; the policy changes between them rarely.")
-    if solution.loss > 1e-6 and solution.horizon is None:
+    if solution.loss > 1e-6 and solution.horizon is None and solution.total_costs is None:
         say(f"One stationary policy cannot reach the optimum: the one below has {solution.average_costs[0]:.9g}.")
 
 
@@ -313,19 +330,23 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
 
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
+    policy, step = solution.policy, ""
+    if solution.episode is not None:
+        policy, step = policy[0], "in the first step; "
     if cmdp.layout is not None:
-        print("\n" + render.ansi(cmdp, solution.policy, color=sys.stdout.isatty()), end="")
+        print("\n" + render.ansi(cmdp, policy, color=sys.stdout.isatty()), end="")
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
         known = ", ".join(f"{letter} {text}" for letter, text in legend.items() if letter in letters)
         say(f"{known}; * the policy randomises there")
-    elif cmdp.S <= LISTED_STATES:
-        print()
-        print_table(
-            ("in state", "do"), [(cmdp.state_names[s], _action(cmdp, row)) for s, row in enumerate(solution.policy)]
-        )
     else:
-        print(f"\nThe policy has {cmdp.S} states; --json prints it.")
+        print()
+        listed = min(cmdp.S, LISTED_STATES)
+        print_table(("in state", "do"), [(cmdp.state_names[s], _action(cmdp, policy[s])) for s in range(listed)])
+        if listed < cmdp.S:
+            step += f"{listed} of {cmdp.S:,} states; "
+    if step:
+        say(f"({step}--policy policy.csv writes the whole policy, also as .md, .json or .parquet)")
 
 
 def _action(cmdp: CMDP, shares: Any) -> str:

@@ -29,8 +29,9 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.io import files, toolbox_arrays
+    from psconrl.io import files, tables, toolbox_arrays
 else:
+    tables = lazy_import("psconrl.io.tables")
     toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
     files = lazy_import("psconrl.io.files")
     gymnasium_table = lazy_import("psconrl.gymnasium_table")
@@ -90,6 +91,8 @@ class CMDP:
         layout: for gridworlds, where the states lie on their map.
         available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out. What
             transitions and costs say about the others does not matter.
+        durations: (S, A), the expected time until the next decision, for semi-Markov models; 1 if left out. Costs are
+            then those of a whole stay, and averages, limits and shadow prices are per unit of time.
 
     Attributes:
         S, A, m: numbers of states, actions and constraints.
@@ -97,6 +100,7 @@ class CMDP:
         thresholds, initial, state_names, action_names, cost_names, layout, transitions: as given, read-only;
             (m,) thresholds, (S,) initial; rows of actions that are not available are zero.
         available: (S, A), True where an action can be taken. pairs: those pairs, numbered.
+        durations: (S, A), or None where all steps take one unit of time.
 
     >>> coin = CMDP([[[0.5, 0.5]], [[1.0, 0.0]]], costs=[[[0.0], [3.0]]])
     >>> coin
@@ -116,6 +120,7 @@ class CMDP:
     cost_names: tuple[str, ...]
     layout: Layout | None
     pairs: Pairs
+    durations: Floats | None
 
     def __init__(
         self,
@@ -129,6 +134,7 @@ class CMDP:
         cost_names: Sequence[str] | None = None,
         layout: Layout | None = None,
         available: ArrayLike | None = None,
+        durations: ArrayLike | None = None,
     ) -> None:
         tau = checks.thresholds(thresholds, cost_names)
         m = len(tau)
@@ -156,6 +162,7 @@ class CMDP:
             "cost_names": checks.names(cost_names, m + 1, "cost_names", "c"),
             "layout": layout,
             "pairs": Pairs.all(S, A) if mask is None else Pairs(mask),
+            "durations": None if durations is None else checks.durations(durations, S, A, mask),
         }
         if layout is not None:
             if not isinstance(layout, Layout):
@@ -247,11 +254,37 @@ class CMDP:
             "cost_names": self.cost_names,
             "layout": self.layout,
             "available": None if self.pairs.every else self.available,
+            "durations": self.durations,
         }
         unknown = changes.keys() - arguments.keys()
         if unknown:
             raise InvalidTypeError(f"replace() takes {', '.join(arguments)}; not {', '.join(sorted(unknown))}")
         return CMDP(**(arguments | changes))
+
+    @property
+    def time_step(self) -> float:
+        """The time between the steps of `uniformized`: the least duration; 1 without durations."""
+        return 1.0 if self.durations is None else float(self.pairs.taken(self.durations).min())
+
+    def uniformized(self) -> CMDP:
+        """A model with equal steps, `time_step` apart, that has the same long-run averages per unit of time.
+
+        Its costs are per unit of time. Its policies share out time among the actions of a state, where those of the
+        model itself share out decisions; a policy without randomisation is the same in both.
+        """
+        if self.durations is None:
+            return self
+        share = (self.time_step / self.durations).ravel()
+        stay = sparse.csr_array(
+            (
+                np.where(self.available.ravel(), 1.0 - share, 0.0),
+                (np.arange(len(share)), np.arange(len(share)) // self.A),
+            ),
+            shape=self.matrix.shape,
+        )
+        transitions = sparse.csr_array(self.matrix.multiply(share[:, np.newaxis]) + stay)
+        model = self.replace(transitions=transitions, costs=self.costs / self.durations, durations=None)
+        return model if self.is_sparse else model.to_dense()
 
     def problem(
         self, costs: Literal["known", "estimated"] = "estimated", *, cost_ranges: ArrayLike | None = None
@@ -332,6 +365,8 @@ class CMDP:
         arrays["initial"] = self.initial
         if not self.pairs.every:
             arrays["available"] = self.available
+        if self.durations is not None:
+            arrays["durations"] = self.durations
         for name in ("state_names", "action_names", "cost_names"):
             arrays[name] = np.array(getattr(self, name), dtype=np.str_)
         if self.layout is not None:
@@ -378,6 +413,7 @@ class CMDP:
             initial=arrays.get("initial", 0),
             layout=layout,
             available=arrays.get("available"),
+            durations=arrays.get("durations"),
             **names,
         )
 
@@ -409,6 +445,47 @@ class CMDP:
         return toolbox_arrays.from_toolbox_arrays(transitions, rewards, costs, thresholds, names)
 
     @classmethod
+    def from_tables(
+        cls,
+        transitions: Any,
+        costs: Any,
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        *,
+        initial: Any = None,
+        max_states: int = 100_000,
+    ) -> CMDP:
+        """The model in two tables: one row per move, and one row of costs per state and action, or per move.
+
+        A table is anything with the Arrow interface (pandas, polars, duckdb, pyarrow), a list of dicts, a dict of
+        columns, or the path of a CSV or Parquet file. Actions without rows in a state are not available there. Names
+        are kept; whole numbers as names are put in order, others come as they first appear.
+
+        Args:
+            transitions: columns state, action, next_state, and probability or count.
+            costs: columns state, action, next_state if costs belong to moves, and one column per cost. The first is
+                minimised.
+            thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost
+                after the first.
+            initial: the name of the start state, probabilities by name, or a distribution (S,). The state of the first
+                row if left out.
+            max_states: more states than this are refused, as a mistake in the column.
+
+        Returns:
+            The model.
+
+        Raises:
+            InvalidModelError: a table with a mistake; the message names the row, the rule and the remedy.
+            ModelFileError: a file that cannot be read.
+
+        >>> moves = [("idle", "wait", "idle", 0.5), ("idle", "wait", "busy", 0.5), ("busy", "serve", "idle", 1.0)]
+        >>> columns = "state", "action", "next_state", "probability"
+        >>> prices = [{"state": "idle", "action": "wait", "delay": 0}, {"state": "busy", "action": "serve", "delay": 2}]
+        >>> CMDP.from_tables([dict(zip(columns, move)) for move in moves], prices)
+        CMDP(S=2, A=2, m=0, 2 of 4 pairs, dense)
+        """
+        return tables.from_tables(transitions, costs, thresholds, initial, max_states)
+
+    @classmethod
     def from_gymnasium(
         cls,
         env: Any,
@@ -435,6 +512,9 @@ class CMDP:
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
         """Read a model from a .npz, .json or .drn file; ModelFileError says what is wrong with a bad one.
 
+        A folder with transitions.csv and costs.csv (or .parquet), or a .toml file that names them, is a model, too; see
+        `from_tables` and docs/howto/tables.md.
+
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """
         return files.load(path, thresholds)
@@ -455,6 +535,10 @@ def require_model(value: object) -> None:
 
 def require_ranges(cmdp: CMDP, ranges: Floats | None) -> None:
     """Refuse a model whose moves cost what is outside of the ranges (m + 1, 2); of [0, 1] where there are none."""
+    if cmdp.durations is not None:
+        raise InvalidModelError(
+            "learners count steps, but this model has durations; cmdp.uniformized() has equal steps"
+        )
     costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
     if isinstance(cmdp.transitions, np.ndarray) and cmdp.move_costs is not None and ranges is not None:
         costs = np.where(cmdp.transitions > 0, costs, ranges[:, :1, np.newaxis, np.newaxis])  # impossible moves

@@ -20,8 +20,8 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
     """An argument of the wrong kind, or one that does not exist."""
 
 
-class OutOfTurnError(PsconrlError, ValueError):
-    """A call that is right in itself, but not now: the message says what must come first."""
+class CallOrderError(PsconrlError, ValueError):
+    """A valid call at the wrong time: the message says what must come first."""
 
 
 class ModelFileError(PsconrlError, ValueError):
@@ -47,6 +47,53 @@ class UnknownNameError(PsconrlError, LookupError):
 
 class SolverError(PsconrlError, RuntimeError):
     """A linear program that failed numerically, after the fallback was tried too."""
+
+
+class AgentError(PsconrlError, AssertionError):
+    """An agent that breaks its contract; see `psconrl.agents.check_agent`."""
+
+
+class WriteError(PsconrlError, OSError):
+    """A file that cannot be written; what was there before is still there."""
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}" if self.filename else super().__str__()
+
+
+class SpecError(PsconrlError, ValueError):
+    """An experiment that makes no sense; the message names the field, and what is allowed."""
+
+
+class StoreError(PsconrlError, OSError):
+    """A folder that holds no results, or cannot be written to."""
+
+
+class RunFileError(PsconrlError, ValueError):
+    """A file that should hold a run and does not."""
+
+
+class WorkerError(PsconrlError, RuntimeError):
+    """Workers that cannot be used: they cannot be started or reached."""
+
+
+class CodeMismatchError(WorkerError):
+    """A worker that runs other code than the process that uses it."""
+
+
+class WorkerCrashedError(WorkerError):
+    """A worker process that died while it executed a run."""
+
+
+class RunTimeoutError(WorkerError):
+    """A run that took longer than its limit."""
+
+
+class CommandError(PsconrlError):
+    """A command line that cannot be understood."""
+
+
+OutOfTurnError = CallOrderError
+"""The former name of `CallOrderError`."""
 
 
 _PART = 3

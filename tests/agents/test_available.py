@@ -14,7 +14,7 @@ from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import empirical_transitions, to_least_visited
 from psconrl.agents.posterior import Prior, draw
-from psconrl.learning.check_agent import AgentError
+from psconrl.errors import AgentError
 from psconrl.planning.compiled.rows import Rows
 
 RNG = np.random.default_rng(15)

@@ -12,8 +12,8 @@ from psconrl import CMDP, Problem, UnknownNameError, agents, make
 from psconrl.agents import Agent, Memory, Plan, check_agent
 from psconrl.agents.catalogue import canonical, parameters
 from psconrl.agents.planning import LimitedAgent
-from psconrl.learning.check_agent import AgentError
-from psconrl.learning.tabular import simulate
+from psconrl.errors import AgentError
+from psconrl.learning import simulate
 from tests.learning.walk import Recording
 
 NAMES = list(agents.registry())

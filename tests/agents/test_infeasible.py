@@ -9,7 +9,7 @@ from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import to_least_visited
 from psconrl.agents.posterior import Prior
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning.compiled.rows import Rows
 from tests.agents.drawing import dense
 from tests.learning.walk import Recording

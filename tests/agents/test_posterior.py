@@ -12,7 +12,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.agents import posterior
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning.compiled.rows import Rows
 from tests.agents.drawing import dense, draw_array
 

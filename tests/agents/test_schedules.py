@@ -10,7 +10,7 @@ from psconrl import CMDP, Problem, agents, make
 from psconrl._core.checks import Ints
 from psconrl.agents import Agent, Memory, schedules
 from psconrl.agents.counts import Counts
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from tests.learning.walk import Walk, walk
 
 

@@ -13,7 +13,7 @@ from psconrl.agents import Memory
 from psconrl.agents.bonuses import check_bonus
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import empirical_transitions
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning import best_policy, evaluate
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method

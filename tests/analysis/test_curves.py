@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from psconrl.analysis import curves
-from psconrl.analysis.groups import group
+from psconrl.analysis import curves, group
 from tests.analysis.synthetic import episodes, one_group, record
 
 
@@ -10,34 +9,15 @@ def random_costs(seed: int, T: int = 400) -> np.ndarray:
     return (np.random.default_rng(seed).random((2, T)) < [[0.6], [0.3]]).astype(np.float64)
 
 
-def test_signed_and_positive_parts_are_the_sums_of_their_definitions() -> None:
+def test_signed_sums_are_those_of_their_definition() -> None:
     runs = [random_costs(seed) for seed in range(3)]
     found = one_group([record(costs, seed=seed, spacing=10) for seed, costs in enumerate(runs)])
     for r, costs in enumerate(runs):
         for i, level in enumerate((0.5, 0.2)):
             for g, t in enumerate(found.grid):
                 assert curves.signed(found)[r, i, g] == pytest.approx((costs[i, :t] - level).sum())
-                positive = np.maximum(costs[i, :t] - level, 0).sum()
-                assert curves.positive_parts(found)[r, i, g] == pytest.approx(positive)
     assert np.array_equal(curves.regret(found), curves.signed(found)[:, 0])
     assert np.array_equal(curves.violation(found), curves.signed(found)[:, 1:])
-
-
-@pytest.mark.parametrize("spacing", [1, 5, 20])
-def test_as_plotted_agrees_with_sums_over_single_steps(spacing: int) -> None:
-    window = 60
-    runs = [random_costs(seed) for seed in range(2)]
-    found = one_group([record(costs, seed=seed, spacing=spacing) for seed, costs in enumerate(runs)])
-    times, values = curves.as_plotted(found, window)
-    assert times[0] == window
-    for r, costs in enumerate(runs):
-        for i, level in enumerate((0.5, 0.2)):
-            total, expected = 0.0, []
-            for t in range(1, costs.shape[1] + 1):
-                if t >= window and t % spacing == 0:
-                    total += spacing * max(costs[i, t - window : t].mean() - level, 0)
-                    expected.append(total)
-            np.testing.assert_allclose(values[r, i], expected, atol=1e-9)
 
 
 def test_a_window_must_be_a_multiple_of_the_spacing_and_fit() -> None:
@@ -55,14 +35,11 @@ def test_uneven_checkpoints_are_refused() -> None:
         curves.moving_average(one_group([uneven]), 100)
 
 
-def test_infeasible_steps_and_episodes() -> None:
+def test_infeasible_steps() -> None:
     table = episodes([0, 10, 30, 60], 100, [True, False, True, False])
     found = one_group([record(np.zeros((2, 100)), spacing=5, table=table)])
     steps = dict(zip(found.grid.tolist(), curves.infeasible_steps(found)[0].tolist(), strict=True))
     assert (steps[10], steps[20], steps[30], steps[60], steps[100]) == (0, 10, 20, 20, 60)
-    share = dict(zip(found.grid.tolist(), curves.infeasible_share(found)[0].tolist(), strict=True))
-    assert (share[10], share[15], share[35], share[100]) == pytest.approx((0, 1 / 2, 1 / 3, 2 / 4))
-    assert curves.episodes_begun(found)[0, -1] == 4
 
 
 def test_prices_are_means_over_the_second_half_of_the_steps_so_far() -> None:
@@ -102,23 +79,6 @@ def test_further_measures_are_the_sums_of_their_definitions() -> None:
             assert curves.policy_violation(found)[r, 0, g] == pytest.approx(0.2 * min(t, 40))
     assert np.isnan(curves.policy_violation(one_group([record(runs[0])]))).all()
     assert np.isnan(curves.lagrangian(one_group([record(runs[0], optimum=np.nan)]))).all()
-
-
-def test_settling_time_is_after_the_last_excursion() -> None:
-    costs = np.full((2, 1000), 0.5)
-    costs[0, :300] = 1.0
-    found = one_group([record(costs, spacing=10, seed=seed) for seed in range(3)])
-    settled = curves.settling_time(found, 100)
-    # The window still holds 1% of excess while it holds more than one of the expensive steps.
-    assert settled.mean == settled.low == settled.high == 400
-    costs[0, -200:] = 1.0
-    assert curves.settling_time(one_group([record(costs, spacing=10)]), 100).mean == np.inf
-
-
-def test_late_average() -> None:
-    costs = np.zeros((2, 100))
-    costs[:, 80:] = [[0.25], [0.75]]
-    np.testing.assert_allclose(curves.late_average(one_group([record(costs, spacing=10)]))[0], [0.25, 0.75])
 
 
 def test_of_several_versions_the_one_with_most_runs_counts() -> None:

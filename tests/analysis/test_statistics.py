@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from psconrl.analysis.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 
-from psconrl.analysis.statistics import (
+from psconrl.analysis import (
     Interval,
     band,
     difference_interval,
@@ -99,14 +98,3 @@ def test_numbers_for_people_and_for_json() -> None:
         "n/a",
     ]
     assert Interval(1.0, -np.inf, 2.0).as_json() == {"mean": 1.0, "low": None, "high": 2.0}
-
-
-def test_bounds() -> None:
-    S, A, T, D = 3, 2, 64, 5.0
-    K = np.sqrt(2 * 3 * 2 * 64 * 6)
-    assert episodes_bound(S, A, T) == pytest.approx(K)
-    good = 6 * K + 49 * 5 * 3 * np.sqrt(128 * np.log(128))
-    assert good_event_bound(S, A, T, D) == pytest.approx(good)
-    assert theorem_bound(S, A, T, D, 7.0) == pytest.approx(good + 7 * (np.log(3) + 2) * 8 + 1)
-    assert feasibility_premise(S, A, T, D) == pytest.approx(5 * np.sqrt(14 * 3 * np.log(4 * 64**2) / 8))
-    assert (np.diff(episodes_bound(S, A, np.arange(1, 100))) >= 0).all()

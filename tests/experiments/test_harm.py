@@ -14,12 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from psconrl.errors import SpecError, StoreError, WorkerError, WriteError
 from psconrl.experiments import Store, run_experiment, run_one
 from psconrl.experiments.claims import Claims
-from psconrl.experiments.pools import DaskPool, PoolError
-from psconrl.experiments.spec import SpecError
-from psconrl.experiments.store import StoreError
-from psconrl.io.writing import WriteError
+from psconrl.experiments.pools import DaskPool
 from tests.experiments import harm
 from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until
@@ -253,7 +251,7 @@ def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         run_one.execute_apart(cell, 1, run_one.CODE, 60)
     misbehaving(monkeypatch, "hang")
     monkeypatch.setattr(run_one, "_STARTING", 3.0)
-    with pytest.raises(run_one.TooLongError, match=r"the run was ended after 0\.5 seconds"):
+    with pytest.raises(run_one.RunTimeoutError, match=r"the run was ended after 0\.5 seconds"):
         run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
 
 
@@ -311,7 +309,7 @@ def test_a_cluster_that_cannot_be_used_is_said_so(
     import distributed
 
     monkeypatch.setattr(distributed, "Client", Client)
-    with pytest.raises(PoolError, match=said):
+    with pytest.raises(WorkerError, match=said):
         DaskPool("tcp://127.0.0.1:1")
 
 
@@ -321,7 +319,7 @@ def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:
         pool.submit((sweep().cells[0], 0))
         cluster.scheduler.kill()
         cluster.scheduler.wait()
-        with pytest.raises(PoolError, match="the connection to the Dask scheduler is lost"):
+        with pytest.raises(WorkerError, match="the connection to the Dask scheduler is lost"):
             pool.window()
         pool.close()
 

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
+from psconrl.errors import WorkerCrashedError, WorkerError
 from psconrl.experiments import Cell, Store, pools, run_experiment, run_one, runner
-from psconrl.experiments.pools import PoolError, Result, Run, SerialPool
+from psconrl.experiments.pools import Result, Run, SerialPool
 from psconrl.experiments.progress import Lines, Silent
-from psconrl.experiments.run_one import DiedError
 from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done, wait_until
 
@@ -100,7 +100,7 @@ class DeadlyPool(SerialPool):
     def collect(self, timeout: float) -> list[tuple[Run, Result]]:
         seed = self._waiting[0][1]
         self.tries[seed] += 1
-        return [(self._waiting.popleft(), DiedError("died"))] if seed == 3 else super().collect(timeout)
+        return [(self._waiting.popleft(), WorkerCrashedError("died"))] if seed == 3 else super().collect(timeout)
 
 
 def test_a_run_that_kills_its_process_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_workers_that_cannot_start_are_said_at_once(tmp_path: Path) -> None:
     script = SCRIPT.format(out=str(tmp_path))
     done = subprocess.run([sys.executable], input=script, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "PoolError: the worker processes die before they begin" in done.stderr.splitlines()[-1]
+    assert "WorkerError: the worker processes die before they begin" in done.stderr.splitlines()[-1]
 
 
 def test_a_failed_run_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypat
 
 def test_workers_with_other_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "CODE", "another")
-    with pytest.raises(PoolError, match="a worker runs other code"):
+    with pytest.raises(WorkerError, match="a worker runs other code"):
         run_experiment(sweep(seeds=1), tmp_path, workers=1)
 
 

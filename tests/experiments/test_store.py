@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from psconrl.errors import StoreError
 from psconrl.experiments import Store, run_experiment
 from psconrl.experiments.runner import run_together
-from psconrl.experiments.store import StoreError
 from tests.experiments.sweeps import exported, parts, sweep, times_done
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, Learner, agents, evaluate, make, simulate, solve
-from psconrl.errors import InvalidArgumentError, OutOfTurnError
+from psconrl.errors import CallOrderError, InvalidArgumentError
 from psconrl.learning.run import Run
 
 
@@ -117,7 +117,7 @@ def test_a_learner_and_its_run_have_the_same_estimate() -> None:
     cmdp = make("toy")
     agent = agents.PSConRL(cmdp.problem())
     learner = Learner(agent, 100, 0)
-    with pytest.raises(OutOfTurnError, match="nothing was observed yet"):
+    with pytest.raises(CallOrderError, match="nothing was observed yet"):
         learner.estimate()
     run = simulate(agent, cmdp, 100, 0)
     restored = Learner.restore(agent, run.state["learner"])

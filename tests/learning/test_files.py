@@ -188,7 +188,7 @@ def test_files_that_are_no_learners_are_refused(tmp_path: Path) -> None:
     refused("truncated or not an .npz", b"")
     refused("truncated or not an .npz|damaged", good.replace(b"document", b"docxment", 1))
     refused("not a learner", with_document(lambda said: said.update(format="psconrl.cmdp")))
-    refused("is of version 2; only 1 can be read", with_document(lambda said: said.update(version=2)))
+    refused("is of version 3; only 2 can be read", with_document(lambda said: said.update(version=3)))
     refused("has no 'seed'", with_document(lambda said: said["state"]["table"].pop("seed")))
     refused("bytes that belong to nothing", _archive(pack({})[0], b"left over", tmp_path))
     refused("checksum", _archive(*pack(learner.state()), tmp_path, checksum=b"\0" * 32))

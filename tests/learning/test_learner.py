@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import Learner, OutOfTurnError, Problem, PsconrlError, agents, make, simulate
+from psconrl import CallOrderError, Learner, Problem, PsconrlError, agents, make, simulate
 from psconrl.agents import Agent, Memory, Plan
 from tests.states import same
 
@@ -83,14 +83,14 @@ def test_costs_are_checked_before_anything_is_counted(wrong: Any) -> None:
 
 def test_a_step_is_observed_after_it_was_asked_for_and_once() -> None:
     found = learner()
-    with pytest.raises(OutOfTurnError, match="only after act"):
+    with pytest.raises(CallOrderError, match="only after act"):
         found.observe(0, 0, [0.5, 0.5], 1)
     a = found.act(0)
-    with pytest.raises(OutOfTurnError, match=r"s is 1, but act was asked in 0; call act\(1\) first"):
+    with pytest.raises(CallOrderError, match=r"s is 1, but act was asked in 0; call act\(1\) first"):
         found.observe(1, a, [0.5, 0.5], 2)
     found.observe(0, a, [0.5, 0.5], 1)
     before = found.state()
-    with pytest.raises(OutOfTurnError, match="only once"):
+    with pytest.raises(CallOrderError, match="only once"):
         found.observe(0, a, [0.5, 0.5], 1)
     assert same(found.state(), before)
 
@@ -110,7 +110,7 @@ def test_asked_in_another_state_it_forgets_the_step_before() -> None:
     found, s = after_steps(11)
     found.act(s)
     a = found.act((s + 1) % 3)
-    with pytest.raises(OutOfTurnError):
+    with pytest.raises(CallOrderError):
         found.observe(s, a, [0.5, 0.5], 0)
     found.observe((s + 1) % 3, a, [0.5, 0.5], 0)
     assert found.t == 12
@@ -129,9 +129,9 @@ def test_an_action_that_was_overruled_is_counted_as_the_one_taken() -> None:
 def test_the_horizon_is_the_end() -> None:
     found, s = after_steps(5, horizon=5)
     before = found.state()
-    with pytest.raises(OutOfTurnError, match="the horizon of 5 steps is over"):
+    with pytest.raises(CallOrderError, match="the horizon of 5 steps is over"):
         found.act(s)
-    with pytest.raises(OutOfTurnError):
+    with pytest.raises(CallOrderError):
         found.observe(s, 0, [0.5, 0.5], 0)
     assert same(found.state(), before)
 
@@ -147,7 +147,7 @@ def test_threads_take_turns() -> None:
             s = int(rng.integers(3))
             try:
                 found.observe(s, found.act(s), rng.random(2), int(rng.integers(3)))
-            except OutOfTurnError:
+            except CallOrderError:
                 pass  # another thread asked in between
             except BaseException as error:
                 failures.append(error)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from psconrl import CMDP, InvalidModelError, Problem, agents, evaluate, make, solve
-from psconrl.learning.tabular import simulate, time_grid
+from psconrl.learning.simulation import simulate, time_grid
 from psconrl.planning.averages import Averages
 from tests.learning.walk import Recording, walk
 

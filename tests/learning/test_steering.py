@@ -11,7 +11,7 @@ from psconrl import CMDP, Learner, PsconrlError, Steering, agents, evaluate, mak
 from psconrl.agents import Agent
 from psconrl.agents.contract import Memory, Plan
 from psconrl.errors import InvalidArgumentError
-from psconrl.learning.tabular import simulate
+from psconrl.learning import simulate
 from psconrl.planning.steered import Steered
 from tests.learning.walk import Recording, walk
 
@@ -332,7 +332,7 @@ def test_steering_without_limits_runs_the_optimal_policy() -> None:
 def test_steering_has_rules() -> None:
     cmdp = make("toy")
     steering = Steering(solve(cmdp))
-    with pytest.raises(psconrl.OutOfTurnError, match="only after act"):
+    with pytest.raises(psconrl.CallOrderError, match="only after act"):
         steering.observe([0.0, 0.0])
     a = steering.act(0)
     assert steering.act(cmdp.state_names[0]) == cmdp.action_names[a]

@@ -11,8 +11,7 @@ import pytest
 
 from psconrl import CMDP, agents, make
 from psconrl.agents import Agent
-from psconrl.learning import Run
-from psconrl.learning.tabular import simulate
+from psconrl.learning import Run, simulate
 from tests.learning.walk import walk
 
 ENVIRONMENTS = ["marsrover-4x4", "marsrover-8x8", "box", "toy", "queue", "garnet", "dirichlet"]

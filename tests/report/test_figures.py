@@ -4,19 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from psconrl.experiments.presets import find
-from psconrl.report.pictures import draw_environments, first_push
-from psconrl.reproduce import reproduce, write_results
 
 from psconrl.analysis.groups import group
-from psconrl.environments import make
-from psconrl.experiments.runner import Outcome
-from psconrl.experiments.spec import Cell, Experiment
+from psconrl.experiments.spec import Cell
 from psconrl.report import chart_data, figures, panels
 from psconrl.report.panels import Level, Line, Panel
 from psconrl.report.styles import COLOURS, STYLES, styles
-from tests.analysis.synthetic import cell_records, episodes, record
-from tests.analysis.test_claims import bayesian, figure_1, preset_cells
+from tests.analysis.synthetic import episodes, record
 
 
 def ink(path: Path) -> float:
@@ -118,94 +112,12 @@ def test_nothing_to_draw() -> None:
         figures.draw([])
 
 
-def test_panels_of_figure_1() -> None:
-    groups = group(figure_1({}))
-    quantities: tuple[panels.Quantity, ...] = ("signed", "plotted")
-    for quantity in quantities:
-        rows = panels.regret_and_violation("figure-1", groups, quantity)
-        assert [p.title for p in rows[0]] == [
-            "Marsrover 4x4 (6 runs)",
-            "Marsrover 8x8 (6 runs)",
-            "Box, 16 states (6 runs)",
-        ]
-        assert [line.label for line in rows[0][0].lines] == ["PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"]
-        assert [len(p.lines) for p in rows[1]] == [4, 3, 3]
-    signed = panels.regret_and_violation("figure-1", groups, "signed")[0][0].lines[0]
-    np.testing.assert_allclose(signed.mean, 0.01 * signed.x)
-
-
 def test_several_limits_have_a_panel_each_with_their_names() -> None:
     cell = Cell("queue", "PSConRL", 50, checkpoints=50)
     run = record(np.full((3, 50), 0.5), cell=cell, thresholds=(0.6, 0.25), cost_names=("length", "service", "flow"))
     (above,), (service,), (flow,) = panels.overview(group([run]))
     assert [[line.label for line in panel.lines] for panel in (above, service, flow)] == [["PSConRL"]] * 3
     assert (service.y_label, flow.y_label) == ("Violation of service\n(signed)", "Violation of flow\n(signed)")
-
-
-def test_planes_have_a_point_for_each_setting() -> None:
-    experiment = find("sweeps").experiment(True)
-    assert experiment is not None
-    cells = experiment.cells
-    runs = [r for cell in cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
-    (first,), (second,) = panels.planes(group(runs))
-    assert second.title.startswith("Marsrover 4x4, slip 0.1")
-    for line in (*first.lines, *second.lines):
-        np.testing.assert_allclose(line.x, 0.1 * cells[0].horizon)
-        np.testing.assert_allclose(line.mean, 0.025 * cells[0].horizon)
-    assert sum(len(line.x) for line in (*first.lines, *second.lines)) == len(cells)
-    assert panels.planes(group(runs[:-2])) == [], "unless all settings are there, it would be unfair"
-
-
-def test_panels_of_the_appendix_hold_the_levels_of_the_model() -> None:
-    above, below = panels.averages(group(figure_1({})))
-    assert {level.label: round(level.value, 6) for level in above[0].levels} == {
-        "optimal": 0.225,
-        "fast": 0.25,
-        "safe": 0.125,
-    }
-    assert below[0].levels[0].value == 0.2
-    np.testing.assert_allclose(above[0].lines[0].mean, 0.215)
-
-
-def test_panels_of_the_theorem_name_the_slope() -> None:
-    ((regret, _),) = panels.bayesian(group(bayesian(0.5)))
-    assert "slope 0.50 [0.50, 0.50]" in regret.title
-    assert regret.lines[1].mean[-1] == pytest.approx(regret.lines[0].mean[-1])
-
-
-def test_panels_of_the_bonus_and_of_the_counterexample() -> None:
-    found = find("bonus").experiment(quick=True)
-    assert found is not None
-    runs = [r for cell in found.cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
-    ((regret, violation),) = panels.bonus(group(runs))
-    assert regret.ticks[-1][1] == "published"
-    assert {"PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"} <= {line.label for line in violation.lines}
-    toy = find("counterexample").experiment(quick=True)
-    assert toy is not None
-    table = episodes([0, 300], 1_500, [False, True])
-    runs = [
-        r for cell in toy.cells for r in cell_records(cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=table)
-    ]
-    (row,) = panels.counterexample(group(runs))
-    assert row[2].lines[0].mean[-1] == pytest.approx(300 / 1_500)
-    assert [line.label for line in row[0].lines] == ["PSConRL", "PSConRL (explore)", "CMDP-PSRL"]
-
-
-def test_panels_of_feasibility_and_of_ucrl_cmdp_beyond_the_smallest_grid() -> None:
-    cells = preset_cells("feasibility")
-    T = cells["toy", "PSConRL"].horizon
-    early, never = episodes([0, 60], T, [False, True]), episodes([0], T)
-    runs = [
-        *cell_records(cells["toy", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=early),
-        *cell_records(cells["garnet", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=never),
-    ]
-    ((toy,),) = panels.feasibility(group(runs))
-    assert toy.title == "Toy (2 runs), slope 0.00 [0.00, 0.00]"
-    assert toy.lines[0].mean[-1] == 60
-    tractable = [record(np.full((2, c.horizon), 0.5), cell=c) for c in preset_cells("tractable").values()]
-    above, below = panels.tractable(group([*figure_1({}), *tractable]))
-    assert [p.title for p in above] == ["Marsrover 8x8 (1 to 6 runs)", "Box, 16 states (1 to 6 runs)"]
-    assert [line.label for line in below[0].lines] == ["PSConRL", "UCRL-CMDP"]
 
 
 def test_overview_tells_repeated_agents_apart() -> None:
@@ -270,50 +182,3 @@ def test_panels_of_one_world_stand_side_by_side_with_captions_that_fit() -> None
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     for ax, box in zip(figure.axes, boxes, strict=True):
         assert ax.yaxis.label.get_window_extent().height < 1.3 * box.height
-
-
-def test_pictures_of_the_environments(tmp_path: Path) -> None:
-    paths = draw_environments(tmp_path)
-    names = [path.name for path in paths]
-    assert {"environment-box-main.png", "environment-box-safe.png", "environment-box-fast.png"} <= set(names)
-    assert names[-2:] == ["environments.png", "environments.pdf"]
-    assert ink(paths[-2]) > 0.2
-
-
-def test_the_box_is_pushed_right_by_the_safe_and_down_by_the_fast_policy() -> None:
-    from psconrl.analysis.references import levels
-
-    box, found = make("box"), levels("box")
-    assert first_push(box, found.safe_policy) == (2, 3)
-    assert first_push(box, found.fast_policy) == (3, 2)
-
-
-def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
-    from psconrl.experiments.record import to_bytes, to_table
-    from psconrl.experiments.store import Store
-
-    asked: list[Experiment] = []
-
-    def fake(experiments: list[Experiment], out: Path, **options: object) -> Outcome:
-        asked.extend(experiments)
-        store = Store(out, create=True)
-        for run in figure_1({}, runs=2):
-            cell = preset_cells("figure-1")[run.env, run.agent]
-            store.write(cell, run.seed, to_bytes(to_table(run)))
-        return Outcome(1, 0, 1, ())
-
-    result = reproduce(["figure-1"], tmp_path, quick=True, workers=1, run=fake)
-    assert [experiment.name for experiment in asked] == ["figure-1"]
-    assert result.ok
-    assert result.claims
-    written = {path.relative_to(tmp_path).as_posix() for path in result.paths}
-    assert {
-        "figures/figure-1-signed.png",
-        "figures/figure-1-as-plotted.pdf",
-        "claims.md",
-        "claims.json",
-        "report.html",
-    } <= written
-    assert all(path.stat().st_size > 100 for path in result.paths)
-    elsewhere = write_results(tmp_path, ["table-1"], tmp_path / "other")
-    assert (tmp_path / "other" / "table-1.md") in elsewhere.paths

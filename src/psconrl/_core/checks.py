@@ -274,6 +274,21 @@ def available(given: Any, S: int, A: int) -> Bools | None:
     return None if mask.all() else mask
 
 
+def durations(values: Any, S: int, A: int, mask: Bools | None) -> Floats:
+    """Durations (S, A), above zero; 1 where an action is not available."""
+    given = numbers(values, "durations")
+    if given.shape not in ((), (S, A)):
+        raise InvalidModelError(f"durations have shape {given.shape}; they must be (S, A) = {(S, A)}, or one number")
+    d = np.broadcast_to(given, (S, A)).copy()
+    if mask is not None:
+        d[~mask] = 1.0
+    bad = ~((d > 0) & np.isfinite(d))
+    if bad.any():
+        at = _first(bad)
+        raise InvalidModelError(f"durations[{_text(at)}] is {d[at]}; a duration must be above 0 and finite")
+    return d
+
+
 def dense_transitions(values: Any, mask: Any = None) -> tuple[Floats, Bools | None]:
     """Transitions as an array (S, A, S), distributions where an action is available; and the mask, checked."""
     p = numbers(values, "transitions")

@@ -83,9 +83,22 @@ class Counts:
     def from_dense(cls, numbers: Ints) -> Counts:
         """Counts of an array (S, A, S)."""
         S = numbers.shape[-1]
-        flat = numbers.reshape(-1, S)
-        row, target = np.nonzero(flat)
-        first, end = (np.searchsorted(row, np.arange(len(flat)), side=side) for side in ("left", "right"))
+        row, target = np.nonzero(numbers.reshape(-1, S))
+        n = numbers.reshape(-1, S)[row, target].astype(np.int64)
+        return cls._by_row(row, target, n, np.zeros((len(n), 0)), S, numbers.size // S**2)
+
+    @classmethod
+    def from_moves(cls, row: Ints, target: Ints, costs: Floats, S: int, A: int) -> Counts:
+        """Counts of single moves: rows s * A + a, where they led, and what each cost (n, any)."""
+        moves, where, n = np.unique(row * S + target, return_inverse=True, return_counts=True)
+        spent = np.zeros((len(moves), costs.shape[1]))
+        np.add.at(spent, where, costs)
+        return cls._by_row(moves // S, moves % S, n, spent, S, A)
+
+    @classmethod
+    def _by_row(cls, row: Ints, target: Ints, n: Ints, spent: Floats, S: int, A: int) -> Counts:
+        """Counts of distinct entries in the order of their rows."""
+        first, end = (np.searchsorted(row, np.arange(S * A), side=side) for side in ("left", "right"))
         head = np.where(first < end, first, -1)
         link = np.where(np.append(row[1:], -1) == row, np.arange(1, len(row) + 1), -1)
-        return cls.of(head, link, target, flat[row, target].astype(np.int64), len(row), S)
+        return cls.of(head, link, target, n, len(row), S, spent)

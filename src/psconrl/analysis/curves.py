@@ -5,7 +5,7 @@ signed             sum_t (c_i - l_i): regret for i = 0, violation for i >= 1. Ga
 moving average     of each cost over the last w rounds, from round w on; the spacing of checkpoints must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
-[V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.measures` has them.
+[V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.metrics` has them.
 prices             of each limit, in the models that were planned with: the mean over the second half of the steps so
                    far, of those in plans that had one. Early plans know little, so they are left behind.
 infeasible steps   steps in episodes whose sampled or estimated model admitted no policy.
@@ -20,7 +20,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group
 from psconrl.errors import InvalidArgumentError
-from psconrl.learning import measures
+from psconrl.learning import metrics
 
 
 def levels(group: Group) -> Floats:
@@ -45,7 +45,7 @@ def violation(group: Group) -> Floats:
 
 def positive_violation(group: Group) -> Floats:
     """[V]+, (R, m, G)."""
-    return measures.positive(violation(group))
+    return metrics.positive(violation(group))
 
 
 def largest_violation(group: Group) -> Floats:
@@ -55,14 +55,14 @@ def largest_violation(group: Group) -> Floats:
 
 def lagrangian(group: Group) -> Floats:
     """L = regret + lambda* . violation, (R, G); nan where the limits cannot be met."""
-    return measures.lagrangian(regret(group), violation(group), group.multipliers)
+    return metrics.lagrangian(regret(group), violation(group), group.multipliers)
 
 
 def policy_violation(group: Group) -> Floats:
     """The policy violation, (R, m, G); nan for runs whose policies were not evaluated."""
     return np.stack(
         [
-            measures.policy_violation(table, tau, group.grid)
+            metrics.policy_violation(table, tau, group.grid)
             for table, tau in zip(group.episodes, group.thresholds, strict=True)
         ]
     )
@@ -92,7 +92,7 @@ def pseudo_regret(group: Group) -> Floats:
     ):
         averages = table["average_costs"]
         rate = averages[:, 0] - J + (averages[:, 1:] - tau) @ multipliers
-        curves.append(measures.accumulated(table["start"], table["length"], rate, group.grid))
+        curves.append(metrics.accumulated(table["start"], table["length"], rate, group.grid))
     return np.stack(curves)
 
 
@@ -104,7 +104,7 @@ def prices(group: Group) -> Floats:
         for i, price in enumerate(table["multipliers"].T):
             priced = np.isfinite(price)
             paid, steps = (
-                np.diff(measures.accumulated(table["start"], table["length"], rate, halves), axis=0)[0]
+                np.diff(metrics.accumulated(table["start"], table["length"], rate, halves), axis=0)[0]
                 for rate in (np.where(priced, price, 0.0), priced)
             )
             np.divide(paid, steps, out=found[r, i], where=steps > 0)
@@ -113,4 +113,4 @@ def prices(group: Group) -> Floats:
 
 def infeasible_steps(group: Group) -> Floats:
     """Steps in infeasible episodes up to each checkpoint, (R, G)."""
-    return np.stack([measures.accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
+    return np.stack([metrics.accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])

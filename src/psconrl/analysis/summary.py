@@ -12,6 +12,7 @@ from psconrl.analysis.statistics import mean_interval
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
+from psconrl.learning.metrics import METRICS, Metric
 
 
 def summarize(experiment: Experiment, store: Store) -> dict[str, Any]:
@@ -85,19 +86,17 @@ def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]
         "violation": [interval(column) for column in ends[:, 1:].T],
         "episodes": {"mean": _mean(episodes)},
         "infeasible_episodes": {"mean": _mean(infeasible)},
-        "lagrangian": interval(np.array([record.lagrangian[-1] for record in records])),
-        **{name: _of_limits([getattr(record, name)[:, -1] for record in records], m) for name in _OF_LIMITS},
+        **{metric.name: _metric(metric, records, m) for metric in METRICS if metric.per != "cost"},
         "seconds": round(seconds, 6),
     }
 
 
-_OF_LIMITS = ("positive_violation", "largest_violation", "policy_violation")
-"""Measures of each limit; see `psconrl.learning.measures`."""
-
-
-def _of_limits(ends: list[Floats], m: int) -> list[dict[str, float | None]]:
-    """The intervals of a measure of each limit, from its values (m,) at the horizon of each run."""
-    return [interval(column) for column in np.array(ends).reshape(len(ends), m).T]
+def _metric(metric: Metric, records: list[RunRecord], m: int) -> Any:
+    """The interval of a metric at the horizon, or a list with one for each limit."""
+    ends = np.array([getattr(record, metric.attribute)[..., -1] for record in records])
+    if metric.per == "run":
+        return interval(ends)
+    return [interval(column) for column in ends.reshape(len(records), m).T]
 
 
 def interval(values: Floats) -> dict[str, float | None]:

@@ -66,8 +66,8 @@ class Environment:
 
 
 _ENVIRONMENTS = (
-    Environment("marsrover-4x4", grid.marsrover_4x4, "rover on the paper's 4x4 map: to the goal, at little risk"),
-    Environment("marsrover-8x8", grid.marsrover_8x8, "rover on the paper's 8x8 map"),
+    Environment("marsrover-4x4", grid.marsrover_4x4, "rover on a 4x4 map: to the goal, at little risk"),
+    Environment("marsrover-8x8", grid.marsrover_8x8, "rover on an 8x8 map"),
     Environment("box", grid.box, "push a box out of the way without driving it into a corner"),
     Environment("gridworld", grid.user_map, "your own map: map = a text, a list of lines or a .txt file"),
     Environment("grid", grid.random_grid, "Marsrover-like random map with a safe but winding way"),

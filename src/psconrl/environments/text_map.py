@@ -1,4 +1,4 @@
-"""Gridworld maps as text: reading them, drawing random ones, and the maps of the paper.
+"""Gridworld maps as text: reading them, drawing random ones, and the maps of Marsrover and Box.
 
 One letter per cell, with or without blanks in between::
 

@@ -9,8 +9,8 @@ from psconrl.agents.catalogue import find
 from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.environments import make
-from psconrl.errors import PsconrlError
-from psconrl.experiments.spec import Cell, SpecError, file_checksum
+from psconrl.errors import PsconrlError, SpecError
+from psconrl.experiments.spec import Cell, file_checksum
 
 
 def build_model(env: str, options: Mapping[str, Any], checksum: str | None) -> CMDP:

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from psconrl._core.checks import Floats
+from psconrl.errors import SpecError
 from psconrl.experiments.record import RunRecord
-from psconrl.experiments.spec import SpecError
 from psconrl.io import writing
+from psconrl.learning.metrics import METRICS, Metric
 
 SCHEMA = pa.schema(
     [
@@ -27,20 +27,12 @@ SCHEMA = pa.schema(
         ("cost", pa.int64()),
         ("cost_name", pa.string()),
         ("level", pa.float64()),
-        ("cumulative", pa.float64()),
-        ("regret_or_violation", pa.float64()),
-        ("excess", pa.float64()),
-        ("lagrangian", pa.float64()),
-        ("positive_violation", pa.float64()),
-        ("largest_violation", pa.float64()),
-        ("policy_violation", pa.float64()),
+        *((metric.name, pa.float64()) for metric in METRICS),
     ]
 )
-"""level: the optimum for cost 0, the threshold for others; regret_or_violation: cumulative - level * t, signed;
-excess: sum over steps of the positive part. lagrangian: L, in the rows of cost 0; the others, in the rows of limited
-costs: [V]+, its largest value so far, and what the policies promise (see `psconrl.learning.measures`); empty where
-nothing is known. `cell` tells apart runs with other settings (experiment.json lists
-them), `code` runs made by other versions."""
+"""level: the optimum for cost 0, the threshold for others. Then the curves of `psconrl.learning.metrics`: those of the
+run in the rows of cost 0, those of limits in the rows of limited costs, empty elsewhere and where nothing is known.
+`cell` tells apart runs with other settings (experiment.json lists them), `code` runs made by other versions."""
 
 _BATCH = 100
 
@@ -84,11 +76,12 @@ def rows(record: RunRecord) -> pa.Table:
     def constant(value: object) -> pa.Array:
         return pa.repeat(pa.scalar(value), n * G)
 
-    def by_cost(curves: Floats, first: int) -> pa.Array:
-        """Curves of some costs, the first of them given; nothing in the rows of the others."""
-        table = np.full((n, G), np.nan)
+    def curve(metric: Metric) -> pa.Array:
+        """The curves of a metric, nothing in the rows of costs that it has none for."""
+        table, first = np.full((n, G), np.nan), metric.per == "limit"
+        curves = np.atleast_2d(getattr(record, metric.attribute))
         table[first : first + len(curves)] = curves
-        return pa.array(table.T.ravel(), from_pandas=True)  # an empty field where there is no number
+        return pa.array(table.T.ravel(), from_pandas=True)
 
     columns = {
         "env": constant(record.env),
@@ -101,12 +94,6 @@ def rows(record: RunRecord) -> pa.Table:
         "cost": pa.array(np.tile(np.arange(n), G)),
         "cost_name": pa.array(list(record.cost_names) * G),
         "level": pa.array(np.tile(record.levels, G)),
-        "cumulative": pa.array(record.cumulative.T.ravel()),
-        "regret_or_violation": pa.array(record.signed.T.ravel()),
-        "excess": pa.array(record.cumulative_excess.T.ravel()),
-        "lagrangian": by_cost(record.lagrangian[np.newaxis], 0),
-        "positive_violation": by_cost(record.positive_violation, 1),
-        "largest_violation": by_cost(record.largest_violation, 1),
-        "policy_violation": by_cost(record.policy_violation, 1),
+        **{metric.name: curve(metric) for metric in METRICS},
     }
     return pa.table(columns, schema=SCHEMA)

@@ -22,16 +22,12 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from psconrl._core.interrupts import interrupted
-from psconrl.errors import PsconrlError
-from psconrl.experiments.run_one import CODE, DiedError, Done, TooLongError, execute, execute_apart, too_long, warm_up
+from psconrl.errors import RunTimeoutError, WorkerCrashedError, WorkerError
+from psconrl.experiments.run_one import CODE, Done, execute, execute_apart, too_long, warm_up
 from psconrl.experiments.spec import Cell
 
 Run = tuple[Cell, int]
 Result = Done | BaseException
-
-
-class PoolError(PsconrlError, RuntimeError):
-    """Workers that cannot be used: not reachable, or running other code."""
 
 
 class Pool(Protocol):
@@ -193,7 +189,7 @@ class ProcessPool:
                 # The process that starts others for us may have died; there is a new one soon.
                 attempts += 1
                 if attempts == _ATTEMPTS:
-                    raise PoolError(f"no worker processes can be started: {error!r}") from error
+                    raise WorkerError(f"no worker processes can be started: {error!r}") from error
                 time.sleep(0.2)
         theirs.close()
         self._pool.append(_Worker(process, ours))
@@ -222,12 +218,12 @@ class ProcessPool:
         return message
 
     def _bury(self, worker: _Worker) -> list[tuple[Run, Result]]:
-        """Tell of a death, and keep the runs that only waited; PoolError if workers die before they begin."""
+        """Tell of a death, and keep the runs that only waited; WorkerError if workers die before they begin."""
         self._end(worker)
         if not worker.begun:
             self._stillborn += 1
             if self._stillborn > _STILLBORN * self.workers:
-                raise PoolError(
+                raise WorkerError(
                     "the worker processes die before they begin. They import the script that started them: it must "
                     "be a file (not the standard input) and call this under `if __name__ == '__main__':`; or use "
                     "workers=1"
@@ -238,7 +234,7 @@ class ProcessPool:
             return []
         code = worker.process.exitcode
         how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
-        return [(self._first(worker), DiedError(f"the process died {how} during this run"))]
+        return [(self._first(worker), WorkerCrashedError(f"the process died {how} during this run"))]
 
     def _first(self, worker: _Worker) -> Run:
         """The run that a worker was executing; those behind it wait again."""
@@ -264,7 +260,7 @@ class ProcessPool:
             late = self.limit is not None and worker.since is not None and now >= worker.since + self.limit
             if late and not worker.pipe.poll():
                 self._end(worker)
-                found.append((self._first(worker), TooLongError(too_long(self.limit))))
+                found.append((self._first(worker), RunTimeoutError(too_long(self.limit))))
         return found
 
 
@@ -334,7 +330,7 @@ class DaskPool:
             from distributed.comm.addressing import parse_address
             from distributed.comm.registry import get_backend
         except ImportError:
-            raise PoolError("Dask is not installed; pip install 'psconrl[cluster]'") from None
+            raise WorkerError("Dask is not installed; pip install 'psconrl[cluster]'") from None
         functions: Any = distributed  # they have no types
         self._limit = limit
         self._flying: dict[Future[Done], Run] = {}
@@ -343,7 +339,7 @@ class DaskPool:
             get_backend(parse_address(address)[0])
             self._client = functions.Client(address, timeout=10, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
-            raise PoolError(f"no Dask scheduler at {address}: {error}".splitlines()[0]) from error
+            raise WorkerError(f"no Dask scheduler at {address}: {error}".splitlines()[0]) from error
         self._executor = self._client.get_executor(pure=False)
         try:
             with _connected():
@@ -356,7 +352,7 @@ class DaskPool:
         try:
             self._client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError:
-            raise PoolError(
+            raise WorkerError(
                 f"the Dask scheduler at {address} has no workers, after {_PATIENCE} seconds; "
                 f"start some: dask worker {address} --nthreads 1"
             ) from None
@@ -365,11 +361,11 @@ class DaskPool:
         except OSError:
             raise  # the connection is lost
         except Exception as error:
-            raise PoolError(f"the Dask workers cannot run psconrl: {type(error).__name__}: {error}") from error
+            raise WorkerError(f"the Dask workers cannot run psconrl: {type(error).__name__}: {error}") from error
         others = {address: code for address, code in codes.items() if code != CODE}
         if others:
             address, code = sorted(others.items())[0]
-            raise PoolError(
+            raise WorkerError(
                 f"the Dask worker {address} runs other code ({code}) than this process ({CODE}), and {len(others) - 1} "
                 "more do; install the same version everywhere and restart the workers"
             )
@@ -392,7 +388,7 @@ class DaskPool:
         for future in done:
             error = CancelledError() if future.cancelled() else future.exception()
             if isinstance(error, CancelledError):
-                raise PoolError(_LOST)
+                raise WorkerError(_LOST)
             found.append((self._flying.pop(future), future.result() if error is None else error))
         return found
 
@@ -408,10 +404,10 @@ def _connected() -> Iterator[None]:
     """Whatever a client says when nobody answers any more is one error."""
     try:
         yield
-    except PoolError:
+    except WorkerError:
         raise
     except (OSError, RuntimeError) as error:
-        raise PoolError(_LOST) from error
+        raise WorkerError(_LOST) from error
 
 
 _LOST = "the connection to the Dask scheduler is lost; runs done so far are stored"

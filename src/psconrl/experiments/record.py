@@ -10,19 +10,19 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats, Ints
-from psconrl.errors import PsconrlError
-from psconrl.io import parquet_pages, reading
-from psconrl.learning.measures import Measured, largest
-from psconrl.learning.run import COLUMNS, Column, Snapshot, episode_columns
+from psconrl._core.checks import Floats
+from psconrl.errors import PsconrlError, RunFileError
+from psconrl.io import reading
+from psconrl.learning.metrics import largest
+from psconrl.learning.run import COLUMNS, Column, PerLimit, RunData, Snapshot, episode_columns
 
 
 def _stored(column: Column) -> pa.DataType:
@@ -38,35 +38,6 @@ _SNAPSHOT: dict[str, pa.DataType] = {
     "policy": pa.list_(pa.float64()),
     "visits": pa.list_(pa.int64()),
 }
-SCHEMA = pa.schema(
-    [
-        ("env", pa.string()),
-        ("env_options", pa.string()),
-        ("agent", pa.string()),
-        ("settings", pa.string()),
-        ("costs", pa.string()),
-        ("horizon", pa.int64()),
-        ("seed", pa.int64()),
-        ("cell", pa.string()),
-        ("identity", pa.string()),
-        ("code", pa.string()),
-        ("states", pa.int64()),
-        ("actions", pa.int64()),
-        ("cost_names", pa.list_(pa.string())),
-        ("thresholds", pa.list_(pa.float64())),
-        ("optimum", pa.float64()),
-        ("margin", pa.float64()),
-        ("multipliers", pa.list_(pa.float64())),
-        ("grid", pa.list_(pa.int64())),
-        ("cumulative", pa.list_(pa.list_(pa.float64()))),
-        ("cumulative_excess", pa.list_(pa.list_(pa.float64()))),
-        ("peaks", pa.list_(pa.list_(pa.float64()))),
-        ("episodes", pa.list_(pa.struct(list(_EPISODE.items())))),
-        ("snapshots", pa.list_(pa.struct(list(_SNAPSHOT.items())))),
-        ("world", pa.string()),
-    ]
-)
-
 
 _FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
 """Columns of episodes that even the oldest runs have; others were added later."""
@@ -74,31 +45,27 @@ _FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
 _LATER = ("peaks",)
 """Columns of runs that were added later."""
 
-_CURVES = ("cumulative", "cumulative_excess", "peaks")
-"""Tables (m + 1, G)."""
+_BYTES_PER_VALUE = 16
+"""Memory that a value takes while a column is read, with its levels and copies."""
 
 _FREE = ("seed", "draw")
 """Options of environments whose values say nothing about the size of the model."""
 
 
-class RecordError(PsconrlError, ValueError):
-    """A Parquet file that is not one of a run; the message says what is wrong in it."""
-
-
-@dataclass(frozen=True, eq=False)
-class RunRecord(Measured):
-    """A stored run.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunRecord(RunData):
+    """A stored run: the fields of `psconrl.learning.run.RunData`, and
 
     Attributes:
-        env, env_options, agent, settings, costs, horizon, seed: what was run.
+        env, env_options, agent, settings, costs: what was run.
         cell: hash of all settings without code and seed; runs of one cell are repetitions of each other.
         identity: hash that names the run. code: hash of the code that made it.
         states, actions: S and A. cost_names: (m + 1).
-        thresholds: tau, (m,). optimum: J*, nan if the limits cannot be met. margin, multipliers: of the true model.
-        grid: (G,), checkpoint times. cumulative, cumulative_excess, peaks: (m + 1, G), as in `psconrl.Run`; peaks of
-            runs that were stored without are those at the checkpoints.
-        episodes: structured array, as in `psconrl.Run`. snapshots: plans on the way.
+        margin, multipliers: of the true model; its optimum is nan if the limits cannot be met.
         world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
+
+    The columns of the file follow from the fields here. `peaks` of runs that were stored without are those at the
+    checkpoints.
     """
 
     env: str
@@ -106,24 +73,14 @@ class RunRecord(Measured):
     agent: str
     settings: dict[str, Any]
     costs: str
-    horizon: int
-    seed: int
     cell: str
     identity: str
     code: str
     states: int
     actions: int
     cost_names: tuple[str, ...]
-    thresholds: Floats
-    optimum: float
     margin: float
-    multipliers: Floats
-    grid: Ints
-    cumulative: Floats
-    cumulative_excess: Floats
-    peaks: Floats
-    episodes: NDArray[np.void]
-    snapshots: tuple[Snapshot, ...]
+    multipliers: PerLimit
     world: dict[str, Any] | None = None
 
     @property
@@ -145,25 +102,54 @@ class RunRecord(Measured):
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
 
 
+_TYPES: dict[Any, pa.DataType] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    dict[str, Any]: pa.string(),  # JSON
+    dict[str, Any] | None: pa.string(),
+    tuple[str, ...]: pa.list_(pa.string()),
+    NDArray[np.void]: pa.list_(pa.struct(list(_EPISODE.items()))),
+    tuple[Snapshot, ...]: pa.list_(pa.struct(list(_SNAPSHOT.items()))),
+}
+_HINTS = get_type_hints(RunRecord, include_extras=True)
+_FIELDS = {field.name: _HINTS[field.name] for field in fields(RunRecord)}
+_ARRAYS = {name: hint.__metadata__[0] for name, hint in _FIELDS.items() if get_origin(hint) is Annotated}
+
+
+def _arrow(name: str) -> pa.DataType:
+    """The type of the column of a field."""
+    if name not in _ARRAYS:
+        return _TYPES[_FIELDS[name]]
+    kind = pa.from_numpy_dtype(_ARRAYS[name].kind)
+    for _ in _ARRAYS[name].names:
+        kind = pa.list_(kind)
+    return kind
+
+
+SCHEMA = pa.schema([(name, _arrow(name)) for name in _FIELDS])
+
+
+def _is_curve(name: str) -> bool:
+    return name in _ARRAYS and len(_ARRAYS[name].names) == 2
+
+
 def to_table(record: RunRecord) -> pa.Table:
     """The record as a table of one row."""
-    world = None if record.world is None else _json(record.world)
-    plain = {"env_options": _json(record.env_options), "settings": _json(record.settings), "world": world}
-    nested = {
-        "cumulative": _matrix(record.cumulative),
-        "cumulative_excess": _matrix(record.cumulative_excess),
-        "peaks": _matrix(record.peaks),
-        "episodes": _episodes(record.episodes),
-        "snapshots": _snapshots(record.snapshots),
-    }
     columns = []
-    for field in SCHEMA:
-        if field.name in nested:
-            values = nested[field.name]
-            columns.append(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values))
-            continue
-        value = plain.get(field.name, getattr(record, field.name))
-        columns.append(pa.array([value], type=field.type))
+    for name in _FIELDS:
+        value, kind = getattr(record, name), SCHEMA.field(name).type
+        nested = None
+        if name == "episodes":
+            nested = _episodes(value)
+        elif name == "snapshots":
+            nested = _snapshots(value)
+        elif _is_curve(name):
+            nested = _lists(list(value), pa.float64())
+        if nested is not None:
+            columns.append(pa.ListArray.from_arrays(pa.array([0, len(nested)], pa.int32()), nested))
+        else:
+            columns.append(pa.array([json.dumps(value, sort_keys=True) if isinstance(value, dict) else value], kind))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
@@ -176,7 +162,7 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(content: bytes) -> RunRecord:
-    """The record in a Parquet file; RecordError says what is wrong with a bad one."""
+    """The record in a Parquet file; RunFileError says what is wrong with a bad one."""
     with _refusing():
         table = _file(content).read(use_threads=False).combine_chunks()
         return _checked(_record(table))
@@ -186,23 +172,27 @@ def from_bytes(content: bytes) -> RunRecord:
 def _refusing() -> Iterator[None]:
     try:
         yield
-    except RecordError:
+    except RunFileError:
         raise
     except MemoryError:
-        raise RecordError("it needs more memory than there is") from None
+        raise RunFileError("it needs more memory than there is") from None
     except PsconrlError as error:
-        raise RecordError(str(error)) from error
+        raise RunFileError(str(error)) from error
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise RecordError(f"it cannot be read: {reason}") from error
+        raise RunFileError(f"it cannot be read: {reason}") from error
 
 
 def _file(content: bytes) -> pq.ParquetFile:
     """A Parquet file with the columns of a run and one row, which is not too large to be read."""
-    needed = parquet_pages.weight(content)
-    if needed > 32 * reading.MEBIBYTE + 96 * len(content):
-        raise RecordError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
     file = pq.ParquetFile(pa.BufferReader(content), thrift_string_size_limit=2**20, thrift_container_size_limit=10_000)
+    if (file.metadata.num_rows, file.metadata.num_row_groups) != (1, 1):
+        raise RunFileError(f"it has {file.metadata.num_rows} rows; a run has one")
+    group = file.metadata.row_group(0)
+    values = sum(group.column(i).num_values for i in range(group.num_columns))
+    needed = group.total_byte_size + _BYTES_PER_VALUE * values
+    if needed > reading.allowance(len(content)):
+        raise RunFileError(f"it would take {needed // reading.MEBIBYTE:,} MiB, too much for {len(content):,} bytes")
     _check_columns(file.schema_arrow)
     return file
 
@@ -210,15 +200,15 @@ def _file(content: bytes) -> pq.ParquetFile:
 def _check_columns(schema: pa.Schema) -> None:
     for name in schema.names:
         if name not in SCHEMA.names or schema.names.count(name) > 1:
-            raise RecordError(f"it has an unknown column {reading.shown(name)}")
+            raise RunFileError(f"it has an unknown column {reading.shown(name)}")
     for field in SCHEMA:
         if field.name not in schema.names:
             if field.name in _LATER:
                 continue
-            raise RecordError(f"the column {field.name!r} is missing")
+            raise RunFileError(f"the column {field.name!r} is missing")
         found = schema.field(field.name).type
         if found != field.type and not (field.name == "episodes" and _older_episodes(found)):
-            raise RecordError(f"the column {field.name!r} is of the wrong type")
+            raise RunFileError(f"the column {field.name!r} is of the wrong type")
 
 
 def _older_episodes(found: pa.DataType) -> bool:
@@ -233,58 +223,65 @@ def _record(table: pa.Table) -> RunRecord:
     values = {name: table.column(name).chunk(0) for name in table.column_names}
     for name, column in values.items():
         if column.null_count and name != "world":  # kept with the first seed alone
-            raise RecordError(f"the column {name!r} is empty")
-    plain = {name: column[0].as_py() for name, column in values.items() if not pa.types.is_nested(column.type)}
-    curves = {name: _to_matrix(_full(values[name].values, name)) for name in _CURVES if name in values}
-    numbers = {name: _numbers(_full(values[name].values, name)) for name in ("thresholds", "multipliers", "grid")}
-    if "peaks" not in curves:
-        levels = np.append(plain["optimum"], numbers["thresholds"])
-        curves["peaks"] = largest(curves["cumulative"] - np.outer(levels, numbers["grid"]))
+            raise RunFileError(f"the column {name!r} is empty")
+    found: dict[str, Any] = {}
+    for name, column in values.items():
+        if _is_curve(name):
+            found[name] = _to_matrix(_full(column.values, name))
+        elif name in _ARRAYS:
+            found[name] = _numbers(_full(column.values, name))
+        elif name not in ("episodes", "snapshots"):
+            found[name] = column[0].as_py()
+    for name in ("env_options", "settings"):
+        found[name] = _table(found[name], name)
+    found["world"] = _table(found["world"], "world") if found.get("world") else None
+    found["cost_names"] = tuple(found["cost_names"])
+    if "peaks" not in found:
+        levels = np.append(found["optimum"], found["thresholds"])
+        found["peaks"] = largest(found["cumulative"] - np.outer(levels, found["grid"]))
     return RunRecord(
-        **plain
-        | {name: _table(plain[name], name) for name in ("env_options", "settings")}
-        | {"world": _table(plain["world"], "world") if plain.get("world") else None}
-        | {"cost_names": tuple(values["cost_names"][0].as_py())}
-        | numbers
-        | curves,
-        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(numbers["thresholds"])),
-        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), plain["states"], plain["actions"]),
+        **found,
+        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(found["thresholds"])),
+        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), found["states"], found["actions"]),
     )
 
 
 def _table(text: str, name: str) -> dict[str, Any]:
-    found = reading.parse_json(text, RecordError, f"{name}: ")
+    found = reading.parse_json(text, RunFileError, f"{name}: ")
     if not isinstance(found, dict):
-        raise RecordError(f"{name} is not a table")
+        raise RunFileError(f"{name} is not a table")
     return found
 
 
 def _full(array: pa.Array, name: str) -> pa.Array:
     if array.null_count:
-        raise RecordError(f"the column {name!r} has gaps")
+        raise RunFileError(f"the column {name!r} has gaps")
     return array
 
 
 def _checked(record: RunRecord) -> RunRecord:
     """The record, if it can be that of a run."""
     m, G, grid = len(record.thresholds), len(record.grid), record.grid
-    curves = (record.cumulative, record.cumulative_excess, record.peaks)
+    sizes = {"cost": m + 1, "limit": m, "time": G}
+    shapes = {name: tuple(sizes[axis] for axis in axes.names) for name, axes in _ARRAYS.items()}
+    excesses = (record.cumulative_excess, record.peaks)
     rules = {
         "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
         "the seed is not negative": record.seed >= 0,
         'costs are "known" or "estimated"': record.costs in ("known", "estimated"),
         "names are short": all(len(t) <= _LONGEST for t in (record.env, record.agent, *record.cost_names)),
         "there is a name for each cost": len(set(record.cost_names)) == len(record.cost_names) == m + 1,
-        "there is a multiplier for each limit": len(record.multipliers) == m,
         "checkpoints rise to the horizon": G > 0
         and grid[0] > 0
         and bool((np.diff(grid) > 0).all())
         and grid[-1] == record.horizon,
-        "curves have a value for each cost and checkpoint": all(curve.shape == (m + 1, G) for curve in curves),
+        "arrays have a value for each cost, limit and checkpoint": all(
+            getattr(record, name).shape == shape for name, shape in shapes.items()
+        ),
         "sums and limits are finite": bool(
             np.isfinite(record.cumulative).all() and np.isfinite(record.thresholds).all()
         ),
-        "excesses are finite": bool(np.isfinite(curves[1][1:]).all() and np.isfinite(curves[2][1:]).all()),
+        "excesses are finite": all(np.isfinite(excess[1:]).all() for excess in excesses),
         "the optimum is no infinity": not np.isinf(record.optimum),
         "there are plans, which start in order": len(record.episodes) > 0
         and bool((np.diff(record.episodes["start"]) >= 0).all())
@@ -293,16 +290,12 @@ def _checked(record: RunRecord) -> RunRecord:
     }
     for rule, kept in rules.items():
         if not kept:
-            raise RecordError(f"it breaks the rule that {rule}")
+            raise RunFileError(f"it breaks the rule that {rule}")
     return record
 
 
 _LONGEST = 4096
 """Characters of a name."""
-
-
-def _json(values: dict[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True)
 
 
 def _lists(rows: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.ListArray:
@@ -311,10 +304,6 @@ def _lists(rows: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.ListArray:
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in flat])]).astype(np.int32)
     content = np.concatenate(flat) if flat else np.zeros(0)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(content, type=kind))
-
-
-def _matrix(matrix: Floats) -> pa.ListArray:
-    return _lists(list(matrix), pa.float64())
 
 
 def _episodes(episodes: NDArray[np.void]) -> pa.StructArray:
@@ -365,7 +354,7 @@ def _to_episodes(rows: pa.StructArray, m: int) -> NDArray[np.void]:
 def _each(lists: pa.ListArray, name: str, width: int) -> NDArray[Any]:
     """The lists of a column as rows of an array; each must be as long as that is wide."""
     if not (_numbers(lists.value_lengths()) == width).all():
-        raise RecordError(f"the column {name!r} of plans must have {width} numbers for each")
+        raise RunFileError(f"the column {name!r} of plans must have {width} numbers for each")
     return _numbers(_full(lists.flatten(), name)).reshape(len(lists), width)
 
 
@@ -374,7 +363,7 @@ def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
     shapes, policies, visits = (_parts(rows.field(name)) for name in ("shape", "policy", "visits"))
     for shape in shapes:
         if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
-            raise RecordError(
+            raise RunFileError(
                 f"a plan has the shape {reading.shown(shape.tolist())}; the model has {S} states, {A} actions"
             )
     return tuple(

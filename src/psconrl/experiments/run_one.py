@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError
+from psconrl.errors import CodeMismatchError, RunTimeoutError, WorkerCrashedError
 from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, code_identity
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from psconrl.agents.contract import Agent
     from psconrl.cmdp import CMDP
     from psconrl.experiments import build, record, world
-    from psconrl.learning import tabular
+    from psconrl.learning import simulation
     from psconrl.planning import averages
     from psconrl.planning.compiled import warm_up as planner_kernels
     from psconrl.planning.solution import Solution
@@ -45,22 +45,10 @@ else:
         lazy_import("psconrl.planning.averages"),
         lazy_import("psconrl.planning.compiled.warm_up"),
     )
-    tabular = lazy_import("psconrl.learning.tabular")
+    simulation = lazy_import("psconrl.learning.simulation")
 
 CODE = code_identity()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
-
-
-class CodeMismatchError(PsconrlError, RuntimeError):
-    """A worker that runs other code than the process that asked it."""
-
-
-class DiedError(PsconrlError, RuntimeError):
-    """A process that died while it executed a run."""
-
-
-class TooLongError(PsconrlError, RuntimeError):
-    """A run that took longer than it may."""
 
 
 def too_long(limit: float | None) -> str:
@@ -79,7 +67,7 @@ class Done:
 
 def run_cell(cell: Cell, seed: int) -> pa.Table:
     """Seed `seed` of a cell, as a table of one row."""
-    with tabular.one_thread():  # two change bits, and steal each other's core
+    with simulation.one_thread():  # two change bits, and steal each other's core
         return _run_cell(cell, seed)
 
 
@@ -101,25 +89,16 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             agent=cell.agent,
             settings=dict(cell.settings),
             costs=cell.costs,
-            horizon=cell.horizon,
-            seed=seed,
             cell=cell.id,
             identity=cell.identity(seed),
             code=CODE,
             states=cmdp.S,
             actions=cmdp.A,
             cost_names=tuple(cmdp.cost_names),
-            thresholds=cmdp.thresholds,
-            optimum=solution.value,
             margin=solution.margin,
             multipliers=solution.multipliers,
-            grid=run.grid,
-            cumulative=run.cumulative,
-            cumulative_excess=run.cumulative_excess,
-            peaks=run.peaks,
-            episodes=run.episodes,
-            snapshots=run.snapshots,
             world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,
+            **run.data(),
         )
     )
 
@@ -153,8 +132,8 @@ def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
             return result
         raise result
     if time.monotonic() - start >= limit:
-        raise TooLongError(too_long(limit))
-    raise DiedError(f"the process of this run died with code {process.returncode}")
+        raise RunTimeoutError(too_long(limit))
+    raise WorkerCrashedError(f"the process of this run died with code {process.returncode}")
 
 
 _STARTING = 20.0

@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from psconrl._core.lazy import lazy_import
+from psconrl.errors import CodeMismatchError, SpecError, WorkerCrashedError, WorkerError
 from psconrl.experiments.build import check_cells
 from psconrl.experiments.claims import Claims
 from psconrl.experiments.machine import cores
 from psconrl.experiments.pools import (
     DaskPool,
     Pool,
-    PoolError,
     ProcessPool,
     Result,
     Run,
     SerialPool,
 )
 from psconrl.experiments.progress import Progress, Silent
-from psconrl.experiments.run_one import CodeMismatchError, DiedError, Done
-from psconrl.experiments.spec import Cell, Experiment, SpecError
+from psconrl.experiments.run_one import Done
+from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
 
 if TYPE_CHECKING:
@@ -219,8 +219,8 @@ class _Sweep:
         if isinstance(result, Done):
             self._write(run, result)
         elif isinstance(result, CodeMismatchError):
-            raise PoolError(str(result))
-        elif isinstance(result, DiedError) and self.deaths[run] < _DEATHS - 1:
+            raise WorkerError(str(result))
+        elif isinstance(result, WorkerCrashedError) and self.deaths[run] < _DEATHS - 1:
             self.deaths[run] += 1
             self.waiting.appendleft(run)
             return  # and keep the claim
@@ -236,8 +236,8 @@ class _Sweep:
         self.progress.advance(run[0])
 
     def _failed(self, run: Run, error: BaseException) -> None:
-        if isinstance(error, DiedError):
-            error = DiedError(f"{error}, {_DEATHS} times; perhaps the memory was not enough")
+        if isinstance(error, WorkerCrashedError):
+            error = WorkerCrashedError(f"{error}, {_DEATHS} times; perhaps the memory was not enough")
         self.store.note_failure(*run, "".join(traceback.format_exception(error)))
         self._give_up(run, traceback.format_exception_only(error)[0].strip())
 

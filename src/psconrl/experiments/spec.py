@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError, did_you_mean
+from psconrl.errors import PsconrlError, SpecError, did_you_mean
 from psconrl.io import reading
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ MOST_RUNS = 1_000_000
 MOST_STEPS = 10**15
 MOST_CHECKPOINTS = 1_000_000
 LIBRARIES = ("numpy", "scipy", "highspy", "numba")
-
-
-class SpecError(PsconrlError, ValueError):
-    """An experiment that makes no sense; the message says which field, and what is allowed."""
 
 
 @dataclass(frozen=True)

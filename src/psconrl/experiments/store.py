@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError
+from psconrl.errors import PsconrlError, RunFileError, StoreError
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.io import reading, writing
 from psconrl.io.text import file_name
@@ -50,14 +50,6 @@ _FINISHED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}")
 _LARGEST_PART = 1024 * reading.MEBIBYTE
 _LONGEST_LINE = 4096
 """Bytes of a line of timings."""
-
-
-class StoreError(PsconrlError, OSError):
-    """A folder that holds no experiment, or cannot be written to."""
-
-
-class PartError(PsconrlError, ValueError):
-    """A file that should hold a run and does not; the message begins with its path."""
 
 
 @dataclass(frozen=True)
@@ -81,21 +73,21 @@ class Part:
         return (*self.path.parts[-3:-1], self.seed, self.identity, self.checksum)
 
     def read(self) -> bytes:
-        """The content; PartError if it is not what was written."""
-        content = reading.read_bytes(self.path, PartError, _LARGEST_PART)
+        """The content; RunFileError if it is not what was written."""
+        content = reading.read_bytes(self.path, RunFileError, _LARGEST_PART)
         if _checksum(content) != self.checksum:
-            raise PartError(f"{self.path}: damaged (its checksum differs)")
+            raise RunFileError(f"{self.path}: damaged (its checksum differs)")
         return content
 
     def record(self) -> RunRecord:
-        """The run; PartError if there is anything wrong with it, or if it is another one than the name says."""
+        """The run; RunFileError if there is anything wrong with it, or if it is another one than the name says."""
         try:
             record = recording.from_bytes(self.read())
-        except recording.RecordError as error:
-            raise PartError(f"{self.path}: damaged ({error})") from error
+        except RunFileError as error:
+            raise RunFileError(f"{self.path}: damaged ({error})") from error
         folders = tuple(map(file_name, (record.env, record.agent)))
         if (record.seed, record.identity, folders) != (self.seed, self.identity, self.path.parts[-3:-1]):
-            raise PartError(f"{self.path}: damaged (it holds another run than its name says)")
+            raise RunFileError(f"{self.path}: damaged (it holds another run than its name says)")
         return record
 
 
@@ -126,8 +118,8 @@ class Store:
             with suppress(FileExistsError):
                 writing.create_bytes(path, content)
                 return path
-            with suppress(PartError):
-                if reading.read_bytes(path, PartError, len(content)) == content:
+            with suppress(RunFileError):
+                if reading.read_bytes(path, RunFileError, len(content)) == content:
                     return path
         raise StoreError(f"{self.path}: it holds too many experiments")
 
@@ -136,7 +128,7 @@ class Store:
         found: dict[str, Mapping[str, Any]] = {}
         for path in sorted(self.path.glob("experiment*.json")):
             try:
-                document = reading.read_json(path, PartError)
+                document = reading.read_json(path, RunFileError)
                 check_document(document, f"{path}: ")
                 found[path.name] = document
             except PsconrlError as error:
@@ -201,8 +193,8 @@ class Store:
         path = self.failure_path(cell, seed)
         try:
             when = path.lstat().st_mtime_ns
-            lines = reading.read_text(path, PartError, 16 * reading.MEBIBYTE).strip().splitlines()
-        except (OSError, PartError):
+            lines = reading.read_text(path, RunFileError, 16 * reading.MEBIBYTE).strip().splitlines()
+        except (OSError, RunFileError):
             return None
         return when, lines[-1] if lines else "it failed"
 
@@ -235,7 +227,7 @@ class Store:
             try:
                 part.record()
                 sound.add(part.identity)
-            except PartError as error:
+            except RunFileError as error:
                 if part.path.is_symlink() or part.path.exists():
                     log.warning("%s; moved aside, the run is done again", error)
                     with suppress(OSError):
@@ -259,7 +251,7 @@ class Store:
                 continue
             try:
                 record = part.record()
-            except PartError as error:
+            except RunFileError as error:
                 log.warning("%s; left out", error)
                 continue
             if part.identity == previous:
@@ -285,12 +277,12 @@ class Store:
         if not (path.is_symlink() or path.exists()):
             return entries
         try:
-            with reading.opened(path, PartError) as file:
+            with reading.opened(path, RunFileError) as file:
                 while line := file.readline(_LONGEST_LINE):
                     entry = _timing(line)
                     if entry is not None:
                         entries.append(entry)
-        except PartError as error:
+        except RunFileError as error:
             log.warning("%s; left out", error)
         return entries
 
@@ -339,7 +331,7 @@ def check_document(document: Any, where: str) -> None:
     """Refuse a specification that is none; where: what the message begins with."""
 
     def refuse(what: str) -> None:
-        raise PartError(f"{where}not the specification of an experiment: {what}")
+        raise RunFileError(f"{where}not the specification of an experiment: {what}")
 
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
         refuse("it has no name")

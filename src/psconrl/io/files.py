@@ -20,7 +20,7 @@ is dense, but would need far more memory than its file, is read as a sparse one.
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,16 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, ModelFileError
 from psconrl.io import reading, writing
 from psconrl.io.drn import read_drn, write_drn
+
+if TYPE_CHECKING:
+    from psconrl.io import tables
+else:
+    tables = lazy_import("psconrl.io.tables")
 
 ENDINGS = (".npz", ".json", ".drn")
 _FORMAT = "psconrl.cmdp"
@@ -74,6 +80,8 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
     """Read a model; the file's ending tells the format."""
     path = checks.path(path)
     ending = path.suffix.lower()
+    if path.is_dir() or ending == ".toml":
+        return tables.load(path, thresholds)
     if ending not in ENDINGS:
         raise ModelFileError(_ending(path))
     if ending == ".drn":

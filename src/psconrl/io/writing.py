@@ -19,20 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from psconrl.errors import PsconrlError
+from psconrl.errors import PsconrlError, WriteError
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.(?P<home>[0-9a-f]{8})-(?P<pid>\d{1,10})-[0-9a-f]{8}\.tmp", re.DOTALL)
 _LONGEST_NAME = 215
 """Bytes of a target's name to which the signs of a temporary file can still be added."""
 _ABANDONED = 3600.0
 """Seconds after which a temporary file of another machine must come from a process that died."""
-
-
-class WriteError(PsconrlError, OSError):
-    """A file that cannot be written; what was there before is still there."""
-
-    def __str__(self) -> str:
-        return f"{self.filename}: {self.strerror}" if self.filename else super().__str__()
 
 
 def write_bytes(path: str | Path, content: bytes, *, confirmed: bool = True) -> None:

@@ -8,16 +8,12 @@ from numpy.typing import NDArray
 from psconrl._core.checks import short_repr, whole
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidTypeError, PsconrlError
-from psconrl.learning.tabular import simulate
+from psconrl.errors import AgentError, InvalidTypeError
+from psconrl.learning import simulate
 from psconrl.problem import Problem
 
 _STATES = 4
 """States of the model in which agents that discover theirs are checked."""
-
-
-class AgentError(PsconrlError, AssertionError):
-    """An agent that breaks the contract; the message says which rule, and where."""
 
 
 def check_agent(agent: Agent, *, steps: int = 200, seed: int = 0) -> None:

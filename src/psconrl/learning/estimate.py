@@ -25,7 +25,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidArgumentError, OutOfTurnError
+from psconrl.errors import CallOrderError, InvalidArgumentError
 from psconrl.learning import saved
 from psconrl.planning.averages import long_run
 from psconrl.planning.solving import solve
@@ -50,10 +50,10 @@ class Evidence(NamedTuple):
 
     @staticmethod
     def of(problem: Problem, learner: Mapping[str, Any]) -> Evidence:
-        """The evidence in the state of a learner; OutOfTurnError if there is none."""
+        """The evidence in the state of a learner; CallOrderError if there is none."""
         visits = saved.array(learner["visits"], "visits", np.int64, (problem.S, problem.A))
         if not visits.any():
-            raise OutOfTurnError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
+            raise CallOrderError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
         discovered = saved.states(learner["states"], problem.open)
         inside = problem.normalized(
             len(visits), np.array([problem.available_actions(name) for name in discovered]) if problem.open else None

@@ -25,7 +25,7 @@ from psconrl._core import checks
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, LearnerFileError
 from psconrl.io import reading, writing
 
-FORMAT, VERSION = "psconrl.learner", 1
+FORMAT, VERSION = "psconrl.learner", 2
 _DEEPEST = 12
 """Levels of containers in each other; each takes two in the document."""
 _LARGE = 2**63

@@ -16,7 +16,7 @@ from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
 from psconrl.learning.learner import REASONS, Learner
 from psconrl.learning.run import Run, episode_table
-from psconrl.learning.tabular import check_available, one_thread, optimum_level, time_grid
+from psconrl.learning.simulation import check_available, one_thread, optimum_level, time_grid
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 

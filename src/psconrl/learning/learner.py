@@ -39,11 +39,11 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import InvalidArgumentError, LearnerFileError, OutOfTurnError, PsconrlError
+from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError
 from psconrl.learning import files, plans, restoring, saved
 from psconrl.learning.described import described
 from psconrl.learning.given import chosen, require_agent, step_costs
-from psconrl.learning.numbering import Numbering
+from psconrl.learning.labels import Labels
 from psconrl.learning.parts import Orders, Seen
 from psconrl.learning.run import Episode, Snapshot, row_of
 from psconrl.learning.streams import streams
@@ -81,8 +81,8 @@ class Learner:
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
         S, A, m = self.problem.S, self.problem.A, self.problem.m
-        self.states = Numbering(S, self.problem.state_names)
-        self.named_actions = Numbering(A, self.problem.action_names)
+        self.states = Labels(S, self.problem.state_names)
+        self.named_actions = Labels(A, self.problem.action_names)
         self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
         self.environment, self.actions, self.planning = streams(self.seed)
@@ -100,7 +100,8 @@ class Learner:
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
-        self.rows: Rows = []
+        self.rows: Rows = []  # of the plans that are over
+        self.episode = 0  # how many there were; whoever runs for ever drops old rows
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
@@ -161,7 +162,7 @@ class Learner:
             t=t,
             horizon=self.horizon,
             state=s,
-            episode=len(self.rows),
+            episode=self.episode,
             last_length=self.last_length,
             observed=self.observed,
             visits=self.visits,
@@ -216,6 +217,7 @@ class Learner:
         plan = self.current
         assert plan is not None
         self.rows.append(self._row(reason, averages))
+        self.episode += 1
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
         if self.orders.steered is not None:
@@ -244,7 +246,7 @@ class Learner:
             state, named = self.states.find(s, "s")
             if self.asked is None or self.asked[0] != state:
                 if self.clock[0] >= self.horizon:
-                    raise OutOfTurnError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
+                    raise CallOrderError(f"the horizon of {self.horizon} steps is over; give Learner a longer one")
                 self._ask(state, s)
             assert self.asked is not None
             a = self.asked[1]
@@ -257,7 +259,7 @@ class Learner:
         if new:
             self._discover(s)
         try:
-            if self.current is None and self.rows:
+            if self.current is None and self.episode:
                 self._begin(state)
             elif self.current is None:
                 with compiling.notify():
@@ -267,15 +269,19 @@ class Learner:
                 self.states.forget_last()
                 self.observed, self.visits, self.cost_sums, self.orders, self.pairs = before
             raise
+        self.asked = state, self.choose(state, self.actions.random())[0]
+        self.clock[2] = state
+
+    def choose(self, state: int, u: float) -> tuple[int, float]:
+        """The action of the current plan in a state, and its probability; u: a uniform random number, if chance decides."""
         policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
-        u, a = self.actions.random(), -1
         if steered is not None:
             a = rule.act(steered, self.excess, self.clock.item(4), state)
-        if a < 0:
-            row = policy[self.clock.item(1) % len(policy)]
-            a = int(kernels.draw(row, state * A, state * A + A, u) - state * A)
-        self.clock[2] = state
-        self.asked = state, a
+            if a >= 0:
+                return int(a), 1.0
+        row, first = policy[self.clock.item(1) % len(policy)], state * A
+        a = int(kernels.draw(row, first, first + A, u) - first)
+        return a, float(row[first + a] - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
         """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
@@ -284,12 +290,12 @@ class Learner:
         """
         with self._lock:
             if self.asked is None or self.current is None:
-                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+                raise CallOrderError("observe a step only after act has chosen its action, and only once")
             state, action = self.states.find(s, "s").number, self.named_actions.find(a, "a").number
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
-                raise OutOfTurnError(
+                raise CallOrderError(
                     f"s is {short_repr(s)}, but act was asked in {short_repr(name)}; call act({short_repr(s)}) first"
                 )
             self._check_available(state, action)
@@ -297,21 +303,36 @@ class Learner:
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
-            self.observed.add(state, action, after, c)
-            self.visits[state, action] += 1
-            self.cost_sums[:, state, action] += c
-            self.clock[0] += 1
-            self.clock[1] += 1
-            self.clock[2] = after
-            orders = self.orders
-            self.excess += c[1:] - orders.limits
-            if orders.steered is not None:
-                self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
-            if self.clock[1] >= orders.max_length:
-                self._end(0)
-            elif self.visits[state, action] > orders.count_limit[state, action]:
-                self._end(1)
+            self.count(state, action, c, after)
             return self.current is None
+
+    def count(self, state: int, action: int, c: Floats, after: int) -> None:
+        """Count a step, with costs (m + 1,) in [0, 1]; the current plan, if there is one, may be over after it."""
+        self.observed.add(state, action, after, c)
+        self.visits[state, action] += 1
+        self.cost_sums[:, state, action] += c
+        self.clock[0] += 1
+        self.clock[1] += 1
+        self.clock[2] = after
+        orders = self.orders
+        self.excess += c[1:] - orders.limits
+        if self.current is None:
+            return
+        if orders.steered is not None:
+            self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
+        if self.clock[1] >= orders.max_length:
+            self._end(0)
+        elif self.visits[state, action] > orders.count_limit[state, action]:
+            self._end(1)
+
+    def recount(self, moves: Ints, costs: Floats) -> None:
+        """Forget all steps but these: moves (n, 3) are states, actions and next states, costs (n, m + 1) in [0, 1]."""
+        S, A = self.visits.shape
+        row = moves[:, 0] * A + moves[:, 1]
+        self.observed = Counts.from_moves(row, moves[:, 2], costs[:, : self.observed.spent.shape[1]], S, A)
+        self.visits = np.bincount(row, minlength=S * A).reshape(S, A)
+        sums = [np.bincount(row, cost, minlength=S * A).reshape(S, A) for cost in costs.T]
+        self.cost_sums = np.ascontiguousarray(sums)
 
     def _check_available(self, s: int, a: int) -> None:
         """Refuse an action that the problem has not in a state."""
@@ -368,6 +389,7 @@ class Learner:
             "last_length": self.last_length,
             "carry": {key: value.copy() for key, value in self.carry.items()},
             "rows": list(self.rows),
+            "episode": self.episode,
             "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
             "plan": None if plan is None else saved.plain_plan(plan),
         }

@@ -1,10 +1,15 @@
-"""What a run leaves behind."""
+"""What a run leaves behind.
+
+`RunData` is the one table of what a run records: a field there is a column of the store, checked and read back, and an
+attribute of `Run` and of stored runs. `COLUMNS` is the same for the table of episodes, `psconrl.learning.metrics` has
+what is derived.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +19,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Plan
 from psconrl.cmdp import CMDP
-from psconrl.learning.measures import Measured
+from psconrl.learning.metrics import Metrics
 from psconrl.planning.solution import Solution
 from psconrl.planning.solving import solve
 from psconrl.problem import Problem
@@ -121,13 +126,27 @@ class Snapshot(NamedTuple):
         return Snapshot(self.start, policy, np.concatenate([self.visits, np.zeros((S - known, A), dtype=np.int64)]))
 
 
-@dataclass(frozen=True, eq=False)
-class Run(Measured):
-    """The curves of one run and one row per plan.
+class Axes(NamedTuple):
+    """The axes of an array: limits (m), costs (m + 1), checkpoint times (G); and numpy's type of its entries."""
+
+    kind: Any
+    names: tuple[Literal["limit", "cost", "time"], ...]
+
+
+PerLimit = Annotated[Floats, Axes(np.float64, ("limit",))]
+PerCostCurve = Annotated[Floats, Axes(np.float64, ("cost", "time"))]
+Times = Annotated[Ints, Axes(np.int64, ("time",))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunData(Metrics):
+    """What a run has, whether it was just made or comes from a store.
 
     Attributes:
-        agent, horizon, seed: what was run.
-        thresholds: tau, (m,). optimum: J*, nan if it was not given.
+        horizon: T.
+        seed: chose all random numbers.
+        thresholds: tau, (m,).
+        optimum: J*, nan if it is not known.
         grid: (G,), checkpoint times, as evenly spaced as whole steps allow; the last is the horizon.
         cumulative: (m + 1, G), costs summed up to each checkpoint.
         cumulative_excess: (m + 1, G), sums of max(c_i - level_i, 0), levels (optimum, *thresholds); row 0 is nan
@@ -136,8 +155,32 @@ class Run(Measured):
         episodes: structured array with start, length, phase, feasible, connected, reason, value, solver, multipliers
             (m,), the shadow prices of the limits in the model planned with, nan where there are none, and
             average_costs (m + 1,) if asked for: exact averages of the executed policy in the true model.
-        counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         snapshots: about 40 plans, evenly spaced in the logarithm of time, and the last one.
+    """
+
+    horizon: int
+    seed: int
+    thresholds: PerLimit
+    optimum: float
+    grid: Times
+    cumulative: PerCostCurve
+    cumulative_excess: PerCostCurve
+    peaks: PerCostCurve
+    episodes: NDArray[np.void]
+    snapshots: tuple[Snapshot, ...]
+
+    def data(self) -> dict[str, Any]:
+        """The fields of this class by name."""
+        return {field.name: getattr(self, field.name) for field in fields(RunData)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Run(RunData):
+    """The curves of one run and one row per plan: those of `RunData`, and
+
+    Attributes:
+        agent: the name of the agent.
+        counts: N(s, a, s') in the layout of the transitions: (S, A, S), or sparse (S * A, S) for a sparse model.
         state_names, action_names: what states and actions are called, None where they have numbers only. States that
             were discovered by `learn` are numbered in the order in which they appeared.
         state: what `simulate` continues from, plain values; after `learn`, state["learner"] for `Learner.restore`.
@@ -147,17 +190,7 @@ class Run(Measured):
     """
 
     agent: str
-    horizon: int
-    seed: int
-    thresholds: Floats
-    optimum: float
-    grid: Ints
-    cumulative: Floats
-    cumulative_excess: Floats
-    peaks: Floats
-    episodes: NDArray[np.void]
     counts: Ints | sparse.csr_array
-    snapshots: tuple[Snapshot, ...]
     state_names: tuple[Hashable, ...] | None
     action_names: tuple[Hashable, ...] | None
     state: dict[str, Any] = field(repr=False)

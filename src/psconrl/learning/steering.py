@@ -25,9 +25,9 @@ from numpy.typing import ArrayLike
 
 from psconrl._core.checks import Floats, short_repr, whole
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import InvalidArgumentError, InvalidTypeError, OutOfTurnError
+from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidTypeError
 from psconrl.learning.given import cost_numbers
-from psconrl.learning.numbering import Numbering
+from psconrl.learning.labels import Labels
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import FREE
 
@@ -77,7 +77,7 @@ class Steering:
         self._unit: Floats = np.where(ranges > 0, ranges, 1.0)
         steer = for_agents.Steer(0, horizon, np.zeros(model.m))
         self._steered = mixtures.from_solution(solution, steer, self._unit)  # None without limits
-        self._states, self._actions = Numbering(model.S, model.state_names), Numbering(model.A, model.action_names)
+        self._states, self._actions = Labels(model.S, model.state_names), Labels(model.A, model.action_names)
         self._thresholds = model.thresholds
         self._excess: Floats = np.zeros(model.m)
         self._violation: Floats = np.zeros(model.m)
@@ -122,7 +122,7 @@ class Steering:
         """Take in the costs (m + 1,) of the step whose action was asked for last."""
         with self._lock:
             if self._asked is None:
-                raise OutOfTurnError("observe a step only after act has chosen its action, and only once")
+                raise CallOrderError("observe a step only after act has chosen its action, and only once")
             c = cost_numbers(costs, len(self._thresholds)).astype(np.float64)
             over = c[1:] - self._thresholds
             if not (np.isfinite(c).all() and (np.abs(over) <= _MOST * self._unit[1:]).all()):

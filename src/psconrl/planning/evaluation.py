@@ -14,9 +14,9 @@ brings back what it lacks. In the end the equations of the bias are checked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidModelError, SolverError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning.compiled.elimination import (
     Chain,
     as_shares,
@@ -50,6 +50,7 @@ from psconrl.planning.compiled.factors import (
 from psconrl.planning.compiled.mixing import pace, settle, spread
 from psconrl.planning.compiled.ordering import Order, minimum_degree
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.criteria import Totals, check_criterion, time_shares
 from psconrl.planning.finite_time import GOOD, Setting, first_steps
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Evaluation:
         error: (m + 1,), bounds: no average of cost i is off by more than error[i]; `psconrl.planning.finite_time` says
             why.
         horizon: the number of steps, None for the long run.
+        time_step: the time between the steps of `chain`; not 1 for models with durations.
         stationary: (S,), long-run share of time in each state, starting from the model's initial law.
         bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
             where it is beyond the range of floats.
@@ -110,6 +112,7 @@ class Evaluation:
     error: Floats
     chain: sparse.csr_array = field(repr=False)
     horizon: int | None = None
+    time_step: float = 1.0
 
     @cached_property
     def relaxation_time(self) -> float:
@@ -118,7 +121,7 @@ class Evaluation:
 
         SolverError where the eigenvalues of a large chain are not found. It is computed when first asked for.
         """
-        return relaxation.relaxation_time(self.chain)
+        return self.time_step * relaxation.relaxation_time(self.chain)
 
     def __repr__(self) -> str:
         S = len(self.stationary)
@@ -128,12 +131,35 @@ class Evaluation:
         return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, {steps}average_costs=[{spans}])"
 
 
-def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Evaluation:
+@overload
+def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Evaluation: ...
+
+
+@overload
+def evaluate(cmdp: CMDP, policy: ArrayLike, *, discount: float | None = None, episode: int | None = None) -> Totals: ...
+
+
+def evaluate(
+    cmdp: CMDP,
+    policy: ArrayLike,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    episode: int | None = None,
+) -> Evaluation | Totals:
     """Exact averages of all costs from every start state under a stationary policy.
 
-    policy: probabilities (S, A), or one action (S,) for each state, as integers.
-    horizon: a number T of steps; the averages are then those that are expected of the first T, and the long-run ones
-    stand beside them. What that takes does not grow with T.
+    Args:
+        cmdp: the model. With durations, averages are per unit of time.
+        policy: probabilities (S, A), or one action (S,) for each state, as integers; for an episode also (H, S, A) or
+            (H, S).
+        horizon: a number T of steps; the averages are then those that are expected of the first T, and the long-run
+            ones stand beside them. What that takes does not grow with T.
+        discount: a factor between 0 and 1; asks for discounted totals.
+        episode: a number H of steps; asks for totals over these.
+
+    Returns:
+        The averages, or the totals if these were asked for.
 
     >>> import psconrl
     >>> toy = psconrl.make("toy")
@@ -143,15 +169,57 @@ def evaluate(cmdp: CMDP, policy: ArrayLike, *, horizon: int | None = None) -> Ev
     array([0.526316, 0.526316])
     >>> psconrl.evaluate(toy, [1, 0], horizon=100).average_costs[1].round(6)
     array([0.528809, 0.523546])
+    >>> psconrl.evaluate(toy, [1, 0], episode=2).total_costs[1].round(6)
+    array([1.1, 1. ])
     """
     require_model(cmdp)
     steps = None if horizon is None else checks.whole(horizon, "horizon")
+    if steps is not None and (discount is not None or episode is not None or cmdp.durations is not None):
+        raise InvalidArgumentError("horizon goes with averages per step: not with discount, episode or durations")
+    if discount is not None or episode is not None:
+        return _totals(cmdp, policy, discount, episode)
+    if cmdp.durations is not None:
+        actions = _actions(cmdp, policy)
+        pi = cmdp.check_policy(policy) if actions is None else np.eye(cmdp.A)[actions]
+        found = evaluate(cmdp.uniformized(), time_shares(cmdp, pi))
+        step = cmdp.time_step
+        return replace(found, bias=step * found.bias, parts=step * found.parts, time_step=step)
+    return evaluate_chain(*_chain(cmdp, policy), cmdp.initial, steps)
+
+
+def _chain(cmdp: CMDP, policy: ArrayLike) -> tuple[sparse.csr_array, Floats]:
+    """The chain (S, S) of a policy and its costs (m + 1, S)."""
     actions = _actions(cmdp, policy)
     if actions is None:
         pi = cmdp.check_policy(policy)
-        return evaluate_chain(cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi), cmdp.initial, steps)
+        return cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi)
     states = np.arange(cmdp.S)
-    return evaluate_chain(cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions], cmdp.initial, steps)
+    return cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions]
+
+
+def _totals(cmdp: CMDP, policy: ArrayLike, discount: float | None, episode: int | None) -> Totals:
+    """Totals from every start state."""
+    check_criterion(cmdp, discount, episode)
+    if discount is None:
+        assert episode is not None
+        given = np.asarray(policy)
+        if given.shape[:1] == (episode,) and given.shape[1:] in ((cmdp.S,), (cmdp.S, cmdp.A)):
+            layers = [_chain(cmdp, layer) for layer in given]
+        else:
+            layers = [_chain(cmdp, policy)] * episode
+        totals: Floats = np.zeros((cmdp.m + 1, cmdp.S))
+        for chain, costs in reversed(layers):
+            totals = costs + (chain @ totals.T).T
+        return Totals(totals, totals / episode, episode=episode)
+    chain, costs = _chain(cmdp, policy)
+    S, floor = cmdp.S, costs.min(axis=1, keepdims=True)
+    ends = sparse.csr_array(np.full((S, 1), 1 - discount))
+    start = sparse.csr_array(np.append(cmdp.initial, 0.0)[np.newaxis])
+    restarted = sparse.csr_array(sparse.vstack([sparse.hstack([discount * chain, ends]), start]))
+    found = evaluate_chain(restarted, np.hstack([costs, floor]), np.append(cmdp.initial, 0.0))
+    # Until it ends, a run costs its bias above that of the end, and the average of all its 1 / (1 - g) steps.
+    totals = found.bias[:, :S] - found.bias[:, S:] + found.average_costs[:, :S] / (1 - discount)
+    return Totals(totals, (1 - discount) * totals, discount=discount)
 
 
 def evaluate_chain(

@@ -46,14 +46,15 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     together = np.maximum(tau, _rounded_up(tau + max(0.0, -solution.margin)))
     # All limits raised by the least that is enough; then each one, those that conflict last, back as far as it goes.
     for i in sorted(range(cmdp.m), key=lambda i: i + 1 in solution.conflict):
-        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i])
-    return NearestLimits(together, np.array([_least(cmdp, i, tau[i]) for i in range(cmdp.m)]))
+        together[i] = _least(cmdp.replace(thresholds=together), solution, i, tau[i])
+    return NearestLimits(together, np.array([_least(cmdp, solution, i, tau[i]) for i in range(cmdp.m)]))
 
 
-def _least(cmdp: CMDP, i: int, floor: float) -> float:
+def _least(cmdp: CMDP, solution: Solution, i: int, floor: float) -> float:
     """The least value, from `floor` on, of limit i that can be met with the others; nan if they cannot be met."""
     try:
-        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor]).least)))
+        sweep = threshold_sweep(cmdp, i + 1, [floor], discount=solution.discount, episode=solution.episode)
+        return max(floor, float(_rounded_up(sweep.least)))
     except InvalidModelError:
         return np.nan
 

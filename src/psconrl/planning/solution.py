@@ -1,16 +1,26 @@
 """What a planner answers."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from psconrl.planning import decisions
+    from psconrl.planning.decisions import Explanation
+else:
+    decisions = lazy_import("psconrl.planning.decisions")
 
 PROVED = 1e-6
 """A gap above this share of the range of c_0 is said to leave the value unproven."""
@@ -68,6 +78,10 @@ class Solution:
         switching_times: (k, k), expected steps of the fastest way from the core of one member of the mixture to that of
             another; 0 where they share states, inf where there is no way.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
+        total_costs: (m + 1,), the policy's discounted totals, or totals over an episode, if these were asked for; then
+            value, margin and gap are in totals, too, the limits are on totals, average_costs are the totals per step,
+            and a policy for an episode is (H, S, A), actions of its members (H, S).
+        discount, episode: the discount factor or the number of steps of the totals; else None.
         model: the model that it is a solution of.
     """
 
@@ -90,12 +104,15 @@ class Solution:
     switching_times: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     transitions: Floats | None = field(default=None, repr=False)
     horizon: int | None = None
+    total_costs: Floats | None = None
+    discount: float | None = None
+    episode: int | None = None
     model: CMDP | None = field(default=None, repr=False)
 
     @property
     def loss(self) -> float:
         """What the stationary policy costs more than the optimum of the linear program; less in some short horizons."""
-        return float(self.average_costs[0] - self.value)
+        return float((self.average_costs if self.total_costs is None else self.total_costs)[0] - self.value)
 
     @property
     def feasible(self) -> bool:
@@ -125,6 +142,8 @@ class Solution:
         Returns:
             A whole number; inf if there is none in the range of floats.
         """
+        if self.total_costs is not None:
+            raise InvalidArgumentError("the limits are on totals; holds_after is about long-run averages")
         allowed = checks.numbers(tolerance, "tolerance")
         n = len(self.bias_spans)
         if allowed.shape not in ((), (n,)):
@@ -137,6 +156,45 @@ class Solution:
             steps = float((self.bias_spans / allowed).max())
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf
 
+    def table(self) -> dict[str, Any]:
+        """The policy as columns: state, action, probability and visits, a row for each action that is ever taken.
+
+        `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them. The policy of an episode has a column
+        step, from 1.
+
+        Returns:
+            Arrays by column; visits is the share of time, or the expected (discounted) number for totals.
+
+        >>> import psconrl
+        >>> psconrl.solve(psconrl.make("toy", tau=0.6)).table()["probability"].tolist()
+        [1.0, 1.0]
+        """
+        return decisions.table(self)
+
+    def save_policy(self, path: str | Path) -> None:
+        """Write the policy as a table.
+
+        Args:
+            path: .csv, .parquet, .json, or .md for people.
+
+        Raises:
+            InvalidArgumentError: a file that ends otherwise.
+        """
+        decisions.save(self, path)
+
+    def explain(self, state: int | str, step: int = 1) -> Explanation:
+        """Why the policy does what it does in a state.
+
+        Args:
+            state: its name or number.
+            step: for an episode's policy, the step, from 1.
+
+        Returns:
+            For each action what taking it once, before going on with the policy, changes in total: rows of action,
+            extra_costs (m + 1,), probability and priced, the sum at the shadow prices. Printed, it says so in words.
+        """
+        return decisions.explain(self, state, step)
+
     def _limit(self, i: int) -> str:
         """A limit in words."""
         if self.model is None:
@@ -144,20 +202,21 @@ class Solution:
         return f"{self.model.cost_names[i]} <= {self.model.thresholds[i - 1]:g}"
 
     def __repr__(self) -> str:
-        averages = _written(self.average_costs)
+        averages = _written(self.average_costs if self.total_costs is None else self.total_costs)
         if self.horizon is not None:
             averages += f" over {self.horizon} steps"
+        costs = "average_costs" if self.total_costs is None else "total_costs"
         if not self.feasible:
             together = " together" if len(self.conflict) > 1 else ""
             return (
                 f"Solution(infeasible, margin={self.margin:.6g}, {' and '.join(map(self._limit, self.conflict))} "
-                f"cannot hold{together}, average_costs={averages})"
+                f"cannot hold{together}, {costs}={averages})"
             )
         starts = "every start" if self.program == "stateless" else "the initial law"
         doubt = "" if self.proven else f" not proven, gap={self.gap:.2g},"
         how = "" if self.attained or self.horizon is not None else " attained by the mixture only,"
         return (
-            f"Solution(value={self.value:.9g},{doubt}{how} average_costs={averages}, "
+            f"Solution(value={self.value:.9g},{doubt}{how} {costs}={averages}, "
             f"multipliers={_written(self.multipliers)}, "
             f"margin={without_noise(self.margin):.6g}, loss={without_noise(self.loss):.2g}, from {starts})"
         )

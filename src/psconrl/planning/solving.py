@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
 from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import SolverError
+from psconrl.errors import InvalidArgumentError, SolverError
 from psconrl.planning import margins, shadow_prices, ties
 from psconrl.planning.compiled.generation import (
     FAILED,
@@ -26,6 +26,7 @@ from psconrl.planning.compiled.generation import (
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS
 from psconrl.planning.components import Column, Component, Components, inverted
+from psconrl.planning.criteria import Restarted, per_time
 from psconrl.planning.evaluation import bias_spans, evaluate_chain, stationary_law
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
@@ -57,7 +58,14 @@ _AGREE = 1e-9 + ties.SIZE
 """Averages of columns by kernels, levels included, and by elimination differ by less, or weights are made anew."""
 
 
-def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solution:
+def solve(
+    cmdp: CMDP,
+    *,
+    horizon: int | None = None,
+    discount: float | None = None,
+    episode: int | None = None,
+    join: float = JOIN,
+) -> Solution:
     """The best policy of a known model, exactly: min J_0 subject to J_i <= tau_i, from the initial law.
 
     Args:
@@ -66,6 +74,9 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
             the limits, or miss them by as little as any in the family. They are `average_costs`; single runs scatter
             around them. Everything else, value, prices, margin, mixture, is about the long run; the mixture's cores
             are for T steps.
+        discount: a factor between 0 and 1: the discounted totals from the initial law, and limits on these.
+        episode: a number H of steps: the totals over H steps from the initial law, limits on these, and a policy
+            (H, S, A) that depends on the time. Unlike `horizon`, which looks for one stationary policy.
         join: the share of time that may go into joining several recurrent classes, if the optimum needs them. The
             averages of the policy then differ from the optimum by at most this share of each cost's range.
 
@@ -80,6 +91,13 @@ def solve(cmdp: CMDP, *, horizon: int | None = None, join: float = JOIN) -> Solu
     require_model(cmdp)
     join = checks.open_unit_interval(join, "join")
     steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
+    if horizon is not None and (discount is not None or episode is not None or cmdp.durations is not None):
+        raise InvalidArgumentError("horizon goes with averages per step: not with discount, episode or durations")
+    if discount is not None or episode is not None:
+        restarted, each = Restarted.of(cmdp, discount, episode), partial(solve, join=join)
+        return restarted.solution(each(restarted.model), each)
+    if cmdp.durations is not None:
+        return per_time(cmdp, solve(cmdp.uniformized(), join=join))
     known = Known(cmdp)
     with compiling.notify():
         solution = known.solution(join, steps)

@@ -1,6 +1,6 @@
 """The trade-off curve: what the best policy costs as one limit moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from psconrl._core import checks
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, require_model
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidModelError, UnknownNameError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.criteria import Restarted
 from psconrl.planning.solving import Known
 from psconrl.planning.tolerances import FEASIBLE
 from psconrl.planning.units import ROUNDING
@@ -47,11 +48,30 @@ class Sweep:
         )
 
 
-def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | None = None, *, points: int = 41) -> Sweep:
+def threshold_sweep(
+    cmdp: CMDP,
+    constraint: int | str = 1,
+    thresholds: ArrayLike | None = None,
+    *,
+    points: int = 41,
+    discount: float | None = None,
+    episode: int | None = None,
+) -> Sweep:
     """Solve the model for many thresholds of one constraint, the others held.
 
-    thresholds: by default `points` of them, evenly from the smallest that can be met to the first that costs
-    nothing.
+    Args:
+        cmdp: the model.
+        constraint: the number of the constraint, from 1, or the name of its cost.
+        thresholds: by default `points` of them, evenly from the smallest that can be met to the first that costs
+            nothing.
+        points: how many thresholds there are by default.
+        discount, episode: for limits on totals, as in `solve`.
+
+    Returns:
+        The value and the shadow prices at each threshold.
+
+    Raises:
+        InvalidModelError: there is no such constraint, or the others conflict.
 
     >>> import psconrl
     >>> sweep = psconrl.threshold_sweep(psconrl.make("marsrover-4x4"), thresholds=[0.0, 0.1, 0.25])
@@ -60,9 +80,17 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
     """
     require_model(cmdp)
     points = checks.whole(points, "points", least=2)
+    if isinstance(constraint, str):
+        if constraint not in cmdp.cost_names[1:]:
+            raise UnknownNameError("constraint", constraint, cmdp.cost_names[1:])
+        constraint = cmdp.cost_names.index(constraint)
     constraint = checks.whole(constraint, "constraint", most=None)
     if constraint > cmdp.m:
         raise InvalidModelError(f"constraint is {constraint}; this model has the constraints 1, ..., {cmdp.m}")
+    if discount is not None or episode is not None:
+        return _sweep_of_totals(Restarted.of(cmdp, discount, episode), constraint, thresholds, points)
+    if cmdp.durations is not None:
+        return threshold_sweep(cmdp.uniformized(), constraint, thresholds, points=points)
     known, i = Known(cmdp), constraint - 1
     others = known.limits[known.limits != i]
     held = known.units.near[others]
@@ -96,3 +124,17 @@ def threshold_sweep(cmdp: CMDP, constraint: int = 1, thresholds: ArrayLike | Non
         prices[np.append(others, i)] = found.multipliers
         multipliers[k] = known.units.multipliers(prices)
     return Sweep(constraint, taus, values, multipliers, least, idle)
+
+
+def _sweep_of_totals(restarted: Restarted, constraint: int, thresholds: ArrayLike | None, points: int) -> Sweep:
+    n, floor = restarted.cycle, restarted.floor
+    if thresholds is not None:
+        thresholds = (checks.numbers(thresholds, "thresholds") + floor[constraint]) / n
+    found = threshold_sweep(restarted.model, constraint, thresholds, points=points)
+    return replace(
+        found,
+        thresholds=n * found.thresholds - floor[constraint],
+        values=n * found.values - floor[0],
+        least=n * found.least - floor[constraint],
+        idle=n * found.idle - floor[constraint],
+    )

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import Learner, OutOfTurnError, Problem, PsconrlError, agents, make
-from psconrl.learning.numbering import Found, Numbering
+from psconrl import CallOrderError, Learner, Problem, PsconrlError, agents, make
+from psconrl.learning.labels import Found, Labels
 
 
 class Odd:
@@ -22,7 +22,7 @@ class Odd:
 
 
 def test_numbers_are_whole_and_in_range() -> None:
-    numbering = Numbering(3)
+    numbering = Labels(3)
     found = [numbering.find(value, "s") for value in (0, 2, np.int64(1), np.uint8(2))]
     assert found == [(0, False), (2, False), (1, False), (2, False)]
     assert (len(numbering), numbering.name(2), numbering.names) == (3, 2, None)
@@ -33,7 +33,7 @@ def test_numbers_are_whole_and_in_range() -> None:
 
 
 def test_names_beside_numbers() -> None:
-    numbering = Numbering(3, ["idle", "busy", ("down", 2)])
+    numbering = Labels(3, ["idle", "busy", ("down", 2)])
     assert numbering.find("busy", "s") == Found(1, True)
     assert numbering.find(("down", np.int64(2)), "s") == Found(2, True)
     assert numbering.find(1, "s") == Found(1, False)
@@ -48,14 +48,14 @@ def test_names_beside_numbers() -> None:
 
 
 def test_names_that_are_numbers_are_names() -> None:
-    numbering = Numbering(3, [30, 10, 20])
+    numbering = Labels(3, [30, 10, 20])
     assert numbering.find(10, "s") == Found(1, True)
     with pytest.raises(PsconrlError, match="s is 1; it must be a name: 30, 10, 20"):
         numbering.find(1, "s")
 
 
 def test_what_is_discovered_gets_the_next_number() -> None:
-    numbering = Numbering(None)
+    numbering = Labels(None)
     values = ["a", ("b", 2), 7, None, 1.5, b"c", frozenset({1}), np.int64(8)]
     for k, value in enumerate(values):
         assert numbering.find(value, "s") == Found(k, True)
@@ -76,7 +76,7 @@ def test_what_is_discovered_gets_the_next_number() -> None:
 )
 def test_what_cannot_be_a_name_is_refused(wrong: Any) -> None:
     with pytest.raises(PsconrlError, match=r"s is .*; it must be hashable and equal to itself"):
-        Numbering(None).find(wrong, "s")
+        Labels(None).find(wrong, "s")
 
 
 def test_act_answers_with_names_where_actions_were_given_by_name() -> None:
@@ -107,7 +107,7 @@ def test_a_model_is_asked_by_number_or_by_name_and_answers_alike() -> None:
     assert learner.act("left") == ("stay", "move")[a]
     learner.observe("left", a, [0.0, 1.0], "right")
     learner.act(1)
-    with pytest.raises(OutOfTurnError, match=r"s is 'left', but act was asked in 'right'; call act\('left'\) first"):
+    with pytest.raises(CallOrderError, match=r"s is 'left', but act was asked in 'right'; call act\('left'\) first"):
         learner.observe("left", 0, [0.0, 1.0], "left")
 
 
@@ -159,7 +159,7 @@ class Moody:
 
 def test_numbers_never_exceed_what_was_taken_in() -> None:
     """Dates of numpy differ from the dates that they become; a user's class may change its mind."""
-    numbering = Numbering(None)
+    numbering = Labels(None)
     date, at = np.datetime64("2020-01-01"), (1, np.timedelta64(3, "D"))
     for value in (date, at, date, at, np.datetime64("2020-01-01"), *(Moody() for _ in range(20))):
         number = numbering.find(value, "s").number

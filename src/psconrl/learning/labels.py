@@ -22,7 +22,7 @@ class Found(NamedTuple):
     named: bool
 
 
-class Numbering:
+class Labels:
     """What is called how; count None: nothing is known yet, and everything is taken in."""
 
     def __init__(self, count: int | None, names: Iterable[Hashable] | None = None) -> None:
