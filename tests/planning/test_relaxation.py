@@ -9,7 +9,7 @@ import psconrl
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import relaxation
-from psconrl.planning.evaluation import Biases
+from psconrl.planning.chains import Biases
 from psconrl.planning.relaxation import relaxation_time
 from tests.planning.test_evaluation import random_chain
 from tests.planning.test_finite_time import grid_walk

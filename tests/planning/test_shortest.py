@@ -12,7 +12,7 @@ from scipy import sparse
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.planning.compiled import shortest_path
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import expected_visits, shortest_path_policy
+from psconrl.planning.shortest_paths import expected_visits, shortest_path_policy
 
 
 def at(S: int, *states: int) -> Bools:
@@ -167,8 +167,8 @@ def test_rare_ways_out_are_told_apart(rare: float, limit: int, monkeypatch: pyte
 
 def test_improvement_finds_what_the_start_misses() -> None:
     """From the worse action, policy iteration still sees a factor of two at 1e-12."""
-    rows, none = Rows.from_sparse(flat(cluster(1e-12, 2e-12))), np.empty(0, dtype=np.int64)
-    assert shortest_path.fastest(rows, at(3, 0), np.array([-1, 2, 4]), none).pairs[1] == 3
+    rows = Rows.from_sparse(flat(cluster(1e-12, 2e-12)))
+    assert shortest_path.fastest(rows, at(3, 0), np.array([-1, 2, 4])).pairs[1] == 3
 
 
 @pytest.mark.parametrize("slow", [1e-3, 1e-8, 1e-12])

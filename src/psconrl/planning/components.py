@@ -40,9 +40,9 @@ from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.sparse_pricing import plan_sparse as plan_many
 from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
+from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
 
 SMALL = 130
@@ -283,7 +283,7 @@ class Component:
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        search = plan_many if factors else plan
+        search = plan_sparse if factors else plan
         found = search(self.rows if rows is None else rows, costs, limits, start, goal, levels)
         if factors:
             self._last, self._bias = found.last.copy(), found.bias
@@ -559,4 +559,4 @@ def inverted(rows: Rows) -> bool:
 
 def planner(rows: Rows) -> Planner:
     """The compiled planner for a model."""
-    return plan if inverted(rows) else plan_many
+    return plan if inverted(rows) else plan_sparse

@@ -7,6 +7,7 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import ties
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.by_components import EXACT, law_from
 from psconrl.planning.compiled.by_components import by_components as kernel
 from psconrl.planning.compiled.execute import execute
@@ -16,7 +17,7 @@ from psconrl.planning.compiled.planned import room
 from psconrl.planning.compiled.pricing import Mixture, Start, dual_lower_bound, lagrangian_costs
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.components import SMALL, Column, Component, Components, end_components
-from psconrl.planning.evaluation import evaluate_chain, stationary_law
+from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of, executable, ratio_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer
 from psconrl.planning.lp.decomposition import deterministic

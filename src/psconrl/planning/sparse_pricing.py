@@ -1,15 +1,16 @@
 """Planning in models of many states: columns priced by policy iteration with sparse linear algebra.
 
 The frame is column generation (`compiled.generation`): at given multipliers lambda, pricing finds the policy with the
-least average of c_0 + lambda . c. Policies are evaluated by `poisson`, first roughly and then to rounding; before the
-next evaluation, improvements are passed on from state to state, those near the reference first (`pricing.improve`), from
-the bias of the evaluation before. What is found is proved by its bias alone (`pricing.dual_lower_bound`).
+least average of c_0 + lambda . c. Policies are evaluated by `poisson`, first roughly and then to rounding, from the
+bias of the evaluation before; in between, improvements are passed on from state to state, those near the reference
+first (`pricing.improve`). What is found is proved by its bias alone (`pricing.dual_lower_bound`).
 
 Under one limit the next multiplier comes from the policy that is best for the last one. With its bias h for
-c_0 + lambda c_1 and its bias h_1 for c_1 alone, the advantages of all pairs are straight lines in the multiplier; where
-one falls below zero, that action takes over, and changes the average of c_1 by about mu(s) times its slope. Following
-this until the limit is met (`pricing.multiplier_step`) gives the multiplier, the actions that go with it and their bias,
-from which policy iteration goes on. At the optimum one change of action leads from one side of the limit to the other.
+c_0 + lambda c_1 and its bias h_1 for c_1 alone, the advantages of all pairs are straight lines in the multiplier;
+where one falls below zero, that action takes over, and changes the average of c_1 by about mu(s) times its slope.
+Following this until the limit is met (`pricing.multiplier_step`) gives the multiplier, the actions that go with it and
+their bias, from which policy iteration goes on. At the optimum one change of action leads from one side of the limit to
+the other.
 """
 
 from __future__ import annotations
@@ -208,7 +209,9 @@ class SparsePricing:
             settled = found.error <= needed or found.error > enough
             exact = found.error <= needed
             tie = max(self.accuracy, 1e-15 * span_of(self.h) if exact else 2.0 * found.error)
-            most = improve(self.rows, self.c, found.gain, self.h, self.policy, wanted, self.own, self._outwards(), tie)[2]
+            most = improve(self.rows, self.c, found.gain, self.h, self.policy, wanted, self.own, self._outwards(), tie)[
+                2
+            ]
             if most == 0.0:
                 if settled:
                     return found.gain

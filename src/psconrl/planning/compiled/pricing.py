@@ -387,3 +387,19 @@ def all_finite(costs: Floats, thresholds: Floats) -> bool:
             if not np.isfinite(costs[i, pair]):
                 return False
     return True
+
+
+@njit
+def gauss_seidel_sweep(indptr: Ints, indices: Ints, data: Floats, b: Floats) -> Floats:
+    """One sweep of Gauss and Seidel from zero for a matrix (S, S); diagonals that are not positive count as one."""
+    S = len(b)
+    x = np.zeros(S)
+    for s in range(S):
+        total, own = b[s], 1.0
+        for entry in range(indptr[s], indptr[s + 1]):
+            if indices[entry] == s:
+                own = data[entry] if data[entry] > 0.0 else 1.0
+            elif indices[entry] < s:
+                total -= data[entry] * x[indices[entry]]
+        x[s] = total / own
+    return x
