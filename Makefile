@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help setup browser reproduce tables bench test test-long coverage lint docs clean
+.PHONY: help setup browser postgresql reproduce tables bench test test-long coverage lint docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -22,6 +22,9 @@ browser:  ## install what the tests of the report need: Debian's Chromium, and a
 	command -v chromium || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends chromium)
 	command -v npm || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends npm)
 	test -d node_modules/axe-core || npm install --no-save --no-package-lock --no-audit --no-fund axe-core
+
+postgresql:  ## install what the tests of shared learners need: Debian's PostgreSQL
+	test -n "$$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null)" || ($(ROOT) apt-get update && $(ROOT) apt-get install --yes --no-install-recommends postgresql)
 
 reproduce: setup  ## run the paper's experiments at its scale: figures, claims, tables and a report in results/
 	$(BIN)/python -m reproduction --out results

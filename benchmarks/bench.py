@@ -223,7 +223,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     median over pairs of runs.
     """
     from psconrl.agents import contract, posterior
-    from psconrl.learning import plans, simulation
+    from psconrl.learning import loop_data, simulation
     from psconrl.planning import for_agents
 
     inside = 0.0
@@ -232,7 +232,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
         (posterior.kernels, "draw_rows"),
         (for_agents, "by_inverses"),
         (simulation.kernels, "run_plan"),
-        (plans.kernels, "take_up"),
+        (loop_data.kernels, "cumulate_policy"),
         (contract.kernels, "mean_costs"),
     ]
     originals = [getattr(module, name) for module, name in kernels]

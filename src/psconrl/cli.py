@@ -15,40 +15,21 @@ import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import psconrl
-from psconrl._core.interrupts import INTERRUPTED
-from psconrl._core.lazy import lazy_import
+from psconrl import agents as agents_package
+from psconrl import cli_output as output
+from psconrl import environments, experiments, gymnasium_ids
+from psconrl import report as report_package
+from psconrl._core import compiling, interrupts
+from psconrl.cmdp import CMDP
 from psconrl.errors import CommandError, PsconrlError, UnknownNameError
+from psconrl.io import reading, writing
 from psconrl.io.text import SafeStream
-
-if TYPE_CHECKING:
-    from psconrl import cli_output as output
-    from psconrl import environments, gymnasium_ids
-    from psconrl import report as report_package
-    from psconrl._core import compiling
-    from psconrl.agents import catalogue
-    from psconrl.analysis import summary
-    from psconrl.cmdp import CMDP
-    from psconrl.experiments import progress, runner, spec, store
-    from psconrl.io import files, writing
-else:
-    compiling = lazy_import("psconrl._core.compiling")
-    output = lazy_import("psconrl.cli_output")
-    environments = lazy_import("psconrl.environments")
-    files = lazy_import("psconrl.io.files")
-    writing = lazy_import("psconrl.io.writing")
-    gymnasium_ids = lazy_import("psconrl.gymnasium_ids")
-    report_package = lazy_import("psconrl.report")
-    catalogue = lazy_import("psconrl.agents.catalogue")
-    summary = lazy_import("psconrl.analysis.summary")
-    progress = lazy_import("psconrl.experiments.progress")
-    runner = lazy_import("psconrl.experiments.runner")
-    spec = lazy_import("psconrl.experiments.spec")
-    store = lazy_import("psconrl.experiments.store")
+from psconrl.service import commands
 
 FAILED, USAGE = 1, 2
 
@@ -102,7 +83,7 @@ def _main(arguments: Sequence[str] | None) -> NoReturn:
             raise
         _stop(f"{error.filename}: {error.strerror}", FAILED)
     except (KeyboardInterrupt, typer.Abort):
-        _stop("interrupted", INTERRUPTED)
+        _stop(interrupts.message, interrupts.INTERRUPTED)
     except Exception as error:
         # Typer's own errors; their class lives in different places in its versions.
         if not hasattr(error, "format_message"):
@@ -164,14 +145,34 @@ def top(
         print(context.get_help())
 
 
+def _count(text: str) -> int:
+    """A whole number, which may be written as 1e4 or 10,000."""
+    try:
+        number = float(text.replace(",", "").replace("_", ""))
+        if number == int(number):
+            return int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise typer.BadParameter(f"{text!r} is not a whole number")
+
+
+def _import(modules: list[str] | None) -> None:
+    for module in modules or []:
+        experiments.import_module(module)
+
+
 def _env_names() -> list[str]:
     return list(environments.registry())
 
 
 def _agent_names() -> list[str]:
-    return list(catalogue.registry())
+    return list(agents_package.registry())
 
 
+Imports = Annotated[
+    list[str] | None,
+    typer.Option("--import", metavar="MODULE", help="Module with agents or environments of your own; may be repeated."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Model = Annotated[
     str,
@@ -190,9 +191,25 @@ def _examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-@app.command(epilog=_examples("psconrl envs", "psconrl envs --json"))
-def envs(as_json: AsJson = False) -> None:
+@app.command(name="help", hidden=True)
+def help_(context: typer.Context, command: Annotated[str | None, typer.Argument(metavar="COMMAND")] = None) -> None:
+    """Show the help of a command."""
+    parent = context.parent
+    assert parent is not None
+    if command is None:
+        print(parent.get_help())
+    else:
+        app(args=[command, "--help"], prog_name="psconrl", standalone_mode=False)
+
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.", show_default=False)]
+
+
+@app.command(epilog=_examples("psconrl envs", "psconrl envs queue", "psconrl envs --json"))
+def envs(names: Names = None, modules: Imports = None, as_json: AsJson = False) -> None:
     """List environments and their options."""
+    _import(modules)
+    chosen = [environments.find(name) for name in names] if names else list(environments.registry().values())
     identifiers = {name: identifier for identifier, name in gymnasium_ids.identifiers().items()}
     if as_json:
         output.print_json(
@@ -202,22 +219,21 @@ def envs(as_json: AsJson = False) -> None:
                     "options": output.jsonable(e.options),
                     "gymnasium": identifiers[e.name],
                 }
-                for e in environments.registry().values()
+                for e in chosen
             }
         )
     else:
-        output.print_entries({e.name: (e.description, e.options) for e in environments.registry().values()})
+        output.print_entries({e.name: (e.description, e.options) for e in chosen})
         print()
-        output.say(f'In Gymnasium: gymnasium.make("{identifiers["box"]}", slip=0.1), and so on.')
+        output.say(f'In Gymnasium: gymnasium.make("{identifiers[chosen[0].name]}"), and so on.')
 
 
-@app.command(epilog=_examples("psconrl agents", "psconrl agents --json"))
-def agents(as_json: AsJson = False) -> None:
+@app.command(epilog=_examples("psconrl agents", "psconrl agents psconrl", "psconrl agents --json"))
+def agents(names: Names = None, modules: Imports = None, as_json: AsJson = False) -> None:
     """List agents and their settings."""
-    found = {
-        name: ((agent.__doc__ or "").strip().splitlines()[0], _without_model(catalogue.parameters(agent)))
-        for name, agent in catalogue.registry().items()
-    }
+    _import(modules)
+    chosen = map(agents_package.canonical, names) if names else agents_package.registry()
+    found = {name: (_about(agent), _settings(agent)) for name in chosen for agent in [agents_package.find(name)]}
     if as_json:
         output.print_json(
             {name: {"description": about, "settings": output.jsonable(s)} for name, (about, s) in found.items()}
@@ -226,8 +242,12 @@ def agents(as_json: AsJson = False) -> None:
         output.print_entries(found)
 
 
-def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if name != "model"}
+def _about(agent: type[agents_package.Agent]) -> str:
+    return ((agent.__doc__ or "").strip().splitlines() or [""])[0]
+
+
+def _settings(agent: type[agents_package.Agent]) -> dict[str, Any]:
+    return {name: value for name, value in agents_package.parameters(agent).items() if name != "model"}
 
 
 @app.command(
@@ -265,7 +285,8 @@ def solve(
         list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
     ] = None,
     horizon: Annotated[
-        int | None, typer.Option(metavar="T", help="Find a policy for the first T steps, not for the long run.")
+        int | None,
+        typer.Option(parser=_count, metavar="T", help="Find a policy for T steps, not for the long run."),
     ] = None,
     discount: Annotated[
         float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
@@ -325,7 +346,7 @@ def _found(model: str, assignments: list[str] | None, limits: list[str] | None) 
     tables = Path(model).is_dir() and not _is_name(model)
     if (Path(model).is_file() or tables) and not options:
         return psconrl.CMDP.load(model, thresholds=changed)
-    if not files.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
+    if not reading.is_model_file(model) and not _is_name(model) and ("." in model or os.sep in model):
         return psconrl.CMDP.load(model)  # which says what a model file must end in
     cmdp = environments.find_model(model, **options)
     return cmdp.with_limits(changed) if changed else cmdp
@@ -365,13 +386,18 @@ def _limit(assignment: str) -> tuple[str, float]:
         "psconrl run --env model.json --agent psconrl \\",
         "            --set psconrl.prior=0.3 --horizon 5000 \\",
         "            --seeds 20 --out mine",
+        "psconrl run --import my_agents --agent mine --env toy \\",
+        "            --horizon 1e4 --seeds 10",
         "psconrl run experiment.toml --out mine",
     )
 )
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="A TOML file that says what to run; `psconrl init` writes one."),
+        typer.Argument(
+            metavar="FILE",
+            help="A TOML file that says what to run; `psconrl init` writes one. Or a store's experiment.json.",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -383,8 +409,10 @@ def run(
             metavar="NAME", help="Agent; may be repeated. The recommended one by default.", autocompletion=_agent_names
         ),
     ] = None,
-    horizon: Annotated[int | None, typer.Option(metavar="T", help="Steps of each run.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="Runs of each agent in each environment.")] = None,
+    horizon: Annotated[int | None, typer.Option(parser=_count, metavar="T", help="Steps of each run.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(parser=_count, metavar="N", help="Runs of each agent in each environment.")
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path("results"),
     costs: Annotated[
         str | None, typer.Option(metavar="known|estimated", help="Whether agents know the costs; estimated by default.")
@@ -393,6 +421,7 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="NAME.KEY=VALUE", help="Setting of an agent or environment; may be repeated."),
     ] = None,
+    modules: Imports = None,
     workers: Workers = None,
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler to use instead.")] = None,
     limit_seconds: Annotated[
@@ -405,39 +434,36 @@ def run(
     What to run is said by a FILE or by options. A run that is already in the folder is not done again: after an
     interruption, give the same command.
     """
+    _import(modules)
     if file is not None:
         given = {"env": env, "agent": agent, "horizon": horizon, "seeds": seeds, "costs": costs, "set": set_}
         doubled = [name for name, value in given.items() if value is not None]
         if doubled:
             raise CommandError(f"--{doubled[0]} cannot be combined with {file}, which says what to run")
-        experiment = spec.read_toml(file)
+        experiment = experiments.read_experiment(file)
     else:
         experiment = _experiment(env, agent, horizon, seeds, costs or "estimated", set_ or [])
     compiling.silence()
-    try:
-        outcome = runner.run_experiment(
-            experiment,
-            out,
-            workers=workers,
-            dask=dask,
-            limit_seconds=limit_seconds,
-            progress=progress.for_terminal(),
-        )
-    except KeyboardInterrupt:
-        _stop_interrupted(out)
-    results = summary.summarize(experiment, store.Store(out))
+    interrupts.message = f"interrupted; what is done is in {out}, and the same command goes on from there"
+    outcome = experiments.run_experiment(
+        experiment,
+        out,
+        workers=workers,
+        dask=dask,
+        limit_seconds=limit_seconds,
+        progress=experiments.for_terminal(),
+    )
+    from psconrl import analysis
+
+    results = analysis.summarize(experiment, experiments.Store(out))
     if as_json:
         output.print_json(results)
     else:
-        worlds = summary.worlds(experiment, store.Store(out))
-        output.print_results(results, worlds, out, spec.notes(experiment))
+        worlds = analysis.worlds(experiment, experiments.Store(out))
+        output.print_results(results, worlds, out, experiments.notes(experiment))
     if not outcome.ok:
         output.print_failures(outcome)
         raise typer.Exit(FAILED)
-
-
-def _stop_interrupted(out: Path) -> NoReturn:
-    _stop(f"interrupted; what is done is in {out}, and the same command goes on from there", INTERRUPTED)
 
 
 @app.command(epilog=_examples("psconrl export results curves.csv", "psconrl export results curves.parquet"))
@@ -449,7 +475,7 @@ def export(
 
     One row per run, checkpoint and cost, sorted, without timings.
     """
-    codes = store.Store(directory).export(file)
+    codes = experiments.Store(directory).export(file)
     if len(codes) > 1:
         print(
             f"psconrl: the runs were made by {len(codes)} versions of the code; the column `code` tells them apart",
@@ -480,10 +506,15 @@ def report(directory: Results, as_json: AsJson = False) -> None:
         print("\n  ".join(["Written:", *paths]))
 
 
+app.command(epilog=_examples("psconrl serve problem.toml --store ward.db"))(commands.serve)
+app.add_typer(commands.learner_app)
+
+
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    service: Annotated[bool, typer.Option("--service", help="Write the problem file of a service instead.")] = False,
 ) -> None:
     """Write files to start from.
 
@@ -491,14 +522,19 @@ def init(
     """
     from importlib import resources
 
-    templates = [resources.files("psconrl") / "starter" / name for name in ("model.json", "experiment.toml")]
+    names = ("problem.toml",) if service else ("model.json", "experiment.toml")
+    templates = [resources.files("psconrl") / "starter" / name for name in names]
     there = [directory / template.name for template in templates if (directory / template.name).exists()]
     if there and not force:
-        raise PsconrlError(f"{there[0]} is there already; --force overwrites it")
+        raise PsconrlError(f"{there[0]} already exists; use --force to overwrite")
     directory.mkdir(parents=True, exist_ok=True)
     for template in templates:
         writing.write_text(directory / template.name, template.read_text(encoding="utf-8"))
-    model, experiment = (directory / template.name for template in templates)
+    if service:
+        problem = directory / "problem.toml"
+        print(f"{problem}: what a service learns\n  psconrl serve {problem} --store learner.db")
+        return
+    model, experiment = (directory / name for name in names)
     print(f"{model}: a machine to keep in repair\n  psconrl solve {model}")
     print(f"{experiment}: agents that learn how to\n  psconrl run {experiment} --out {directory / 'results'}")
 
@@ -510,7 +546,8 @@ def _experiment(
     seeds: int | None,
     costs: str,
     assignments: list[str],
-) -> spec.Experiment:
+    **fields: Any,
+) -> experiments.Experiment:
     for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
             raise CommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
@@ -518,7 +555,7 @@ def _experiment(
     assert horizon is not None
     assert seeds is not None
     settings, options = _assigned(assignments)
-    return spec.Experiment.grid(
+    return experiments.Experiment.grid(
         "run",
         envs,
         agents or ["recommended"],
@@ -527,6 +564,7 @@ def _experiment(
         costs=costs,
         settings=settings,
         env_options=options,
+        **fields,
     )
 
 
@@ -541,7 +579,7 @@ def _assigned(assignments: list[str]) -> tuple[dict[str, dict[str, Any]], dict[s
         if not (dot and name and key):
             raise CommandError(f"--set {assignment}: write {form}")
         try:
-            settings.setdefault(catalogue.canonical(name), {})[key] = value
+            settings.setdefault(agents_package.canonical(name), {})[key] = value
         except UnknownNameError:
             try:
                 options.setdefault(environments.find(name).name, {})[key] = value

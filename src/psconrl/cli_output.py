@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.lazy import lazy_import
+from psconrl import environments, learning, planning
+from psconrl._core.numbers import format_interval, plural
+from psconrl.cmdp import CMDP
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,17 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from psconrl.analysis import summary
-    from psconrl.cmdp import CMDP
-    from psconrl.environments import render
-    from psconrl.experiments.runner import Outcome
-    from psconrl.planning import nearest
-    from psconrl.planning import solution as solutions
-    from psconrl.planning.solution import Solution
-else:
-    nearest = lazy_import("psconrl.planning.nearest")
-    render = lazy_import("psconrl.environments.render")
-    solutions = lazy_import("psconrl.planning.solution")
+    from psconrl.analysis import World
+    from psconrl.experiments import Outcome
+    from psconrl.learning import Metric
+    from psconrl.planning import Solution
 
 PIPED_WIDTH = 160
 """Columns of a table that does not go to a terminal."""
@@ -45,6 +40,9 @@ LISTED_STATES = 30
 
 HOLDS = 0.01
 """Averages hold that are this near to the long-run ones, as a share of their cost's range."""
+
+NOISE = 1e-12
+"""What rounding leaves of zero."""
 
 LONG = 100_000
 """More steps than this until averages hold are worth a warning."""
@@ -115,11 +113,6 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def plural(count: int, word: str) -> str:
-    """1 limit, 2 limits."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def print_entries(entries: dict[str, tuple[str, dict[str, Any]]]) -> None:
     """Names with what they are and their options or settings."""
     rows = []
@@ -164,7 +157,7 @@ def solution_json(cmdp: CMDP, solution: Solution) -> dict[str, Any]:
         for i, tau in enumerate(cmdp.thresholds, start=1)
     ]
     if not solution.feasible:
-        found = nearest.nearest_limits(cmdp, solution)
+        found = planning.nearest_limits(cmdp, solution)
         for constraint, together, alone in zip(constraints, found.together, found.alone, strict=True):
             constraint |= {"nearest": float(together), "alone": _number(alone)}
     steps = math.inf if solution.total_costs is not None else solution.holds_after(_tolerances(cmdp))
@@ -294,7 +287,7 @@ def _print_limits(cmdp: CMDP, solution: Solution) -> None:
 
 def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     all_limits = "The limit" if cmdp.m == 1 else "All limits together"
-    lowered = solutions.without_noise(solution.margin)
+    lowered = 0.0 if abs(solution.margin) < NOISE else solution.margin
     print()
     say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
     if lowered > 0:
@@ -315,7 +308,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     say(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
     say(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
-    found = nearest.nearest_limits(cmdp, solution)
+    found = planning.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {found.together[i]:.6g}"
         for i in range(cmdp.m)
@@ -334,7 +327,7 @@ def _print_policy(cmdp: CMDP, solution: Solution) -> None:
     if solution.episode is not None:
         policy, step = policy[0], "in the first step; "
     if cmdp.layout is not None:
-        print("\n" + render.ansi(cmdp, policy, color=sys.stdout.isatty()), end="")
+        print("\n" + environments.render.ansi(cmdp, policy, color=sys.stdout.isatty()), end="")
         letters = {letter for row in cmdp.layout.rows for letter in row}
         legend = {"W": "wall", "S": "start", "G": "goal", "P": "risky", "X": "box (drawn where it starts)"}
         known = ", ".join(f"{letter} {text}" for letter, text in legend.items() if letter in letters)
@@ -368,9 +361,7 @@ def _number(value: float) -> float | None:
 # psconrl run
 
 
-def print_results(
-    results: dict[str, Any], worlds: Sequence[summary.World], out: Path, notes: Sequence[str] = ()
-) -> None:
+def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, notes: Sequence[str] = ()) -> None:
     """What `psconrl run` found: for each environment a table of agents, or a list where a table has no room."""
     told = [cell | world._asdict() for cell, world in zip(results["cells"], worlds, strict=True)]
     for (env, horizon, optimum), grouped in groupby(told, key=itemgetter("env", "horizon", "optimum")):
@@ -380,8 +371,9 @@ def print_results(
         runs = f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}"
         say(f"{env}: {horizon:,} steps, {runs}, {known}")
         print()
+        measures = ("agent", *(m.symbol for m in _metrics("run")), "limit", *(m.symbol for m in _metrics("limit")))
         tables = [
-            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (_MEASURES, _measures))
+            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (measures, _measures))
         ]
         if all(map(_fits, tables)):
             for table in tables:
@@ -402,9 +394,13 @@ def print_results(
 
 
 _SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
-_MEASURES = ("agent", "L", "limit", "[V]+", "by policies")
 _TEXTS = ("agent", "limit")
 """Columns that are not numbers."""
+
+
+def _metrics(per: str) -> list[Metric]:
+    """What is measured of a run, or of each of its limits."""
+    return [metric for metric in learning.METRICS if metric.per == per]
 
 
 def _why(cells: Sequence[dict[str, Any]]) -> str:
@@ -418,51 +414,40 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:
 def _print_listed(cell: dict[str, Any]) -> None:
     """One agent, a line for each number."""
     print(cell["agent"])
-    lines = [("regret", _interval(cell["regret"])), ("L", _interval(cell["lagrangian"]))]
+    lines = [("regret", format_interval(cell["regret"]))]
+    lines += [(metric.symbol, format_interval(cell[metric.name])) for metric in _metrics("run")]
     _, _, _, _, plans, infeasible, seconds = _sums(cell)
     lines += [("plans", plans), ("infeasible", infeasible), ("seconds", seconds)]
     for name, value in lines:
         print(f"  {name:<12} {value}")
     for i, limit in enumerate(cell["limits"]):
         say(limit, indent="  ")
-        for name, key in (
-            ("violation", "violation"),
-            ("[V]+", "positive_violation"),
-            ("by policies", "policy_violation"),
-        ):
-            print(f"    {name:<12} {_interval(cell[key][i])}")
+        for name, key in [("violation", "violation"), *((m.symbol, m.name) for m in _metrics("limit"))]:
+            print(f"    {name:<12} {format_interval(cell[key][i])}")
     print()
 
 
 def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
-    of_limits = ("\n".join(map(_interval, cell[name])) or "-" for name in ("positive_violation", "policy_violation"))
-    return (cell["agent"], _interval(cell["lagrangian"]), "\n".join(cell["limits"]) or "-", *of_limits)
+    of_run = (format_interval(cell[metric.name]) for metric in _metrics("run"))
+    of_limits = (_lines(map(format_interval, cell[metric.name])) for metric in _metrics("limit"))
+    return (cell["agent"], *of_run, _lines(cell["limits"]), *of_limits)
 
 
 def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
     there = cell["seeds"] > 0
     return (
         cell["agent"],
-        _interval(cell["regret"]),
-        "\n".join(cell["limits"]) or "-",
-        "\n".join(map(_interval, cell["violation"])) or "-",
+        format_interval(cell["regret"]),
+        _lines(cell["limits"]),
+        _lines(map(format_interval, cell["violation"])),
         f"{cell['episodes']['mean']:.4g}" if there else "-",
         f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",
         f"{cell['seconds']:.2f}",
     )
 
 
-def _interval(values: dict[str, float | None]) -> str:
-    mean, low, high = (_short(values[name]) for name in ("mean", "low", "high"))
-    return "-" if values["mean"] is None else f"{mean} [{low}, {high}]"
-
-
-def _short(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if abs(value) < 1e-6:  # what rounding leaves of zero
-        return "0"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(texts) or "-"
 
 
 def print_failures(outcome: Outcome) -> None:

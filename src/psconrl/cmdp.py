@@ -10,7 +10,7 @@ c_i(s, a) = sum_s' p(s' | s, a) c_i(s, a, s'), simulation charges the move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,8 +29,9 @@ from psconrl.problem import Problem, Units
 
 if TYPE_CHECKING:
     from psconrl import gymnasium_table
-    from psconrl.io import files, tables, toolbox_arrays
+    from psconrl.io import exploration, files, tables, toolbox_arrays
 else:
+    exploration = lazy_import("psconrl.io.exploration")
     tables = lazy_import("psconrl.io.tables")
     toolbox_arrays = lazy_import("psconrl.io.toolbox_arrays")
     files = lazy_import("psconrl.io.files")
@@ -484,6 +485,82 @@ class CMDP:
         CMDP(S=2, A=2, m=0, 2 of 4 pairs, dense)
         """
         return tables.from_tables(transitions, costs, thresholds, initial, max_states)
+
+    @classmethod
+    def from_function(
+        cls,
+        initial: Any,
+        actions: Callable[[Any], Iterable[Hashable]],
+        step: Callable[[Any, Any], Iterable[tuple[float, Hashable, Any]]],
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        *,
+        cost_names: Sequence[str] | None = None,
+        max_states: int = 100_000,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> CMDP:
+        """The model of two functions, of the states that can be reached from the start. States are any hashable values.
+
+        Args:
+            initial: the start state, or a table {state: probability}.
+            actions: actions(state) gives the actions that are available in a state.
+            step: step(state, action) gives (probability, next_state, costs) for each move; costs are m + 1 numbers, the
+                main cost first, or one number where there are no limits.
+            thresholds: as for CMDP; limits by name give the costs these names, after "c0".
+            cost_names: names of the costs.
+            max_states: the search ends with an error when it has found more states than this.
+            progress: progress(done, found) is called every thousand states.
+
+        Returns:
+            The model; names of states and actions are their texts.
+
+        Raises:
+            InvalidModelError: a move with a mistake; the message names state and action.
+            InvalidArgumentError: more than max_states states.
+
+        >>> def step(level, action):  # a stock of at most 2: somebody may come and buy one
+        ...     if action == "order":
+        ...         return [(1.0, 2, 3.0)]
+        ...     return [(0.5, level, 0.0), (0.5, level - 1, 0.0)] if level else [(1.0, 0, 1.0)]
+        >>> CMDP.from_function(2, lambda level: ["wait", "order"], step)
+        CMDP(S=3, A=2, m=0, dense)
+        """
+        return exploration.from_function(initial, actions, step, thresholds, cost_names, max_states, progress)
+
+    @classmethod
+    def from_rates(
+        cls,
+        rates: ArrayLike | sparse.sparray | sparse.spmatrix,
+        cost_rates: ArrayLike,
+        thresholds: ArrayLike | Mapping[str, float] = (),
+        **names: Any,
+    ) -> CMDP:
+        """The model of a process in continuous time: a decision after every jump, averages per unit of time.
+
+        Args:
+            rates: (S, A, S), or a sparse (S * A, S) matrix: rates of jumps to other states. Its diagonal, -sum in a
+                generator, is ignored. A state without jumps is never left.
+            cost_rates: (m + 1, S, A), costs per unit of time.
+            thresholds: limits on long-run averages per unit of time.
+            names: initial, state_names, action_names, cost_names and available, as for CMDP.
+
+        Returns:
+            The model of the jumps, with durations.
+
+        Raises:
+            InvalidModelError: negative or infinite rates, or arrays that do not fit.
+
+        >>> line = CMDP.from_rates([[[0, 3]], [[1, 0]]], [[[0], [1]]])  # up at rate 3, down at rate 1
+        >>> line.durations.ravel().round(3)
+        array([0.333, 1.   ])
+        """
+        jumps, durations = checks.jumps(rates)
+        per_time = checks.numbers(cost_rates, "cost_rates")
+        if per_time.ndim != 3 or per_time.shape[1:] != durations.shape:
+            raise InvalidModelError(
+                f"cost_rates have shape {per_time.shape}; they must be (m + 1, S, A) = (m + 1, *{durations.shape})"
+            )
+        model = cls(jumps, per_time * durations, thresholds, durations=durations, **names)
+        return model if sparse.issparse(rates) else model.to_dense()
 
     @classmethod
     def from_gymnasium(

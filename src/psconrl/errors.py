@@ -65,7 +65,7 @@ class SpecError(PsconrlError, ValueError):
 
 
 class StoreError(PsconrlError, OSError):
-    """A folder that holds no results, or cannot be written to."""
+    """A place for results or a learner that holds none, or cannot be reached or written to."""
 
 
 class RunFileError(PsconrlError, ValueError):

@@ -18,15 +18,17 @@ ENTRY_POINT = "psconrl.environments.gymnasium_env:CMDPEnv"
 
 def identifiers() -> dict[str, str]:
     """The name of each environment by its Gymnasium id, in the order of `psconrl.environments.registry`."""
-    return {f"{NAMESPACE}/{''.join(part.capitalize() for part in name.split('-'))}-v0": name for name in _names()}
+    return {
+        f"{NAMESPACE}/{''.join(part[:1].upper() + part[1:] for part in name.split('-'))}-v0": name for name in _names()
+    }
 
 
 def _names() -> list[str]:
-    package = sys.modules.get("psconrl.environments")
-    if package is not None and hasattr(package, "registry"):
-        return list(package.registry())
-    # Importing the package takes as long as Gymnasium itself, so its table is read as text.
-    table = Path(__file__).with_name("environments").joinpath("__init__.py").read_text(encoding="utf-8")
+    module = sys.modules.get("psconrl.environments.catalogue")
+    if module is not None and hasattr(module, "registry"):
+        return list(module.registry())
+    # Importing the module takes as long as Gymnasium itself, so its table is read as text.
+    table = Path(__file__).with_name("environments").joinpath("catalogue.py").read_text(encoding="utf-8")
     return re.findall(r'^    Environment\("([^"]+)"', table, flags=re.MULTILINE)
 
 

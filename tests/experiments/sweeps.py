@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from psconrl.__main__ import main
 from psconrl.experiments import Experiment, Store
 
 COMMAND = [sys.executable, "-m", "psconrl"]
@@ -43,61 +38,7 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-class Forked:
-    """A command that begins with everything imported, as a fork of this process: most of its life are runs."""
-
-    def __init__(self, *words: str, cwd: Path | None = None) -> None:
-        self._said, self._cwd = [tempfile.TemporaryFile() for _ in range(2)], cwd  # noqa: SIM115
-        sys.stdout.flush()
-        self._process = multiprocessing.get_context("fork").Process(target=self._live, args=(words,))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # other threads sleep
-            self._process.start()
-        self.pid = int(self._process.pid or 0)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float) -> None:
-        self._process.join(timeout)
-        if self._process.exitcode is None:
-            raise subprocess.TimeoutExpired("psconrl", timeout)
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def communicate(self, timeout: float) -> tuple[str, str]:
-        self.wait(timeout)
-        found = []
-        for said in self._said:
-            said.seek(0)
-            with said:
-                found.append(said.read().decode())
-        return found[0], found[1]
-
-    def _live(self, words: tuple[str, ...]) -> None:
-        for number, said in enumerate(self._said, start=1):
-            os.dup2(said.fileno(), number)
-        sys.stdout, sys.stderr = (open(number, "w", 1, closefd=False) for number in (1, 2))  # noqa: SIM115
-        if self._cwd is not None:
-            os.chdir(self._cwd)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.argv = ["psconrl", *words]
-        main()
-
-
-Command = subprocess.Popen[str] | Forked
-
-
-def finish(process: Command) -> tuple[int, str, str]:
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=600)
     assert process.returncode is not None
     return process.returncode, out, err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,41 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from psconrl.errors import SpecError, StoreError, WorkerError, WriteError
+from psconrl.errors import RunTimeoutError, SpecError, StoreError, WorkerError, WriteError
 from psconrl.experiments import Store, run_experiment, run_one
-from psconrl.experiments.claims import Claims
-from psconrl.experiments.pools import DaskPool
-from tests.experiments import harm
+from psconrl.experiments.executors import DaskExecutor, call_apart
+from psconrl.experiments.locks import RunLocks
 from tests.experiments.cluster import Cluster
-from tests.experiments.sweeps import arguments, command, exported, parts, sweep, times_done, wait_until
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
-    out = tmp_path_factory.mktemp("undisturbed") / "out"
-    assert run_experiment(sweep(), out, workers=1).ok
-    return exported(out)
-
-
-@pytest.mark.parametrize(
-    ("kind", "count"),
-    [
-        ("kills", 3),
-        ("interrupts", 4),
-        ("crowds", 1),
-        pytest.param("kills", 380, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
-        pytest.param("compiling", 20, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
-        pytest.param("cluster", 100, marks=[pytest.mark.long, pytest.mark.timeout(7200)]),
-        pytest.param("interrupts", 1000, marks=[pytest.mark.long, pytest.mark.timeout(14_400)]),
-        pytest.param("crowds", 30, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
-    ],
-)
-def test_harm(kind: str, count: int, tmp_path: Path, undisturbed: tuple[bytes, bytes]) -> None:
-    tally = harm.KINDS[kind](count, tmp_path, undisturbed, random.Random(count))
-    assert tally.sweeps > 0
-
-
-# Runs that misbehave
+from tests.experiments.sweeps import arguments, command, parts, sweep, times_done, wait_until
 
 
 def misbehaving(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
@@ -61,10 +31,9 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     ("how", "said"),
     [
         ("raise", "RuntimeError: it rained"),
-        ("exit", "the process died with exit code 3 during this run, 3 times"),
-        ("end", "the process died with exit code 3 during this run, 3 times"),
-        ("crash", "the process died by signal 11 during this run, 3 times"),
-        ("hang", "the run was ended after 5 seconds, the limit for one run"),
+        ("exit", "exit code 3"),
+        ("crash", "signal 11"),
+        ("hang", "5 seconds"),
     ],
 )
 def test_a_run_that_misbehaves_fails_alone(
@@ -90,37 +59,37 @@ def test_the_limit_must_be_a_time(tmp_path: Path) -> None:
             run_experiment(sweep(seeds=1), tmp_path, limit_seconds=odd)  # type: ignore[arg-type]
 
 
-# Claims
+# Locks
 
 
 HOLD = """
 import sys
 from pathlib import Path
-from psconrl.experiments.claims import Claims
-print(Claims(Path(sys.argv[1])).take("ab" * 10), flush=True)
+from psconrl.experiments.locks import RunLocks
+print(RunLocks(Path(sys.argv[1])).acquire("ab" * 10), flush=True)
 sys.stdin.read()
 """
 
 
-def test_a_claim_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
+def test_a_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "True\n"
-    mine = Claims(tmp_path)
-    assert not mine.take("ab" * 10)
-    assert mine.take("cd" * 10)
+    mine = RunLocks(tmp_path)
+    assert not mine.acquire("ab" * 10)
+    assert mine.acquire("cd" * 10)
     holder.kill()
     holder.communicate()
-    assert mine.take("ab" * 10)
-    other = Claims(tmp_path)
-    assert not other.take("ab" * 10)
+    assert mine.acquire("ab" * 10)
+    other = RunLocks(tmp_path)
+    assert not other.acquire("ab" * 10)
     mine.release("ab" * 10)
-    assert other.take("ab" * 10)
-    assert not other.take("cd" * 10)
+    assert other.acquire("ab" * 10)
+    assert not other.acquire("cd" * 10)
     mine.close()
-    assert other.take("cd" * 10)
+    assert other.acquire("cd" * 10)
     other.close()
     assert [path.name for path in tmp_path.iterdir()] == ["timings.jsonl"]
 
@@ -141,12 +110,12 @@ def test_what_others_do_while_the_folder_is_looked_at_is_not_done_again(
     assert (outcome.before, outcome.executed) == (2, 0)
 
 
-def test_without_locks_there_are_no_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_can_be_locked_runs_go_on(tmp_path: Path) -> None:
     (tmp_path / "timings.jsonl").mkdir()
-    claims = Claims(tmp_path)
-    assert claims.take("ab" * 10)
-    assert claims.news()
-    claims.close()
+    locks = RunLocks(tmp_path)
+    assert locks.acquire("ab" * 10)
+    assert locks.changed()
+    locks.close()
 
 
 # Disks
@@ -194,9 +163,8 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
-    code, _, err = command(*arguments(tmp_path / "out"))
-    assert code == 1
-    assert err.splitlines()[-1].startswith(f"psconrl: {tmp_path / 'out'}")
+    with pytest.raises(StoreError):
+        run_experiment(sweep(seeds=1), tmp_path / "out", workers=1)
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -221,12 +189,7 @@ def test_no_command_uses_the_network(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path / "hook"), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path, "HEARD": str(tmp_path / "heard")}
     out = str(tmp_path / "out")
-    for words in (
-        ["solve", "box"],
-        arguments(Path(out), seeds=1),
-        ["export", out, str(tmp_path / "t.csv")],
-        ["report", out],
-    ):
+    for words in (["solve", "box"], arguments(Path(out), seeds=1), ["report", out]):
         done = subprocess.run(
             [sys.executable, "-m", "psconrl", *words], env=environment, capture_output=True, text=True
         )
@@ -241,18 +204,12 @@ def test_no_command_uses_the_network(tmp_path: Path) -> None:
 
 
 def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a cluster with a limit: the same bytes, the same errors, and an end."""
-    cell = sweep(agents=("uniform",)).cells[0]
-    assert run_one.execute_apart(cell, 0, run_one.CODE, 60).content == run_one.execute(cell, 0, run_one.CODE).content
-    with pytest.raises(RuntimeError, match="CodeMismatchError: a worker runs other code"):
-        run_one.execute_apart(cell, 0, "another", 60)
-    misbehaving(monkeypatch, "end")
-    with pytest.raises(RuntimeError, match="the process of this run died with code 3"):
-        run_one.execute_apart(cell, 1, run_one.CODE, 60)
+    """As on a cluster with a limit: the same bytes, and an end."""
+    task = run_one.Task.of(sweep(agents=("uniform",)).cells[0], 1)
+    assert call_apart(60.0, run_one.execute, task).content == run_one.execute(task).content
     misbehaving(monkeypatch, "hang")
-    monkeypatch.setattr(run_one, "_STARTING", 3.0)
-    with pytest.raises(run_one.RunTimeoutError, match=r"the run was ended after 0\.5 seconds"):
-        run_one.execute_apart(cell, 1, run_one.CODE, 0.5)
+    with pytest.raises(RunTimeoutError):
+        call_apart(0.5, run_one.execute, task)
 
 
 def test_a_run_in_a_process_of_its_own_ends_with_who_waits_for_it(
@@ -261,8 +218,8 @@ def test_a_run_in_a_process_of_its_own_ends_with_who_waits_for_it(
     misbehaving(monkeypatch, "hang")
     code = """
 from tests.experiments.sweeps import sweep
-from psconrl.experiments import run_one
-run_one.execute_apart(sweep(agents=("uniform",)).cells[0], 1, run_one.CODE, 600)
+from psconrl.experiments import executors, run_one
+executors.call_apart(600.0, run_one.execute, run_one.Task.of(sweep(agents=("uniform",)).cells[0], 1))
 """
     root = str(Path(__file__).parents[2])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ["PYTHONPATH"]]))
@@ -274,77 +231,31 @@ run_one.execute_apart(sweep(agents=("uniform",)).cells[0], 1, run_one.CODE, 600)
     assert not psutil.wait_procs(children, timeout=20)[1]
 
 
-@pytest.mark.parametrize(
-    ("when", "error", "said"),
-    [
-        ("wait", TimeoutError("30: 1"), r"the Dask scheduler at tcp://127.0.0.1:1 has no workers.*dask worker tcp:"),
-        ("wait", ConnectionResetError(), "the connection to the Dask scheduler is lost"),
-        ("run", ConnectionResetError(), "the connection to the Dask scheduler is lost"),
-        ("run", KeyError("numpy"), "the Dask workers cannot run psconrl: KeyError: 'numpy'"),
-    ],
-)
-def test_a_cluster_that_cannot_be_used_is_said_so(
-    when: str, error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Client:
-        def __init__(self, *words: object, **options: object) -> None:
-            pass
-
-        def wait_for_workers(self, count: int, timeout: float) -> None:
-            if when == "wait":
-                raise error
-
-        def run(self, function: Callable[[], str]) -> None:
-            raise error
-
-        def get_executor(self, pure: bool) -> Client:
-            return self
-
-        def shutdown(self, wait: bool) -> None:
-            pass
-
-        def close(self) -> None:
-            pass
-
-    import distributed
-
-    monkeypatch.setattr(distributed, "Client", Client)
-    with pytest.raises(WorkerError, match=said):
-        DaskPool("tcp://127.0.0.1:1")
-
-
 def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster") as cluster:
-        pool = DaskPool(cluster.address)
-        pool.submit((sweep().cells[0], 0))
+        with pytest.raises(WorkerError, match="no Dask scheduler at nonsense"):
+            DaskExecutor("nonsense://127.0.0.1:1")
+        executor = DaskExecutor(cluster.address)
         cluster.scheduler.kill()
         cluster.scheduler.wait()
         with pytest.raises(WorkerError, match="the connection to the Dask scheduler is lost"):
-            pool.window()
-        pool.close()
+            executor.submit(run_one.execute, run_one.Task.of(sweep().cells[0], 0)).result(30) or executor.workers
+        executor.shutdown()
 
 
-def test_an_interrupt_while_it_starts(tmp_path: Path) -> None:
-    """Before anything large is imported, and twice."""
-    for twice in (False, True):
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                "print(flush=True); from psconrl.__main__ import main; main()",
-                *arguments(tmp_path),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        import time
-
-        time.sleep(0.2)
+@pytest.mark.parametrize("twice", [False, True])
+def test_an_interrupt_while_it_starts(tmp_path: Path, twice: bool) -> None:
+    """Before anything large is imported."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); from psconrl.__main__ import main; main()", *arguments(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    wait_until(lambda: process.poll() is not None or psutil.Process(process.pid).num_threads() > 1)
+    for _ in range(1 + twice):
         process.send_signal(signal.SIGINT)
-        if twice:
-            process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        assert process.returncode == 130
+    process.communicate(timeout=60)
+    assert process.returncode == 130

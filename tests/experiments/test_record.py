@@ -7,22 +7,21 @@ import pyarrow as pa
 import pytest
 
 import psconrl
-from psconrl.agents import find, preset
-from psconrl.experiments import Cell, run_cell
+from psconrl.agents import find
+from psconrl.experiments import Cell, run_cell, run_one
 from psconrl.experiments.record import from_bytes, to_bytes, to_table
-from psconrl.planning import averages
 
 
 @pytest.mark.parametrize("evaluate_policies", [False, True])
 @pytest.mark.parametrize(("env", "agent"), [("toy", "psconrl"), ("queue", "uniform"), ("marsrover-4x4", "c-ucrl")])
 def test_the_record_is_the_run(env: str, agent: str, evaluate_policies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(averages, "LARGEST", 1)  # in smaller models all plans are evaluated anyway
-    cell = Cell(env, agent, 300, settings=preset(agent, env), checkpoints=60, evaluate_policies=evaluate_policies)
+    monkeypatch.setattr(run_one, "EVALUATED_STATES", 1)  # in smaller models all plans are evaluated anyway
+    cell = Cell(env, agent, 300, checkpoints=60, evaluate_policies=evaluate_policies)
     record = from_bytes(to_bytes(run_cell(cell, 5)))
     cmdp = psconrl.make(env)
     solution = psconrl.solve(cmdp)
     run = psconrl.simulate(
-        find(agent)(cmdp.problem(), **preset(agent, env)),
+        find(agent)(cmdp.problem()),
         cmdp,
         300,
         5,

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 import psconrl
-from psconrl.errors import PsconrlError
-from psconrl.experiments import Cell, Experiment, SpecError, read_toml
+from psconrl.errors import PsconrlError, SpecError
+from psconrl.experiments import Cell, Experiment, read_toml
 from tests.experiments.sweeps import sweep
 
 

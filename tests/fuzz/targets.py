@@ -29,8 +29,8 @@ from psconrl.environments.text_map import read_map
 from psconrl.errors import LearnerFileError, PsconrlError
 from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
 from psconrl.experiments.record import from_bytes, to_bytes
-from psconrl.io.reading import refusing
-from psconrl.learning.files import pack, unpack
+from psconrl.io.reading import reraise_as
+from psconrl.learning.state_io import pack, unpack
 
 TOML = b"""name = "study"
 envs = ["toy", "marsrover-4x4"]
@@ -177,8 +177,8 @@ def _learner_files() -> list[bytes]:
 def _learner_document(content: bytes) -> object:
     """A document beside good data, with the right checksum."""
     _, data = pack(_learner().state())
-    with refusing("learner.npz", LearnerFileError):
-        state = unpack(content, data, "")
+    with reraise_as(LearnerFileError, "learner.npz"):
+        state = unpack(content, data)
     return _go_on(Learner.restore(_learner().agent, state))
 
 
@@ -186,7 +186,7 @@ def _learner_data(content: bytes) -> object:
     """Data of arrays beside a good document."""
     document, data = pack(_learner().state())
     whole = (content + data[len(content) :])[: len(data)]
-    return _go_on(Learner.restore(_learner().agent, unpack(document, whole, "")))
+    return _go_on(Learner.restore(_learner().agent, unpack(document, whole)))
 
 
 def _learner_state(content: bytes) -> object:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psconrl.reproduce import write_results
 
 import psconrl
 from psconrl.cli import main
-from psconrl.experiments import Cell, Store, pools, run_experiment, run_one
-from psconrl.experiments.spec import Experiment
 from psconrl.io.text import LONGEST_NAME, SafeStream, file_name, printable
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x00\r\ud800<script>alert(1)</script>"
@@ -72,32 +68,3 @@ def test_names_in_a_model_do_not_reach_the_terminal(evil: Path, capsys: pytest.C
             main([words[0], str(evil / "model.json"), *words[1:]])
         printed = capsys.readouterr()
         assert not set(printed.out + printed.err) & set("\x1b\x07\x00\r\u202e")
-
-
-def test_names_in_a_model_do_not_reach_the_page(evil: Path) -> None:
-    out = evil / "out"
-    run_experiment(
-        Experiment.grid("x\x1b[2J", [str(evil / "model.json")], ["uniform"], horizon=9, seeds=1), out, workers=1
-    )
-    write_results(out)
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert not set(page) & set("\x1b\x07\x00\r\u202e")
-    assert "<script>alert" not in page
-
-
-def test_a_model_of_a_long_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failures of it are noted, too."""
-
-    def execute(cell: Cell, seed: int, code: str) -> Any:
-        if seed == 1:
-            raise RuntimeError("it rained")
-        return run_one.execute(cell, seed, code)
-
-    path = tmp_path / ("n" * 240 + ".json")
-    psconrl.make("toy").save(path)
-    experiment = Experiment.grid("x", [str(path)], ["uniform"], horizon=9, seeds=2)
-    monkeypatch.setattr(pools, "execute", execute)
-    outcome = run_experiment(experiment, tmp_path / "out", workers=1)
-    assert (outcome.executed, len(outcome.failures)) == (1, 1)
-    assert len(Store(tmp_path / "out").failures()) == 1
-    assert len(Store(tmp_path / "out").load()) == 1

@@ -430,9 +430,9 @@ def test_learn_without_an_agent_takes_the_recommended_one() -> None:
     given = learn(None, Words(lambda s: s, Discrete(5)), 50, 0, reward_range=(0, 1), problem=Problem(5, 2, [0.6]))
     assert given.thresholds.tolist() == [0.6]
     assert Learner(None, problem=Problem(None, 2)).act("a") in (0, 1)
-    with pytest.raises(PsconrlError, match="agent is None and problem None; give an agent"):
+    with pytest.raises(PsconrlError, match="agent"):
         Learner(None)
-    with pytest.raises(PsconrlError, match="problem is given beside an agent"):
+    with pytest.raises(PsconrlError, match="problem"):
         Learner(agents.Uniform(Problem(2, 2)), 10, 0, problem=Problem(2, 2))
 
 

@@ -176,7 +176,7 @@ def test_exact_averages_of_policies_for_a_few_steps() -> None:
 
 def test_snapshots_are_few_and_end_with_the_last_plan() -> None:
     toy = make("toy")
-    agent = Recording(agents.PSConRL(toy.problem("known"), **agents.preset("PSConRL", "toy")))
+    agent = Recording(agents.PSConRL(toy.problem("known")))
     run = simulate(agent, toy, 1500, 0)
     starts = [snapshot.start for snapshot in run.snapshots]
     assert starts == sorted(set(starts))

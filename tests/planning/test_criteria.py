@@ -52,7 +52,7 @@ def agrees(cmdp: CMDP, solution: psconrl.Solution, program: Any, totals: Floats)
         # Any optimal prices explain the value: none is better than those of the program, whose dual is the same.
         if cmdp.m:
             np.testing.assert_allclose(solution.multipliers, -program.ineqlin.marginals, atol=1e-4, rtol=1e-4)
-        mean = sum(member.weight * member.average_costs for member in solution.mixture)
+        mean = np.sum([member.weight * member.average_costs for member in solution.mixture], axis=0)
         np.testing.assert_allclose(mean[0], solution.average_costs[0], atol=1e-6)
     else:
         assert solution.margin < 0
@@ -101,9 +101,9 @@ def test_sweeps_of_totals_take_names_and_give_the_values_of_solve() -> None:
     cmdp = psconrl.make("toy", tau=0.5)
     for criterion in ({"discount": 0.8}, {"episode": 6}):
         named = cmdp.replace(cost_names=["work", "sleep"])
-        sweep = psconrl.threshold_sweep(named, "sleep", points=5, **criterion)  # type: ignore[arg-type]
+        sweep = psconrl.threshold_sweep(named, "sleep", points=5, **criterion)
         for tau, value, price in zip(sweep.thresholds, sweep.values, sweep.multipliers, strict=True):
-            solution = psconrl.solve(named.replace(thresholds=[tau + 1e-9]), **criterion)  # type: ignore[arg-type]
+            solution = psconrl.solve(named.replace(thresholds=[tau + 1e-9]), **criterion)
             assert solution.value == pytest.approx(value, abs=1e-7)
             if sweep.least < tau < sweep.idle:
                 assert price == pytest.approx(solution.multipliers, abs=1e-6)
@@ -114,16 +114,16 @@ def test_sweeps_of_totals_take_names_and_give_the_values_of_solve() -> None:
 def test_limits_on_totals_that_cannot_be_met_have_nearest_ones_that_can() -> None:
     cmdp = psconrl.make("toy", tau=0.1)
     for criterion in ({"discount": 0.8}, {"episode": 6}):
-        near = psconrl.nearest_limits(cmdp, psconrl.solve(cmdp, **criterion)).together  # type: ignore[arg-type]
-        assert psconrl.solve(cmdp.replace(thresholds=near + 1e-9), **criterion).feasible  # type: ignore[arg-type]
-        assert not psconrl.solve(cmdp.replace(thresholds=near - 1e-3), **criterion).feasible  # type: ignore[arg-type]
+        near = psconrl.nearest_limits(cmdp, psconrl.solve(cmdp, **criterion)).together
+        assert psconrl.solve(cmdp.replace(thresholds=near + 1e-9), **criterion).feasible
+        assert not psconrl.solve(cmdp.replace(thresholds=near - 1e-3), **criterion).feasible
 
 
 def test_explanations_are_zero_where_the_policy_acts_and_never_negative_at_its_prices() -> None:
     for seed in range(12):
         cmdp = random_model(100 + seed)
         for criterion in ({}, {"discount": 0.9}, {"episode": 4}):
-            solution = psconrl.solve(cmdp, **criterion)  # type: ignore[arg-type]
+            solution = psconrl.solve(cmdp, **criterion)
             if not solution.feasible:
                 continue
             met = solution.occupancy.sum(axis=-1) > 1e-6
@@ -142,7 +142,7 @@ def test_odd_criteria_are_refused() -> None:
     toy = psconrl.make("toy")
     for wrong in ({"discount": 1.0}, {"discount": 0.9, "episode": 3}, {"episode": 0}, {"horizon": 5, "episode": 5}):
         with pytest.raises(InvalidArgumentError):
-            psconrl.solve(toy, **wrong)  # type: ignore[arg-type]
+            psconrl.solve(toy, **wrong)
     with pytest.raises(InvalidArgumentError):
         psconrl.solve(psconrl.make("queue"), episode=10**9)
     with pytest.raises(InvalidModelError):

@@ -3,21 +3,16 @@
 from pathlib import Path
 
 import numpy as np
-from psconrl.analysis.claims import Claim
 
 from psconrl.analysis.groups import group
 from psconrl.cmdp import CMDP
 from psconrl.experiments.run_one import execute
 from psconrl.experiments.spec import Experiment, code_identity
 from psconrl.experiments.store import Store
-from psconrl.report import panels
+from psconrl.report import Section
+from psconrl.report.environments import environments
 from psconrl.report.html import render
-
-CLAIMS = [
-    Claim("Figure 1", "a", "Learns", "Section 1", "regret < 1", "0.5 [0.4, 0.6]", "held"),
-    Claim("Figure 1", "b", "Never fails", "Section 2", "violation = 0", "3 [2, 4]", "did not hold", "It failed."),
-    Claim("Theory", "c", "Is the best", "Section 3", "all others are worse", "nothing", "not exercised", "No runs."),
-]
+from psconrl.report.writer import overview_sections
 
 
 def run(path: Path, *experiments: Experiment) -> Store:
@@ -51,11 +46,10 @@ def small(path: Path) -> Store:
     )
 
 
-def page(store: Store) -> str:
-    """The report of a store."""
-    groups = group(store.records(), store.timings())
-    figures = {"overview": panels.overview(groups), "use": panels.uses(groups), "prices": panels.prices(groups)}
-    return render(store, groups, figures, CLAIMS)
+def page(store: Store, *sections: Section) -> str:
+    """The report of a store, without what changes from day to day."""
+    found = environments(store, group(store.records(), store.timings()))
+    return render(store, found, [*overview_sections(found), *sections])
 
 
 def long_names(path: Path) -> Store:

@@ -21,7 +21,6 @@ AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 WORST = ("serious", "critical")
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
-ROVER, INFEASIBLE = (f"#overview .strip:has(h4:has-text('{name}'))" for name in ("Marsrover 4x4", "toy tau=0.2"))
 PATIENCE = 180_000
 """Milliseconds: a busy machine is slow, not wrong."""
 
@@ -84,14 +83,40 @@ def visit(browser: Any, address: str) -> Iterator[Visit]:
 
 def test_everything_is_drawn(visit: Visit) -> None:
     page = visit.page
-    assert page.locator(".canvas svg.plot").count() == page.locator(".canvas").count()
-    assert page.locator("#overview .canvas").count() == page.locator("#use .canvas").count() == 13
-    assert page.locator("#overview .canvas:has(path.line)").count() == 12
-    assert page.locator("#prices .canvas:has(path.line)").count() == page.locator("#prices .canvas").count() >= 6
-    assert "no such quantity" in page.locator(".canvas:not(:has(path.line))").inner_text()
+    for figure, panels, drawn in (("overview", 13, 12), ("averages", 13, 13)):
+        assert page.locator(f"#figure-{figure} .panel").count() == panels
+        assert page.locator(f"#figure-{figure} .panel svg .series > path").first.is_visible()
+        assert page.locator(f"#figure-{figure} .panel svg.plot").count() == drawn
     shown = page.locator(".card:not([hidden])")
     assert shown.locator("svg.map .cell").count() > 0
     assert shown.count() == shown.locator("svg.map").count() == 16
+
+
+def test_the_legend_hides_the_lines_of_an_agent(visit: Visit) -> None:
+    figure = visit.page.locator("#figure-overview")
+    button = figure.locator(".legend button[data-label='PSConRL']").first
+    own, other = (figure.locator(f".series[data-label='{name}'] > path").first for name in ("PSConRL", "ConRL"))
+    colors = [line.evaluate("e => getComputedStyle(e).stroke") for line in (own, other)]
+    assert len(set(colors)) == 2
+    assert own.is_visible()
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert not own.is_visible()
+    assert other.is_visible()
+    button.press("Enter")
+    assert button.get_attribute("aria-pressed") == "true"
+    assert own.is_visible()
+
+
+def test_numbers_and_policies_as_tables(visit: Visit) -> None:
+    strip = visit.page.locator("#figure-overview .strip").first
+    strip.locator("summary").click()
+    assert strip.locator("table").count() == 2
+    assert strip.locator("table").first.locator("tbody tr").count() == 11
+    card = visit.page.locator(".card[data-agent]").first
+    card.locator("summary").click()
+    card.locator("tbody tr").first.wait_for()
+    assert card.locator("tbody tr").count() == 16
 
 
 def test_a_slider_moves_the_policy(visit: Visit) -> None:
@@ -103,8 +128,8 @@ def test_a_slider_moves_the_policy(visit: Visit) -> None:
     visit.page.keyboard.press("Home")
     assert slider.input_value() == "0"
     assert drawing.inner_html() != last
-    assert "Round 0" in output.inner_text() != words
-    assert (slider.get_attribute("aria-valuetext") or "").startswith("round 0, plan 1 of")
+    assert "Step 0" in output.inner_text() != words
+    assert (slider.get_attribute("aria-valuetext") or "").startswith("step 0, plan 1 of")
     visit.page.keyboard.press("ArrowRight")
     assert slider.input_value() == "1"
     visit.page.keyboard.press("End")
@@ -112,7 +137,7 @@ def test_a_slider_moves_the_policy(visit: Visit) -> None:
 
 
 def test_sliders_move_together_or_alone(visit: Visit) -> None:
-    world = visit.page.locator("[data-world]").first
+    world = visit.page.locator("[data-environment]").first
     first, second = (world.locator("input[type=range]").nth(k) for k in range(2))
     first.fill("0")
     assert second.input_value() == "0"
@@ -124,7 +149,7 @@ def test_sliders_move_together_or_alone(visit: Visit) -> None:
 
 
 def test_the_box_can_be_moved_and_agents_hidden(visit: Visit) -> None:
-    world = visit.page.locator("[data-world]").nth(1)
+    world = visit.page.locator("[data-environment]").nth(1)
     drawing = world.locator(".card.best .drawing")
     before = drawing.inner_html()
     world.locator("[data-box]").select_option(index=3)
@@ -136,94 +161,13 @@ def test_the_box_can_be_moved_and_agents_hidden(visit: Visit) -> None:
 
 
 def test_play_runs_through_the_plans_and_stops(visit: Visit) -> None:
-    world = visit.page.locator("[data-world]").first
+    world = visit.page.locator("[data-environment]").first
     slider = world.locator("input[type=range]").first
     world.locator("[data-play]").click()
     assert slider.input_value() != slider.get_attribute("max")
     assert world.locator("[data-play]").inner_text() == "Stop"
     world.locator("[data-play]").click()
     assert world.locator("[data-play]").inner_text() == "Play"
-
-
-def test_the_legend_hides_a_curve(visit: Visit) -> None:
-    figure = visit.page.locator("[data-figure]").first
-    buttons = figure.locator(".legend button[data-label='PSConRL']")
-    button = buttons.first
-    curves = figure.locator(".series[data-label='PSConRL']")
-    before = curves.count()
-    assert before > 0
-    button.click()
-    assert {other.get_attribute("aria-pressed") for other in buttons.all()} == {"false"}
-    assert curves.count() == 0
-    assert figure.locator(".series[data-label='ConRL']").count() > 0
-    button.press("Enter")
-    assert button.get_attribute("aria-pressed") == "true"
-    assert curves.count() == before
-
-
-def test_hovering_reads_both_panels(visit: Visit) -> None:
-    strip = visit.page.locator(ROVER)
-    strip.scroll_into_view_if_needed()
-    strip.locator("svg.plot").first.hover()
-    tips = strip.locator(".tip:not([hidden])")
-    assert tips.count() == 2
-    for k in range(2):
-        assert "Rounds 196" in tips.nth(k).inner_text()  # about the middle of 400 rounds
-        assert "PSConRL" in tips.nth(k).inner_text()
-
-
-def test_a_panel_without_lines_is_no_trap(visit: Visit) -> None:
-    strip = visit.page.locator(INFEASIBLE)
-    strip.locator("svg.plot").first.click()
-    visit.page.keyboard.press("ArrowLeft")
-    strip.locator("[data-zoom=in]").click()
-    assert not strip.locator("[data-zoom=reset]").is_disabled()
-
-
-def test_dragging_zooms_all_panels_of_a_strip(visit: Visit) -> None:
-    strip = visit.page.locator(ROVER)
-    strip.scroll_into_view_if_needed()
-    plots = [strip.locator("svg.plot").nth(k) for k in range(2)]
-    before = [plot.inner_html() for plot in plots]
-    reset = strip.locator("[data-zoom=reset]")
-    assert reset.is_disabled()
-    box = plots[0].bounding_box()
-    visit.page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 80)
-    visit.page.mouse.down()
-    visit.page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 90, steps=4)
-    visit.page.mouse.up()
-    visit.page.mouse.move(0, 0)
-    assert all(plot.inner_html() != html for plot, html in zip(plots, before, strict=True))
-    assert "Zoomed to" in strip.locator("[role=status]").inner_text()
-    reset.click()
-    assert [plot.inner_html() for plot in plots] == before
-
-
-def test_the_keyboard_reads_and_zooms(visit: Visit) -> None:
-    strip = visit.page.locator(ROVER)
-    plot, status = strip.locator("svg.plot").first, strip.locator("[role=status]")
-    plot.focus()
-    visit.page.keyboard.press("End")
-    visit.page.keyboard.press("End")
-    assert "Rounds 400" in status.inner_text()
-    visit.page.keyboard.press("ArrowLeft")
-    assert "Rounds 396" in status.inner_text()
-    visit.page.keyboard.press("+")
-    assert not strip.locator("[data-zoom=reset]").is_disabled()
-    visit.page.keyboard.press("0")
-    assert strip.locator("[data-zoom=reset]").is_disabled()
-
-
-def test_numbers_and_policies_as_tables(visit: Visit) -> None:
-    numbers = visit.page.locator("details.numbers").first
-    numbers.locator("summary").click()
-    numbers.locator("table").first.wait_for()
-    assert numbers.locator("table").count() == 2
-    assert numbers.locator("table").first.locator("tbody tr").count() == 11
-    card = visit.page.locator(".card[data-agent]").first
-    card.locator("summary").click()
-    card.locator("tbody tr").first.wait_for()
-    assert card.locator("tbody tr").count() == 16
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
@@ -266,7 +210,7 @@ def test_it_prints_in_light_colours(browser: Any, address: str) -> None:
 def test_accessibility(browser: Any, address: str, scheme: Scheme, size: dict[str, int]) -> None:
     visit = Visit(browser, address, size, scheme)
     visit.page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    visit.page.locator(".tables table").first.wait_for()
+    visit.page.locator(".rows table").first.wait_for()
     visit.page.evaluate(AXE.read_text(encoding="utf-8"))
     found = visit.page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     visit.context.close()

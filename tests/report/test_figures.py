@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from psconrl.analysis.groups import group
-from psconrl.experiments.spec import Cell
-from psconrl.report import chart_data, figures, panels
-from psconrl.report.panels import Level, Line, Panel
-from psconrl.report.styles import COLOURS, STYLES, styles
+from psconrl.experiments import Cell
+from psconrl.experiments.record import RunRecord
+from psconrl.report import Level, Line, Panel, figures, panels
+from psconrl.report.environments import Agent, Environment, distinct
+from psconrl.report.styles import COLORS, STYLES, styles
 from tests.analysis.synthetic import episodes, record
 
 
@@ -25,6 +26,12 @@ def panel(*labels: str, logarithmic: str = "") -> Panel:
     x = np.arange(1.0, 11)
     lines = [Line(label, x, k + x, k + x - 1, k + x + 1) for k, label in enumerate(labels)]
     return Panel("title", "y", lines, [Level("here", 3.0, "optimal")], logarithmic=logarithmic)  # type: ignore[arg-type]
+
+
+def world(*runs: RunRecord) -> Environment:
+    """The environment of some runs, with an agent for each cell."""
+    groups = list(group(runs).values())
+    return Environment("title", [Agent(*entry) for entry in zip(distinct(groups), groups, runs, strict=False)])
 
 
 def test_a_figure_has_one_axes_for_each_panel_and_one_legend(tmp_path: Path) -> None:
@@ -46,18 +53,17 @@ def test_equal_figures_are_equal_files(tmp_path: Path) -> None:
 def test_every_line_has_a_look_of_its_own() -> None:
     labels = [*STYLES, *(f"other {k}" for k in range(12)), "slope 1/2"]
     found = styles(labels)
-    assert len({(style.colour, style.dashes) for style in found.values()}) == len(labels)
-    assert len({(style.colour, style.page_dashes) for style in found.values()}) == len(labels)
-    own = [style.colour for agent, style in STYLES.items() if agent not in ("TSDE", "Uniform", "Optimal")]
+    assert len({(style.color, style.dashes) for style in found.values()}) == len(labels)
+    own = [style.color for agent, style in STYLES.items() if agent not in ("TSDE", "Uniform", "Optimal")]
     assert len(set(own)) == len(own), "who learns under limits has a colour of its own"
     assert found["ConRL"] == styles(["ConRL"])["ConRL"]
 
 
 def test_the_page_has_a_colour_for_each_in_the_table() -> None:
     sheet = resources.files("psconrl.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
-    for number in range(len(COLOURS)):
+    for number in range(len(COLORS)):
         assert f"--c{number}:" in sheet
-    assert f"--c{len(COLOURS)}:" not in sheet
+    assert f"--c{len(COLORS)}:" not in sheet
 
 
 def test_a_legend_wraps_before_it_is_cut() -> None:
@@ -115,7 +121,7 @@ def test_nothing_to_draw() -> None:
 def test_several_limits_have_a_panel_each_with_their_names() -> None:
     cell = Cell("queue", "PSConRL", 50, checkpoints=50)
     run = record(np.full((3, 50), 0.5), cell=cell, thresholds=(0.6, 0.25), cost_names=("length", "service", "flow"))
-    (above,), (service,), (flow,) = panels.overview(group([run]))
+    (above,), (service,), (flow,) = panels.overview([world(run)])
     assert [[line.label for line in panel.lines] for panel in (above, service, flow)] == [["PSConRL"]] * 3
     assert (service.y_label, flow.y_label) == ("Violation of service\n(signed)", "Violation of flow\n(signed)")
 
@@ -123,7 +129,7 @@ def test_several_limits_have_a_panel_each_with_their_names() -> None:
 def test_overview_tells_repeated_agents_apart() -> None:
     cells = [Cell("queue", "ConRL", 100, settings={"scale": s}) for s in (0.1, 1.0)]
     runs = [record(np.full((3, 100), 0.3), cell=cell, thresholds=(0.2, 0.3)) for cell in cells]
-    rows = panels.overview(group(runs))
+    rows = panels.overview([world(*runs)])
     assert len({line.label for line in rows[0][0].lines}) == 2
     assert [row[0].y_label for row in rows[1:]] == ["Violation of c1\n(signed)", "Violation of c2\n(signed)"]
     assert all(len(row[0].lines) == 2 for row in rows)
@@ -132,13 +138,12 @@ def test_overview_tells_repeated_agents_apart() -> None:
 def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
     two = record(np.full((3, 100), 0.3), cell=Cell("queue", "ConRL", 100), thresholds=(0.2, 0.3))
     one = record(np.full((2, 100), 0.3), cell=Cell("toy", "ConRL", 100))
-    rows = panels.uses(group([two, one]))
+    rows = panels.averages([world(two), world(one)])
     assert [[panel.empty for panel in row] for row in rows] == [[False, False], [False, False], [False, True]]
     assert rows[1][0].levels[0].text == "limit 0.2"
     np.testing.assert_allclose(rows[1][0].lines[0].mean, 0.3)
     assert rows[0][0].lines[0].x[0] == 2
     figures.draw(rows)
-    assert [len(strip["panels"]) for strip in chart_data.figure(rows)["strips"]] == [3, 2]
 
 
 def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
@@ -164,12 +169,12 @@ def test_prices_over_time_one_panel_each_limit() -> None:
     none = episodes([0], 100, m=2)
     none["multipliers"] = np.nan
     blind = record(costs, cell=Cell("queue", "Uniform", 100), thresholds=(0.2, 0.3), table=none)
-    rows = panels.prices(group([priced, blind]))
+    rows = panels.prices([world(priced, blind)])
     assert [row[0].y_label for row in rows] == ["Price of c1\n(in plans)", "Price of c2\n(in plans)"]
-    assert [row[0].levels[0].text for row in rows] == ["in truth 0.5", "in truth 0.7"]
+    assert [row[0].levels[0].text for row in rows] == ["true 0.5", "true 0.7"]
     assert [[line.label for line in row[0].lines] for row in rows] == [["ConRL"], ["ConRL"]]
     assert rows[1][0].lines[0].mean[-1] == 0.6
-    assert panels.prices(group([blind])) == []
+    assert panels.prices([world(blind)]) == []
 
 
 def test_panels_of_one_world_stand_side_by_side_with_captions_that_fit() -> None:
@@ -182,3 +187,18 @@ def test_panels_of_one_world_stand_side_by_side_with_captions_that_fit() -> None
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     for ax, box in zip(figure.axes, boxes, strict=True):
         assert ax.yaxis.label.get_window_extent().height < 1.3 * box.height
+
+
+def test_a_panel_on_the_page_names_its_lines_and_keeps_to_its_points() -> None:
+    x = np.arange(1.0, 5_001)
+    nothing = Line("ConRL", x, *np.full((3, 5_000), np.nan))
+    some = Line("PSConRL & co, scale=0.00123", x, x, x - 5, x + 5)
+    drawn = figures.svg(Panel("title", "y", [nothing, some]), styles(["ConRL", some.label]))
+    assert drawn.count('data-label="PSConRL &amp; co, scale=0.00123"') == 2  # the line and its band
+    assert 'ConRL"' not in drawn
+    assert len(drawn) < 30_000
+    assert figures.svg(Panel("title", "y", [nothing]), styles(["ConRL"])) == ""
+    for logarithmic in (False, True):
+        kept = figures.thinned(x, logarithmic)
+        assert (kept[0], kept[-1]) == (0, 4_999)
+        assert len(kept) <= 250

@@ -5,48 +5,100 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from psconrl.analysis.statistics import Interval
-from psconrl.report.findings import Finding, Use, Verdict, sentences
+from psconrl.analysis import Group
+from psconrl.experiments import Cell
+from psconrl.report.findings import ALLOWANCE, finding, sentences
+from tests.analysis.synthetic import episodes, one_group, record
+
+T = 1_000
 
 
-def agent(label: str, score: Interval | None, *verdicts: Verdict, average: float = 0.25) -> Finding:
-    uses = tuple(Use(f"cost {i}", 0.2, Interval(5.0, 1.0, 9.0), average, v) for i, v in enumerate(verdicts))
-    return Finding(label, True, Interval(1.0, 0.0, 2.0), 0.5, score, uses)
+def agent(
+    name: str,
+    regret: float,
+    violations: list[float],
+    *,
+    runs: int = 20,
+    spread: float = 0.0,
+    horizon: int = T,
+    optimum: float = 0.5,
+    infeasible: int = 0,
+) -> Group:
+    """Runs with given sums at the horizon under limits of 0.2, those of the violation from run to run apart."""
+    records = []
+    cell = Cell("toy", name, horizon)
+    for seed in range(runs):
+        shift = spread * (seed - (runs - 1) / 2)
+        costs = np.full((1 + len(violations), horizon), 0.2)
+        costs[0] = 0.5 + regret / horizon
+        costs[1:] += (np.array(violations)[:, np.newaxis] + shift) / horizon
+        table = episodes([0, infeasible or 1], horizon, [not infeasible, True], m=len(violations))
+        limits = [0.2] * len(violations)
+        records.append(record(costs, seed=seed, cell=cell, thresholds=limits, table=table, optimum=optimum))
+    return one_group(records)
 
 
-def interval(mean: float, half: float) -> Interval:
-    return Interval(mean, mean - half, mean + half)
+def said(*agents: Group) -> str:
+    return " ".join(sentences([finding(group.agent, group) for group in agents]))
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ([agent("A", interval(10, 1), "kept"), agent("B", interval(5, 1), "kept")], "B did clearly best"),
-        ([agent("A", interval(5, 9), "kept"), agent("B", interval(6, 9), "kept")], "though the intervals overlap"),
-        ([agent("A", interval(5, 9), "kept"), agent("B", interval(6, 9), "kept")], "All of them kept the limit"),
-        ([agent("A", interval(5, 9), "exceeded", "kept")], "It did not keep all limits"),
-        ([agent("A", interval(5, 9), "exceeded")], "cost 0 was 0.25 on average instead of 0.2"),
-        (
-            [agent("A", interval(5, 9), "kept"), agent("B", interval(6, 9), "exceeded")],
-            "A kept the limit, as far as the noise lets one say; the others did not.",
-        ),
-        ([agent("A", None, "exceeded")], "The limits cannot be met"),
-    ],
-)
-def test_sentences(found: list[Finding], said: str) -> None:
-    assert said in " ".join(sentences(found, "1,000", "in 3 runs each"))
+def verdicts(group: Group) -> list[str]:
+    return [use.verdict for use in finding("x", group).uses]
 
 
-def test_agents_that_did_not_act_for_as_long_are_not_compared() -> None:
-    found = [replace(agent(name, interval(5, 1), "kept"), horizon=T) for name, T in (("A", 100), ("B", 1_000))]
-    told = " ".join(sentences(found, "100 to 1,000", "in 3 runs each"))
-    assert "so they are not compared" in told
-    assert "best" not in told
+def test_a_limit_is_kept_broken_or_unclear_by_the_interval_of_what_it_is_exceeded_by() -> None:
+    allowed = ALLOWANCE * T
+    assert verdicts(agent("PSConRL", 0, [-50, 0.9 * allowed, 1.1 * allowed])) == ["kept", "kept", "broken"]
+    assert verdicts(agent("PSConRL", 0, [allowed], spread=1.0)) == ["unclear"]
+    assert verdicts(agent("PSConRL", 0, [0.0], spread=10.0)) == ["broken"], (
+        "what one run saves does not pay for another"
+    )
+
+
+def test_who_broke_a_limit_is_never_called_best() -> None:
+    greedy, careful, slow = agent("ConRL", -100, [50]), agent("PSConRL", 30, [5]), agent("TSDE", 40, [-50])
+    text = said(greedy, careful, slow)
+    assert "PSConRL, score 32.5" in text  # the price of the limit is 1/2
+    assert "TSDE" in text.split("then")[1]
+    assert "ConRL scored better" in text
+    assert "none is called best" in said(greedy, agent("TSDE", 0, [10.0], spread=1.0))
+
+
+def test_reference_agents_are_not_ranked() -> None:
+    assert "Optimal" not in said(agent("PSConRL", 30, [0]), agent("ConRL", 40, [0]), agent("Optimal", 0, [0]))
+
+
+def test_the_worst_tenth_is_the_mean_of_the_worst_seeds() -> None:
+    found = finding("x", agent("PSConRL", 10, [100], spread=2.0))
+    # Scores of the runs are 10 + (100 + 2 k) / 2 for k = -9.5, ..., 9.5.
+    assert found.worst == pytest.approx(10 + 50 + (8.5 + 9.5) / 2)
+    assert found.score is not None
+    assert found.score.mean == pytest.approx(60)
+
+
+def test_agents_with_other_horizons_are_not_compared() -> None:
+    assert "best" not in said(agent("PSConRL", 30, [0]), agent("ConRL", 40, [0], horizon=100))
+
+
+def test_without_an_optimum_there_is_no_score() -> None:
+    group = agent("PSConRL", 30, [100], optimum=np.nan)
+    assert finding("x", group).score is None
+    assert "No policy meets the limits" in said(group)
+
+
+def test_infeasible_plans_are_reported_with_the_limits_in_conflict_where_runs_have_them() -> None:
+    group = agent("PSConRL", 0, [0, 0], infeasible=200)
+    assert finding("x", group).infeasible == pytest.approx(0.2)
+    assert "In 20% of its steps PSConRL" in said(group)
+    assert finding("x", group).conflict == ()
+    columns = [*group.episodes[0].dtype.descr, ("conflict", np.bool_, (2,))]
+    tables = tuple(np.zeros(2, columns) for _ in group.episodes)
+    for table in tables:
+        table["conflict"][0] = [False, True]
+    assert finding("x", replace(group, episodes=tables)).conflict == ("c2",)
 
 
 def test_one_run_has_no_interval() -> None:
-    nothing = Interval(5.0, np.nan, np.nan)
-    (first, best, kept) = sentences([agent("A", nothing, "kept"), agent("B", nothing, "kept")], "10", "in one run each")
-    assert first == "Two agents acted for 10 steps, in one run each."
-    assert best == "A did best: its regret plus the price of what it exceeded is 5; B follows with 5."
-    assert "kept" in kept
+    first, second = agent("PSConRL", 5, [0], runs=1), agent("ConRL", 6, [0], runs=1)
+    assert "the intervals" not in said(first, second)
+    assert "the intervals are apart" in said(agent("PSConRL", 5, [0]), agent("ConRL", 6, [0]))

@@ -2,7 +2,6 @@ import base64
 import hashlib
 import json
 import re
-import shlex
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -10,27 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from psconrl.analysis.claims import Claim, Scale
-from psconrl.experiments.presets import find
-from psconrl.reproduce import write_results
 
-from psconrl import evaluate, make, solve
-from psconrl.analysis.groups import group
-from psconrl.cli import _experiment
-from psconrl.experiments.spec import Cell, Experiment, read_toml
-from psconrl.experiments.store import Store
-from psconrl.report import chart_data, explorer_data
+from psconrl import evaluate, make, report, solve
+from psconrl.analysis import group
+from psconrl.errors import InvalidArgumentError
+from psconrl.experiments import Cell, Experiment, Store
+from psconrl.report import Level, Line, Panel, Section, Table, policies
+from psconrl.report.environments import Environment, distinct, environments
 from psconrl.report.html import embedded, render
-from psconrl.report.panels import Level, Line, Panel
-from psconrl.report.rerun import recipes
 from tests.report import stores
 from tests.report.stores import run
 
-NASTY = "</script><script>alert(1)</script><!--&\u2028"
+NASTY = '</script><script>alert(1)</script><!--&\u2028 $\\frac$ " style="x: url(y)"'
 
 
 class Page(HTMLParser):
-    """What the tests ask of a page: its elements, its ids and its scripts."""
+    """What the tests ask of a page: its elements, its ids and its texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -57,8 +51,8 @@ class Page(HTMLParser):
         return [a for name, a in self.elements if name == tag and all(a.get(k) == v for k, v in wanted)]
 
     @property
-    def data(self) -> dict[str, Any]:
-        return dict(json.loads(self.texts["script"][0]))
+    def data(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.texts["script"][0]))
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +70,19 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def test_the_page_refers_to_nothing_outside(text: str, page: Page) -> None:
+def environments_of(store: Store) -> list[Environment]:
+    return environments(store, group(store.records()))
+
+
+def test_the_page_refers_to_nothing_outside_and_has_no_styles_or_scripts_inside_elements(page: Page) -> None:
     for _, attributes in page.elements:
         assert "src" not in attributes
-        assert (attributes.get("href") or "#").startswith("#")
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
         assert not any(name.startswith("on") or name == "style" for name in attributes)
     assert not page.all("link")
-    allowed = {"http://www.w3.org/2000/svg"}  # a name, not an address
-    assert set(re.findall(r"https?://[^\s\"'<)]+", text)) <= allowed
-    assert "@import" not in text
-    assert "url(" not in page.texts["style"][0]
+    assert len(page.texts["style"]) == 1
+    assert not re.search(r"@import|url\(|https?:", page.texts["style"][0])
 
 
 def test_the_security_policy_names_the_scripts_and_styles(page: Page) -> None:
@@ -102,7 +99,7 @@ def test_structure(page: Page) -> None:
     assert page.all("html")[0]["lang"] == "en"
     assert page.texts["title"][0].startswith("small, others, infeasible and 1 more")
     ids = [a["id"] for _, a in page.elements if "id" in a]
-    assert len(ids) == len(set(ids))
+    assert len(ids) == len(set(ids)), "also those inside drawings"
     for link in page.all("a"):
         assert (link["href"] or "").removeprefix("#") in ids
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h\d", tag)]
@@ -130,15 +127,16 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     cmdp = make("toy").replace(state_names=[NASTY, "right"], cost_names=[NASTY + "0", NASTY + "1"])
     cmdp.save(model)
     store = run(tmp_path / "store", Experiment.grid(NASTY, [str(model)], ["PSConRL"], horizon=60, seeds=1))
-    claim = Claim("Theory", "key", NASTY, NASTY, NASTY, NASTY, "held", NASTY, Scale(NASTY))
     panel = Panel(NASTY, NASTY, [Line(NASTY, *np.ones((4, 3)))], [Level(NASTY, 1.0, "optimal")])
-    found = render(store, group(store.records()), {NASTY: [[panel]]}, [claim])
+    found = stores.page(store, Section(NASTY, [NASTY], {NASTY: [[panel]]}, [Table([NASTY], [[NASTY]], NASTY)]))
     page = Page(found)
     assert len(page.all("script")) == 2
     assert "<b>model" not in found
     assert "<!--" not in found
     assert "alert(1)</script>" not in found
-    assert page.data["worlds"][0]["states"][0] == NASTY
+    assert not any("style" in attributes for _, attributes in page.elements)
+    assert NASTY in {attributes.get("data-label") for attributes in page.all("g", **{"class": "series"})}
+    assert page.data[0]["states"][0] == NASTY
 
 
 def test_the_page_needs_nothing_but_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +144,7 @@ def test_the_page_needs_nothing_but_the_store(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "model.npz"
     make("toy").save(path)
     store = run(tmp_path / "store", Experiment.grid("own", [str(path)], ["PSConRL"], horizon=60, seeds=1))
-    groups = group(store.records())
-    before = explorer_data.document(explorer_data.worlds(store, groups)[0])
+    before = policies.document(environments_of(store)[0])
     assert before["states"] == ["left", "right"]
     assert before["optimal"]["averages"] == pytest.approx([0.4725, 0.5275])
     path.unlink()
@@ -157,8 +154,8 @@ def test_the_page_needs_nothing_but_the_store(tmp_path: Path, monkeypatch: pytes
 
     for name in ("environments.make", "planning.solve", "planning.evaluate", "cmdp.CMDP.__init__"):
         monkeypatch.setattr(f"psconrl.{name}", never)
-    assert explorer_data.document(explorer_data.worlds(store, groups)[0]) == before
-    render(store, groups, {}, [])
+    assert policies.document(environments_of(store)[0]) == before
+    stores.page(store)
 
 
 def test_runs_that_say_nothing_about_their_model_are_shown_without_it(tmp_path: Path) -> None:
@@ -166,20 +163,20 @@ def test_runs_that_say_nothing_about_their_model_are_shown_without_it(tmp_path: 
     store = run(tmp_path / "store", Experiment.grid("own", ["toy"], ["PSConRL"], horizon=60, seeds=2))
     (part,) = (part for part in store.parts() if part.seed == 0)
     part.path.unlink()
-    groups = group(store.records())
-    content = explorer_data.document(explorer_data.worlds(store, groups)[0])
+    (env,) = environments_of(store)
+    content = policies.document(env)
     assert content["optimal"] is None
     assert content["states"] == ["0", "1"]
-    assert "not at hand" in render(store, groups, {}, [])
+    assert not Page(render(store, [env])).all("div", **{"class": "card best"})
 
 
 def test_policies_on_the_page_are_those_of_the_store(store: Store, page: Page) -> None:
     records = {r.cell: r for r in store.records() if r.seed == 0}
-    worlds = explorer_data.worlds(store, group(store.records()))
-    assert [world.record.env for world in worlds] == ["marsrover-4x4", "box", "toy", "toy", "queue", "dirichlet"]
-    assert [world.shared for world in worlds] == [True, True, True, True, True, False]
-    for world, content in zip(worlds, page.data["worlds"], strict=True):
-        for agent, shown in zip(world.agents, content["agents"], strict=True):
+    found = environments_of(store)
+    assert [env.record.env for env in found] == ["marsrover-4x4", "box", "toy", "toy", "queue", "dirichlet"]
+    assert [env.shared for env in found] == [True, True, True, True, True, False]
+    for env, content in zip(found, page.data, strict=True):
+        for agent, shown in zip(env.agents, content["agents"], strict=True):
             record = records[agent.group.cell]
             assert len(shown["snapshots"]) == len(record.snapshots)
             for snapshot, entry in zip(record.snapshots, shown["snapshots"], strict=True):
@@ -192,7 +189,7 @@ def test_policies_on_the_page_are_those_of_the_store(store: Store, page: Page) -
 
 
 def test_averages_on_the_page_are_exact(store: Store, page: Page) -> None:
-    cmdp, content = make("marsrover-4x4"), page.data["worlds"][0]
+    cmdp, content = make("marsrover-4x4"), page.data[0]
     assert content["optimal"]["averages"] == pytest.approx([0.775, 0.2])
     assert sum(content["optimal"]["share"]) == pytest.approx(1, abs=1e-3)
     np.testing.assert_allclose(decoded(content["optimal"]["policy"], 4), solve(cmdp).policy, atol=6e-4)
@@ -207,137 +204,70 @@ def decoded(policy: list[Any], A: int) -> np.ndarray[Any, Any]:
 
 def test_large_runs_are_thinned(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     record = next(store.records())
-    monkeypatch.setattr(explorer_data, "ENTRIES", 5 * record.states)
-    kept = explorer_data.kept(record)
+    monkeypatch.setattr(policies, "MAX_ENTRIES", 5 * record.states)
+    kept = policies.snapshots(record)
     assert len(kept) == 5
     assert (kept[0], kept[-1]) == (record.snapshots[0], record.snapshots[-1])
 
 
 def test_models_too_large_are_described_not_drawn(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explorer_data, "DESCRIBED", 20)
-    page = Page(stores.page(store))
-    box = page.data["worlds"][1]
+    monkeypatch.setattr(policies, "DESCRIBED", 20)
+    monkeypatch.setattr("psconrl.report.environments.DESCRIBED", 20)
+    found = environments_of(store)
+    page = Page(render(store, found))
+    box = page.data[1]
     assert box["optimal"] is None
     assert [agent["snapshots"] for agent in box["agents"]] == [[], []]
     assert len(box["states"]) == 20
     assert len(page.all("input", type="range")) == 8
 
 
-def test_lines_are_thinned_and_rounded() -> None:
-    x = np.arange(1.0, 1_001)
-    assert len(chart_data.thinned(x)) == chart_data.POINTS
-    for logarithmic in (False, True):
-        kept = chart_data.thinned(x, logarithmic)
-        assert (kept[0], kept[-1]) == (0, 999)
-        assert len(kept) <= chart_data.POINTS
-    mean = 1234.56789 * x
-    rows = [[Panel("title", "regret\n(signed)", [Line("PSConRL", x, mean, mean - 1, mean + 1)])], [panel_of(2)]]
-    figure = chart_data.figure(rows)
-    (strip,) = figure["strips"]
-    assert strip["title"] == "title"
-    assert [panel["title"] for panel in strip["panels"]] == ["regret (signed)", "y"]
-    line = strip["panels"][0]["lines"][0]
-    assert line["mean"][-1] == pytest.approx(mean[-1], rel=1e-4)
-    assert len(json.dumps(line["mean"])) < 12 * chart_data.POINTS
-
-
-def panel_of(lines: int, label: str = "PSConRL") -> Panel:
-    return Panel("", "y", [Line(label, *np.ones((4, 3))) for _ in range(lines)])
-
-
-def test_every_strip_has_a_legend_of_its_own() -> None:
-    rows = [[panel_of(1), panel_of(1, "ConRL")], [panel_of(1), panel_of(1, "FHA")]]
-    assert [strip["labels"] for strip in chart_data.figure(rows)["strips"]] == [["PSConRL"], ["ConRL", "FHA"]]
-
-
-def test_a_line_without_numbers_is_left_out() -> None:
-    nothing = Line("PSConRL", np.ones(3), *np.full((3, 3), np.nan))
-    some = Line("ConRL", np.ones(3), *np.array([[np.nan, 1, 2]] * 3))
-    (panel,) = chart_data.figure([[Panel("", "y", [nothing, some])]])["strips"][0]["panels"]
-    assert [line["label"] for line in panel["lines"]] == ["ConRL"]
-    assert panel["lines"][0]["mean"] == [None, 1, 2]
-    assert chart_data.figure([[Panel("", "y", [nothing])]])["strips"][0]["panels"][0]["lines"] == []
-
-
 def test_agents_that_repeat_are_told_apart(tmp_path: Path) -> None:
     cells = [Cell("toy", "ConRL", T, settings={"scale": s}) for s, T in ((0.1, 20), (1.0, 20), (1.0, 30))]
     store = run(tmp_path, Experiment("x", tuple(cells), (1, 1, 1)))
-    labels = explorer_data.distinct(list(group(store.records()).values()))
+    labels = distinct(list(group(store.records()).values()))
     assert sorted(labels) == ["ConRL, scale=0.1, T=20", "ConRL, scale=1.0, T=20", "ConRL, scale=1.0, T=30"]
 
 
 def test_an_empty_store_has_a_page(tmp_path: Path) -> None:
-    Store(tmp_path, create=True)
-    write_results(tmp_path)
-    assert "No runs are stored here" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    Store(tmp_path / "runs", create=True)
+    (page,) = report.write(tmp_path / "runs", tmp_path)
+    assert page == tmp_path / "report.html"
+    assert Page(page.read_text(encoding="utf-8")).data == []
+
+
+def test_sections_of_a_users_own(tmp_path: Path) -> None:
+    store = run(tmp_path / "runs", Experiment.grid("x", ["toy"], ["Uniform"], horizon=20, seeds=2))
+    (found,) = group(store.records()).values()
+    panel = Panel("Cost so far", "cost", [report.line("Uniform", found.grid, found.cumulative[:, 0])])
+    own = Section("My heading", ["My text."], {"mine": [[panel]]}, [Table(("a", "b"), [("1", "2")])])
+    paths = report.write(store, tmp_path / "out", [own])
+    assert {tmp_path / "out" / "figures" / f"mine.{kind}" for kind in ("png", "pdf")} <= set(paths)
+    text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "My heading" in text
+    assert "My text." in text
+    with pytest.raises(InvalidArgumentError):
+        Table(("a", "b"), [("1",)])
 
 
 def test_failures_and_mixtures_are_said(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = group(store.records())
-    first = next(iter(groups.values()))
+    found = environments_of(store)
+    assert not Page(render(store, found)).all("p", **{"class": "warning"})[1:]  # one about scripts is always there
+    first = found[0].groups[0]
     monkeypatch.setattr(type(store), "failures", lambda self: [Path("a"), Path("b")])
     monkeypatch.setitem(first.__dict__, "codes", first.codes | {"other"})
-    found = render(store, groups, {}, [])
-    assert "2 runs have failed" in found
-    assert "2 versions of the code" in found
+    assert len(Page(render(store, found)).all("p", **{"class": "warning"})) == 3
 
 
-@pytest.mark.parametrize(("name", "quick"), [("figure-1", True), ("bonus", False), ("bayesian", False)])
-def test_presets_are_run_again_by_their_names(name: str, quick: bool) -> None:
-    experiment = find(name).experiment(quick)
-    assert experiment is not None
-    (recipe,) = recipes(experiment.as_json())
-    assert recipe.command == f"psconrl reproduce {name}" + (" --quick" if quick else "")
+def test_the_command_on_the_page_asks_for_the_same_cells(store: Store, page: Page, tmp_path: Path) -> None:
+    from psconrl.experiments.spec import read_experiment
 
-
-def test_commands_ask_for_the_same_cells(tmp_path: Path) -> None:
-    irregular = Experiment(
-        "irregular",
-        (
-            Cell("toy", "ConRL", 50, settings={"scale": 0.5}),
-            Cell("toy", "ConRL", 50, settings={"scale": 0.7}),
-            Cell("queue", "PSConRL", 60, settings={"prior": 0.01, "infeasible": "explore"}, costs="known"),
-            Cell("queue", "PSConRL", 70, settings={"prior": 0.01}, checkpoints=9, env_options={"service_limit": 0.5}),
-        ),
-        (1, 1, 2, 3),
-    )
-    regular = Experiment.grid(
-        "run", ["marsrover-4x4", "toy"], ["PSConRL", "C-UCRL"], horizon=50, seeds=3, settings={"psconrl": {"prior": 1}}
-    )
-    assert len(recipes(regular.as_json())) == 1
-    for experiment in (regular, irregular):
-        asked: dict[str, int] = {}
-        for recipe in recipes(experiment.as_json()):
-            again = _again(recipe.command, recipe.file, tmp_path)
-            asked |= {cell.id: n for cell, n in zip(again.cells, again.seeds, strict=True)}
-        assert asked == {cell.id: n for cell, n in zip(experiment.cells, experiment.seeds, strict=True)}
-
-
-def test_what_no_command_can_say_is_said_in_python() -> None:
-    odd = Experiment("odd", (Cell("toy", "PSConRL", 50),), (1,))
-    (recipe,) = recipes(odd.as_json(), "experiment-odd.json")
-    assert recipe.command == f"python {recipe.name}"
-    compile(recipe.file, recipe.name, "exec")
-    assert "'experiment-odd.json'" in recipe.file
-    gone = odd.as_json()
-    gone["cells"][0] |= {"agent": "Retired", "id": "gone"}
-    assert recipes(gone) == recipes(odd.as_json())
-
-
-def _again(command: str, file: str, folder: Path) -> Experiment:
-    """The experiment that a command asks for."""
-    if file:
-        assert command == "psconrl run experiment.toml"
-        (folder / "experiment.toml").write_text(file)
-        return read_toml(folder / "experiment.toml")
-    words = shlex.split(command)
-    assert words[:2] == ["psconrl", "run"]
-    given: dict[str, list[str]] = {}
-    for option, value in zip(words[2::2], words[3::2], strict=True):
-        given.setdefault(option, []).append(value)
-    costs = given.get("--costs", ["estimated"])[0]
-    horizon, seeds = int(given["--horizon"][0]), int(given["--seeds"][0])
-    return _experiment(given["--env"], given["--agent"], horizon, seeds, costs, given.get("--set", []))
+    asked = set()
+    for command in page.texts["pre"]:
+        program, verb, file, *_ = command.split()
+        assert (program, verb) == ("psconrl", "run")
+        asked |= {cell.id for cell in read_experiment(store.path / file).cells}
+    assert asked == {record.cell for record in store.records()}
 
 
 def test_of_many_agents_one_of_each_kind_leads(tmp_path: Path) -> None:
@@ -348,9 +278,12 @@ def test_of_many_agents_one_of_each_kind_leads(tmp_path: Path) -> None:
         for k in range(1, 6)
     ]
     others = Experiment.grid("others", ["toy"], ["TSDE", "CMDP-PSRL"], horizon=20, seeds=1)
-    found = stores.page(stores.run(tmp_path, others, *settings))
-    assert "Three agents acted for 20 steps" in found
-    assert found.count("The same agents with other settings") == 1
-    few = stores.page(stores.run(tmp_path / "few", *settings))
-    assert "Five agents acted" in few
-    assert "with other settings" not in few
+
+    def summaries(store: Store) -> list[int]:
+        """The rows of each table of the summary."""
+        (found,) = environments_of(store)
+        text = render(store, [found]).split('id="summary"')[1].split("</section>")[0]
+        return [table.count("<tr") - 1 for table in text.split("<table")[1:]]
+
+    assert summaries(stores.run(tmp_path, others, *settings)) == [3, 4]
+    assert summaries(stores.run(tmp_path / "few", *settings)) == [5]

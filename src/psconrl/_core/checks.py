@@ -289,6 +289,40 @@ def durations(values: Any, S: int, A: int, mask: Bools | None) -> Floats:
     return d
 
 
+def jumps(rates: Any) -> tuple[sparse.csr_array, Floats]:
+    """The jump probabilities (S * A, S) and mean durations (S, A) that rates stand for."""
+    if sparse.issparse(rates):
+        matrix = sparse.csr_array(rates, dtype=np.float64)
+        S = matrix.shape[1] if matrix.ndim == 2 else 0
+    else:
+        array = numbers(rates, "rates")
+        S = array.shape[-1] if array.ndim == 3 and array.shape[0] == array.shape[2] else 0
+        matrix = sparse.csr_array(array.reshape(-1, max(S, 1)))
+    if S == 0 or matrix.shape[0] % S:
+        raise InvalidModelError("rates must have shape (S, A, S), or (S * A, S) as a sparse matrix")
+    A = matrix.shape[0] // S
+    entries = matrix.tocoo()
+    moves = entries.row // A != entries.col
+    bad = moves & ~((entries.data >= 0) & np.isfinite(entries.data))
+    if bad.any():
+        k = int(np.argmax(bad))
+        row, column = int(entries.row[k]), int(entries.col[k])
+        raise InvalidModelError(
+            f"rates[{row // A}, {row % A}, {column}] is {entries.data[k]}; a rate must be >= 0 and finite"
+        )
+    moves &= entries.data > 0
+    rows = entries.row[moves]
+    exits = np.bincount(rows, entries.data[moves], S * A)
+    stays = np.flatnonzero(exits == 0)
+    data = np.append(entries.data[moves] / exits[rows], np.ones(len(stays)))
+    places = np.append(rows, stays), np.append(entries.col[moves], stays // A)
+    # Where nothing ever happens, any duration will do: a long one makes few steps.
+    longest = 1.0 if len(stays) == S * A else 1.0 / exits[exits > 0].min()
+    durations = np.full(S * A, longest)
+    durations[exits > 0] = 1.0 / exits[exits > 0]
+    return sparse.csr_array((data, places), shape=(S * A, S)), durations.reshape(S, A)
+
+
 def dense_transitions(values: Any, mask: Any = None) -> tuple[Floats, Bools | None]:
     """Transitions as an array (S, A, S), distributions where an action is available; and the mask, checked."""
     p = numbers(values, "transitions")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
@@ -47,23 +46,6 @@ def on_compile(callback: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def on_compile_without_gc(callback: Callable[[], Any]) -> Iterator[None]:
-    """The same, with garbage collection off from then on to the end of the context: it takes a tenth of the time."""
-    collecting = gc.isenabled()
-
-    def begin() -> None:
-        gc.disable()
-        callback()
-
-    try:
-        with on_compile(begin):
-            yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 @contextmanager

@@ -28,12 +28,22 @@ def number(x: float) -> str:
     return f"{x:.4g}"
 
 
-def short(x: float | None) -> str:
-    """A number for a dense table: whole from 10 on, two significant digits below; "-" for None."""
+def short(x: float | None, digits: int = 2, zero: float = 0.005) -> str:
+    """A number for a dense table.
+
+    Args:
+        x: any number; None reads "-".
+        digits: significant digits of numbers below 10^(digits - 1); larger ones are whole.
+        zero: what is smaller is written as 0.
+
+    Returns:
+        For instance "1,234", "0.78".
+    """
     if x is None:
         return "-"
-    text = f"{x:,.0f}" if abs(x) >= 10 else f"{x:.2g}" if abs(x) >= 0.005 else "0"
-    return "0" if text in ("-0", "0") else text
+    whole = abs(x) >= 10.0 ** (digits - 1)
+    text = f"{x:,.0f}" if whole else f"{x:.{digits}g}" if abs(x) >= zero else "0"
+    return "0" if text == "-0" else text
 
 
 def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
@@ -53,8 +63,21 @@ def format_mean_ci(quantity: Mapping[str, float | None] | None) -> str:
     return f"{short(mean)} ± {short((high - low) / 2)}"
 
 
-def thousands(x: float) -> str:
-    """A number at an axis: separated thousands, a true minus sign."""
+def format_interval(quantity: Mapping[str, float | None]) -> str:
+    """A mean with its interval, three significant digits each.
+
+    Args:
+        quantity: "mean", "low" and "high"; None where there is no such number.
+
+    Returns:
+        For instance "12 [9.5, 14]"; "-" without a mean.
+    """
+    mean, low, high = (short(quantity[name], digits=3, zero=1e-6) for name in ("mean", "low", "high"))
+    return "-" if quantity["mean"] is None else f"{mean} [{low}, {high}]"
+
+
+def axis_number(x: float) -> str:
+    """A number on an axis: separated thousands, a true minus sign."""
     x += 0.0  # -0 is 0
     return with_minus(f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}")
 

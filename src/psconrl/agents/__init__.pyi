@@ -1,6 +1,8 @@
 from . import schedules as schedules
 from .c_ucrl import CUCRL as CUCRL
+from .catalogue import canonical as canonical
 from .catalogue import find as find
+from .catalogue import parameters as parameters
 from .catalogue import register as register
 from .catalogue import registry as registry
 from .check_agent import check_agent as check_agent

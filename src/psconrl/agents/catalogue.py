@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from psconrl._core.checks import short_repr
+from psconrl._core.entry_points import load_entry_points
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL
@@ -33,23 +35,43 @@ _AGENTS: dict[str, type[Agent]] = {
 
 
 def registry() -> Mapping[str, type[Agent]]:
-    """All agents, by the names of their papers."""
+    """All agents, by the names of their papers; also those that installed packages offer by entry points."""
+    _load_installed()
     return MappingProxyType(_AGENTS)
 
 
-def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
-    """Add an agent under a name, by default that of its class; experiments then know it.
+@cache
+def _load_installed() -> None:
+    load_entry_points("psconrl.agents", lambda name, agent: register(agent, name))
 
-    Nothing else is to be done: listings, experiments, warm-up and the report's colours find it here. Processes that
-    run experiments must import the module that registers it, too.
+
+def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
+    """Add an agent under a name; the command line, experiments and reports then know it.
+
+    Where the module that registers it is imported again, the new definition takes the place of the old one. A package
+    can offer an agent by an entry point instead: `mine = "my_package:Mine"` in the group `psconrl.agents`.
+
+    Args:
+        agent: a class derived from `psconrl.agents.Agent`.
+        name: that of the class if left out.
+
+    Returns:
+        The class, so that this can be used as a decorator.
+
+    Raises:
+        InvalidTypeError: `agent` is no such class.
+        InvalidArgumentError: the name is no word, or belongs to another agent.
     """
     if not (isinstance(agent, type) and issubclass(agent, Agent)):
         raise InvalidTypeError(f"agent is {short_repr(agent)}; it must be a class derived from psconrl.agents.Agent")
     name = agent.__name__ if name is None else name
     if not isinstance(name, str) or not _plain(name):
         raise InvalidArgumentError(f"name is {short_repr(name)}; it must be a word")
-    if any(_plain(known) == _plain(name) for known in _AGENTS):
-        raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
+    for known, present in list(_AGENTS.items()):
+        if _plain(known) == _plain(name):
+            if (present.__module__, present.__qualname__) != (agent.__module__, agent.__qualname__):
+                raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
+            del _AGENTS[known]
     _AGENTS[name] = agent
     return agent
 
@@ -62,10 +84,11 @@ def canonical(name: str) -> str:
     """The name as `registry` has it; case and hyphens do not matter."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{short_repr(name)} is not the name of an agent; the names are {', '.join(_AGENTS)}")
-    for known in _AGENTS:
-        if _plain(known) == _plain(name):
-            return known
-    raise UnknownNameError("agent", name, _AGENTS)
+    matches = [known for known in _AGENTS if _plain(known) == _plain(name)]
+    matches = matches or [known for known in registry() if _plain(known) == _plain(name)]
+    if not matches:
+        raise UnknownNameError("agent", name, _AGENTS)
+    return matches[0]
 
 
 def find(name: str) -> type[Agent]:

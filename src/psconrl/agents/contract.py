@@ -162,6 +162,8 @@ class Agent(ABC):
     """Whether it takes the true model, as the parameter `model`; agents that learn do not."""
     own_kernels: ClassVar[bool] = False
     """Whether it needs compiled kernels that no other agent uses."""
+    needs_horizon: ClassVar[bool] = False
+    """Whether it must be told how many steps there will be."""
     uses_planner: ClassVar[bool] = True
     """Whether it plans in a model that it believes in."""
 

@@ -21,7 +21,7 @@ class Counts:
     def __init__(self, S: int, A: int, n: int = 0) -> None:
         self.S, self.A = S, A
         self.begin: Ints = A * np.arange(S + 1)  # the first row of each state, and the end
-        link, target, number = (np.empty(S * A, dtype=np.int64) for _ in range(3))
+        link, target, number = (np.zeros(S * A, dtype=np.int64) for _ in range(3))
         self.chains: tuple[Ints, Ints, Ints, Ints] = np.full(S * A, -1, dtype=np.int64), link, target, number
         self.used: Ints = np.zeros(1, dtype=np.int64)
         self.spent: Floats = np.zeros((S * A, n))
@@ -30,7 +30,7 @@ class Counts:
         """Make room for at least one more entry."""
         head, link, target, number = self.chains
         if self.used[0] == len(link):
-            more = np.empty(len(link) + 16, dtype=np.int64)
+            more = np.zeros(len(link) + 16, dtype=np.int64)
             link, target, number = (np.concatenate([array, more]) for array in (link, target, number))
             self.chains = head, link, target, number
             self.spent = np.concatenate([self.spent, np.zeros((len(more), self.spent.shape[1]))])

@@ -46,6 +46,7 @@ class FHA(Agent):
     """Finite-horizon approximation, optimistic over transitions (Chen, Jain and Luo 2022)."""
 
     own_kernels = True
+    needs_horizon = True
 
     execution: Literal["stationary"] = field(default="stationary", kw_only=True)
     H: int | None = None

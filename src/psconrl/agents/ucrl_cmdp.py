@@ -41,6 +41,7 @@ class UCRLCMDP(LimitedAgent):
     """Optimism over a confidence set of transitions (Singh et al. 2020)."""
 
     own_kernels = True
+    needs_horizon = True
 
     alpha: float = 1 / 3
     bonus: Bonus = "original"

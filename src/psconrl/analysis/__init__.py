@@ -19,14 +19,16 @@ from psconrl.analysis.statistics import (
     mean_interval,
     ratio_interval,
     weights,
+    worst_tenth,
 )
-from psconrl.analysis.summary import summarize
+from psconrl.analysis.summary import World, summarize, worlds
 
 __all__ = [
     "REFERENCE_AGENTS",
     "Group",
     "Groups",
     "Interval",
+    "World",
     "band",
     "curves",
     "difference_interval",
@@ -41,4 +43,6 @@ __all__ = [
     "short",
     "summarize",
     "weights",
+    "worlds",
+    "worst_tenth",
 ]

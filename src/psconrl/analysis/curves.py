@@ -114,3 +114,11 @@ def prices(group: Group) -> Floats:
 def infeasible_steps(group: Group) -> Floats:
     """Steps in infeasible episodes up to each checkpoint, (R, G)."""
     return np.stack([metrics.accumulated(t["start"], t["length"], ~t["feasible"], group.grid) for t in group.episodes])
+
+
+def conflict(group: Group) -> tuple[str, ...]:
+    """The limits that could not hold together in the models of infeasible plans; empty if the runs do not say."""
+    if not all("conflict" in (table.dtype.names or ()) for table in group.episodes):
+        return ()
+    involved = np.any([(table["conflict"] > 0).any(axis=0) for table in group.episodes], axis=0)
+    return tuple(name for name, involves in zip(group.cost_names[1:], involved, strict=True) if involves)

@@ -74,11 +74,20 @@ class Group:
         return int(self.grid[-1])
 
     @property
+    def spans(self) -> Floats:
+        """(m + 1,): the width of each cost's range, by which sums of different costs are compared."""
+        return np.ones(self.m + 1)  # learners have costs in [0, 1]
+
+    @property
+    def shared_options(self) -> dict[str, Any]:
+        """The options of the environment that all runs have, by name."""
+        first = self.env_options[0]
+        return {key: first[key] for key in sorted(first) if all(o.get(key) == first[key] for o in self.env_options)}
+
+    @property
     def label(self) -> str:
         """A short name for people; options that differ from run to run are left out."""
-        first = self.env_options[0]
-        shared = {key: first[key] for key in sorted(first) if all(o.get(key) == first[key] for o in self.env_options)}
-        return f"{self.env}{''.join(f' {key}={value}' for key, value in shared.items())} / {self.agent}"
+        return f"{self.env}{''.join(f' {key}={value}' for key, value in self.shared_options.items())} / {self.agent}"
 
     @property
     def evaluated(self) -> bool:

@@ -80,6 +80,19 @@ def mean_interval(values: ArrayLike) -> Interval:
     return interval_of(x.mean(), weights(len(x)) @ x, len(x))
 
 
+def worst_tenth(values: ArrayLike) -> float:
+    """What an unlucky user gets: the mean of the largest tenth of values, at least one of them.
+
+    Args:
+        values: (R,), one for each run; large is bad.
+
+    Returns:
+        The mean of the round(R / 10) largest.
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    return float(x[-max(1, round(len(x) / 10)) :].mean())
+
+
 def difference_interval(values: ArrayLike, others: ArrayLike, level: float = LEVEL) -> Interval:
     """The difference of the means of two independent sets of runs, with its interval at a level."""
     x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))

@@ -180,7 +180,7 @@ def _lines(source: MapSource) -> tuple[list[str], str]:
     """The lines of the map, and the name of its file for messages."""
     if isinstance(source, Path) or (isinstance(source, str) and source.endswith(".txt")):
         path = Path(source)
-        return reading.read_text(path, MapError, reading.LARGEST_SETTINGS).splitlines(), f"{path}: "
+        return reading.read_text(path, MapError, reading.MAX_SETTINGS).splitlines(), f"{path}: "
     if isinstance(source, str):
         return source.splitlines(), ""
     if not isinstance(source, Sequence) or not all(isinstance(line, str) for line in source):

@@ -1,3 +1,5 @@
+from .identity import code_identity as code_identity
+from .plugins import import_module as import_module
 from .progress import for_terminal as for_terminal
 from .record import RunRecord as RunRecord
 from .run_one import run_cell as run_cell
@@ -6,8 +8,8 @@ from .runner import run_experiment as run_experiment
 from .runner import run_together as run_together
 from .spec import Cell as Cell
 from .spec import Experiment as Experiment
-from .spec import SpecError as SpecError
-from .spec import code_identity as code_identity
+from .spec import notes as notes
+from .spec import read_experiment as read_experiment
 from .spec import read_toml as read_toml
 from .store import Store as Store
 

@@ -8,7 +8,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from psconrl.experiments.spec import LIBRARIES, code_identity
+from psconrl.experiments.identity import LIBRARIES, code_identity
 
 
 def cores() -> int:

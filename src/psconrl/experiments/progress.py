@@ -44,6 +44,35 @@ class Silent:
         """Nothing to show."""
 
 
+class _Speed:
+    """How many steps are done in a second, and how long the rest will take.
+
+    The clock starts when the first run is done, and again after runs that had to wait for kernels to be compiled.
+    """
+
+    def __init__(self, cells: Start) -> None:
+        self.left = self.unknown = sum(cell.horizon * (total - done) for cell, total, done in cells)
+        self.start = time.monotonic()
+        self.compiled, self._slow = False, True
+
+    def compiling(self) -> None:
+        """The next run will have taken longer than the others."""
+        self.compiled = self._slow = True
+
+    def advance(self, steps: int) -> None:
+        """So many steps more are done."""
+        self.left -= steps
+        if self._slow:
+            self._slow, self.unknown, self.start = False, self.left, time.monotonic()
+
+    def __str__(self) -> str:
+        rate = (self.unknown - self.left) / max(time.monotonic() - self.start, 1e-9)
+        if rate == 0:
+            return ""
+        left = f", {_clock(self.left / rate)} left" if self.left else ""
+        return f"{rate:,.0f} steps/s{left}"
+
+
 class Lines:
     """A line every few seconds, and one when a cell is finished."""
 
@@ -55,36 +84,33 @@ class Lines:
         """Start the clock."""
         self.left = {cell: total - done for cell, total, done in cells}
         self.total, self.done = sum(total for _, total, _ in cells), sum(done for *_, done in cells)
-        self.steps = self.failed = 0
-        self.steps_left = sum(cell.horizon * left for cell, left in self.left.items())
-        self.start = self.last = time.monotonic()
+        self.failed, self.speed, self.last = 0, _Speed(cells), time.monotonic()
         if self.done:
-            print(f"{self.done} of {self.total} runs are there already", file=self.stream, flush=True)
+            print(f"{self.done} of {self.total} runs are already done", file=self.stream, flush=True)
         yield
 
     def compiling(self) -> None:
-        """A line."""
-        print(COMPILING, file=self.stream, flush=True)
+        """A line, the first time."""
+        if not self.speed.compiled:
+            print(COMPILING, file=self.stream, flush=True)
+        self.speed.compiling()
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """Count, and perhaps print."""
         self.left[cell] -= 1
         self.done += 1
         self.failed += failed
-        self.steps += cell.horizon
+        self.speed.advance(cell.horizon)
         now = time.monotonic()
         if self.left[cell] and now - self.last < self.every:
             return
         self.last = now
-        rate = self.steps / max(now - self.start, 1e-9)
-        parts = [f"{self.done}/{self.total} runs", f"{rate:,.0f} steps/s"]
-        if self.steps < self.steps_left:
-            parts.append(f"{_clock((self.steps_left - self.steps) / rate)} left")
+        parts = [f"{self.done}/{self.total} runs", str(self.speed)]
         if self.failed:
             parts.append(f"{self.failed} failed")
         if not self.left[cell]:
             parts.append(f"{cell.label} finished")
-        print(", ".join(parts), file=self.stream, flush=True)
+        print(", ".join(filter(None, parts)), file=self.stream, flush=True)
 
 
 class Bars:
@@ -113,31 +139,29 @@ class Bars:
             cell: self.bars.add_task(f"  {_label(cell)}", total=n, completed=k, speed="", visible=False)
             for cell, n, k in cells
         }
-        self.steps = self.failed = 0
-        self.steps_left = sum(cell.horizon * (n - k) for cell, n, k in cells)
-        self.start = self.last = time.monotonic()
+        self.failed, self.speed, self.last = 0, _Speed(cells), time.monotonic()
         with self.bars:
             yield
 
     def compiling(self) -> None:
         """Beside the bar, until the first run is done."""
+        self.speed.compiling()
         self.bars.update(self.overall, speed=COMPILING)
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
         """Move the bars."""
-        self.steps += cell.horizon
         self.failed += failed
+        self.speed.advance(cell.horizon)
         self.bars.advance(self.overall)
-        task = self.tasks[cell]
-        self.bars.advance(task)
+        self.bars.advance(self.tasks[cell])
         now = time.monotonic()
         # Bars are cheap, but not as cheap as the smallest runs.
-        if now - self.last < 0.1 and self.steps < self.steps_left:
+        if now - self.last < 0.1 and self.speed.left:
             return
         self.last = now
-        rate = self.steps / max(now - self.start, 1e-9)
-        speed = f"{rate:,.0f} steps/s, {_clock((self.steps_left - self.steps) / rate)} left"
-        self.bars.update(self.overall, speed=speed + (f", [red]{self.failed} failed[/]" if self.failed else ""))
+        self.bars.update(
+            self.overall, speed=f"{self.speed}" + (f", [red]{self.failed} failed[/]" if self.failed else "")
+        )
         for bar in self.tasks.values():
             state = self.bars.tasks[bar]
             self.bars.update(bar, visible=0 < state.completed < (state.total or 0))

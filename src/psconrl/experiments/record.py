@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from psconrl._core.checks import Floats
+from psconrl._core.checks import Floats, short_repr
 from psconrl.errors import PsconrlError, RunFileError
 from psconrl.io import reading
 from psconrl.learning.metrics import largest
@@ -47,9 +47,6 @@ _LATER = ("peaks",)
 
 _BYTES_PER_VALUE = 16
 """Memory that a value takes while a column is read, with its levels and copies."""
-
-_FREE = ("seed", "draw")
-"""Options of environments whose values say nothing about the size of the model."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,21 +79,6 @@ class RunRecord(RunData):
     margin: float
     multipliers: PerLimit
     world: dict[str, Any] | None = None
-
-    @property
-    def rebuildable(self) -> bool:
-        """Whether the options can be those of a model of this size, so that building it takes no longer than it should.
-
-        A forged record may say that there are ten states, and ask for a model of millions.
-        """
-        size = 1
-        for name, value in self.env_options.items():
-            if isinstance(value, int) and not isinstance(value, bool) and name not in _FREE:
-                size *= max(1, abs(value))
-            elif isinstance(value, (str, list)):
-                cells = sum(map(len, map(str, value))) if isinstance(value, list) else len(value)
-                size *= max(1, cells) ** (2 if "X" in str(value) else 1)
-        return size <= 10_000 + 100 * self.states * self.actions
 
     def __repr__(self) -> str:
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
@@ -200,7 +182,7 @@ def _file(content: bytes) -> pq.ParquetFile:
 def _check_columns(schema: pa.Schema) -> None:
     for name in schema.names:
         if name not in SCHEMA.names or schema.names.count(name) > 1:
-            raise RunFileError(f"it has an unknown column {reading.shown(name)}")
+            raise RunFileError(f"it has an unknown column {short_repr(name)}")
     for field in SCHEMA:
         if field.name not in schema.names:
             if field.name in _LATER:
@@ -364,7 +346,7 @@ def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
     for shape in shapes:
         if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
             raise RunFileError(
-                f"a plan has the shape {reading.shown(shape.tolist())}; the model has {S} states, {A} actions"
+                f"a plan has the shape {short_repr(shape.tolist())}; the model has {S} states, {A} actions"
             )
     return tuple(
         Snapshot(start, policy.reshape(shape), seen.reshape(S, A))

@@ -3,61 +3,56 @@
 from __future__ import annotations
 
 import gc
-import os
-import pickle
-import subprocess
-import sys
-import threading
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from psconrl._core.lazy import lazy_import
-from psconrl.errors import CodeMismatchError, RunTimeoutError, WorkerCrashedError
+from psconrl import agents, environments, learning, planning
+from psconrl._core import compiling
+from psconrl.cmdp import CMDP
+from psconrl.errors import CodeMismatchError, PsconrlError, SpecError
+from psconrl.experiments import identity, plugins, record, world
 from psconrl.experiments.machine import peak_memory
-from psconrl.experiments.spec import Cell, code_identity
+from psconrl.experiments.spec import Cell, file_checksum
+from psconrl.learning.simulation import one_thread
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from psconrl import environments, learning, planning
-    from psconrl._core import compiling
-    from psconrl.agents import catalogue
-    from psconrl.agents.contract import Agent
-    from psconrl.cmdp import CMDP
-    from psconrl.experiments import build, record, world
-    from psconrl.learning import simulation
-    from psconrl.planning import averages
-    from psconrl.planning.compiled import warm_up as planner_kernels
-    from psconrl.planning.solution import Solution
-else:
-    compiling, environments, planning = (
-        lazy_import("psconrl._core.compiling"),
-        lazy_import("psconrl.environments"),
-        lazy_import("psconrl.planning"),
-    )
-    learning, catalogue = lazy_import("psconrl.learning"), lazy_import("psconrl.agents.catalogue")
-    build, record, world = (lazy_import(f"psconrl.experiments.{name}") for name in ("build", "record", "world"))
-    averages, planner_kernels = (
-        lazy_import("psconrl.planning.averages"),
-        lazy_import("psconrl.planning.compiled.warm_up"),
-    )
-    simulation = lazy_import("psconrl.learning.simulation")
+    from psconrl.agents import Agent
+    from psconrl.planning import Solution
 
-CODE = code_identity()
+SOURCE = identity.source_checksum()
 """The code that this process runs: taken when it starts, as the source may change afterwards."""
 
-
-def too_long(limit: float | None) -> str:
-    """What is said of a run that took too long."""
-    return f"the run was ended after {limit:g} seconds, the limit for one run"
+EVALUATED_STATES = 512
+"""In models with at most this many states, the exact averages of all plans are kept: they cost little there."""
 
 
-@dataclass(frozen=True)
-class Done:
+class Task(NamedTuple):
+    """A run that a process is to execute.
+
+    Attributes:
+        cell, seed: the run.
+        source: what the process must run, too.
+        outside: the agent and the environment, if they are not psconrl's own.
+    """
+
+    cell: Cell
+    seed: int
+    source: str
+    outside: tuple[plugins.Definition, ...]
+
+    @staticmethod
+    def of(cell: Cell, seed: int) -> Task:
+        """The task of a run, in the code of this process."""
+        return Task(cell, seed, SOURCE, plugins.definitions(cell))
+
+
+class Done(NamedTuple):
     """A finished run: its Parquet file, how long it took, and the most memory, in MiB, that its process has held."""
 
     content: bytes
@@ -65,9 +60,37 @@ class Done:
     memory: int | None = None
 
 
+def execute(task: Task) -> Done:
+    """Do a run.
+
+    Args:
+        task: from any process.
+
+    Raises:
+        CodeMismatchError: this process runs other code than that one.
+    """
+    if task.source != SOURCE:
+        raise CodeMismatchError(
+            f"a worker runs other code ({SOURCE[:16]}) than this process ({task.source[:16]}); install the same "
+            "version on all machines and restart the workers"
+        )
+    plugins.ensure(task.outside)
+    start = time.perf_counter()
+    content = record.to_bytes(run_cell(task.cell, task.seed))
+    return Done(content, time.perf_counter() - start, peak_memory())
+
+
 def run_cell(cell: Cell, seed: int) -> pa.Table:
-    """Seed `seed` of a cell, as a table of one row."""
-    with simulation.one_thread():  # two change bits, and steal each other's core
+    """Execute a run.
+
+    Args:
+        cell: what to run.
+        seed: chooses all random numbers.
+
+    Returns:
+        The run as a table of one row.
+    """
+    with one_thread():  # two change bits, and steal each other's core
         return _run_cell(cell, seed)
 
 
@@ -80,18 +103,18 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
         seed,
         checkpoints=cell.checkpoints,
         optimum=solution,
-        evaluate_policies=cell.evaluate_policies or cmdp.S <= averages.LARGEST,
+        evaluate_policies=cell.evaluate_policies or cmdp.S <= EVALUATED_STATES,
     )
     return record.to_table(
         record.RunRecord(
             env=cell.env_name,
-            env_options=_options(cell, seed if cell.seed_option else None),
+            env_options=cell.options_of(seed),
             agent=cell.agent,
             settings=dict(cell.settings),
             costs=cell.costs,
             cell=cell.id,
             identity=cell.identity(seed),
-            code=CODE,
+            code=cell.code,
             states=cmdp.S,
             actions=cmdp.A,
             cost_names=tuple(cmdp.cost_names),
@@ -103,163 +126,62 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
     )
 
 
-def execute(cell: Cell, seed: int, code: str) -> Done:
-    """Do a run for a process with the given code."""
-    if code != CODE:
-        raise CodeMismatchError(
-            f"a worker runs other code ({CODE}) than this process ({code}); install the same version on all machines "
-            "and restart the workers"
-        )
-    start = time.perf_counter()
-    content = record.to_bytes(run_cell(cell, seed))
-    return Done(content, time.perf_counter() - start, peak_memory())
+def check_cells(cells: Iterable[Cell]) -> None:
+    """Build every model and every agent once.
 
-
-def execute_apart(cell: Cell, seed: int, code: str, limit: float) -> Done:
-    """The same in a process of its own, which is ended when it has run for `limit` seconds."""
-    command = [sys.executable, "-c", "from psconrl.experiments.run_one import answer; answer()"]
-    start = time.monotonic()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            task = pickle.dumps((os.getpid(), limit + _STARTING, (cell, seed, code)))
-            content, _ = process.communicate(task, timeout=limit + _STARTING)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            content = b""
-    if process.returncode == 0:
-        result = pickle.loads(content)
-        if isinstance(result, Done):
-            return result
-        raise result
-    if time.monotonic() - start >= limit:
-        raise RunTimeoutError(too_long(limit))
-    raise WorkerCrashedError(f"the process of this run died with code {process.returncode}")
-
-
-_STARTING = 20.0
-"""Seconds that a process may take to start and to import what it needs."""
-
-
-def answer() -> None:
-    """What the process of `execute_apart` does: read a run, execute it, write what came out."""
-    result: Done | Exception
-    try:
-        parent, seconds, run = pickle.loads(sys.stdin.buffer.read())
-        threading.Thread(target=_end_with_parent, args=(parent, seconds), daemon=True).start()
-        result = execute(*run)
-    except Exception as error:
-        result = RuntimeError(f"{type(error).__name__}: {error}")
-    sys.stdout.buffer.write(pickle.dumps(result))
-    sys.stdout.flush()
-
-
-def _end_with_parent(parent: int, seconds: float) -> None:
-    """End this process when its parent has died, or, where that cannot be seen, when nobody waits for it any longer."""
-    end = time.monotonic() + seconds
-    while os.getppid() == parent and time.monotonic() < end:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def warm_up(agents: set[str], told: Callable[[], None]) -> None:
-    """Compile the kernels that these agents need, so that worker processes find them on disk.
-
-    As soon as something has to be compiled, this is told, and a second process begins with other kernels.
+    Raises:
+        SpecError: names the first cell that cannot be built.
     """
-    apart = sorted(agent for agent in agents if catalogue.find(agent).own_kernels)
-    planner = any(catalogue.find(agent).uses_planner for agent in agents)
-    here, there = apart[::2], apart[1::2]
-    second: list[subprocess.Popen[bytes]] = []
-    command = [
-        sys.executable,
-        "-c",
-        f"from psconrl.experiments.run_one import compile_others as go; go({planner}, {there})",
-    ]
-    # The second process ends when our end of its input is closed: when we are done, or dead.
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-
-    def begin() -> None:
-        second.append(subprocess.Popen(command, **pipes))
-        told()
-
-    with compiling.on_compile_without_gc(begin):
-        for agent in sorted(agents.difference(apart)):
-            _tried(agent)
-        if planner:
-            _join_classes()
-        for agent in here:
-            _tried(agent)
-        for process in second:
-            process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
-        for agent in there:  # on disk by now, unless the second process was not needed, or has died
-            _tried(agent)
+    for cell in cells:
+        try:
+            _agent(cell, _model(cell.env, cell.options_of(0), cell.model))
+        except PsconrlError as error:
+            raise SpecError(f"{cell.label}: {error}") from error
 
 
-def _tried(agent: str) -> None:
-    with suppress(Exception):  # what fails here fails in runs again, and is noted there
-        run_cell(Cell("toy", agent, 30), 0)
-    if not gc.isenabled():
-        gc.collect()  # what compiling leaves behind is hundreds of MiB
+def _model(env: str, options: Mapping[str, Any], checksum: str | None) -> CMDP:
+    """The model of an environment with options, or of a file that still has its checksum."""
+    if checksum is None:
+        return environments.make(env, **options)
+    if file_checksum(env) != checksum:
+        raise SpecError(f"{env}: the model file has changed since the experiment was specified")
+    return CMDP.load(env)
 
 
-def compile_others(planner: bool, agents: Sequence[str]) -> None:
-    """What the second process of `warm_up` compiles: what follows a plan, second opinions, some agents' own kernels."""
-    import numpy as np
-
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    if planner:
-        planner_kernels.compile_execution()
-    toy = environments.make("toy")
-    planning.best_policy(toy.to_dense().transitions, toy.costs, toy.thresholds, join=0.1, method="highs")
-    # States that are hardly ever left: laws are made anew.
-    leave = np.array([1e-12, 1e-13])
-    p = np.stack([1.0 - leave, leave], axis=1)
-    planning.best_policy(np.stack([p, p[:, ::-1]]), [[[0.0, 0.5], [1.0, 0.5]]], (), join=0.1)
-    # States that cannot be left, and a limit that only both can keep.
-    stay, costs = np.eye(2)[:, np.newaxis], np.eye(2)[:, :, np.newaxis]
-    planning.best_policy(stay, costs, [0.5], join=0.1)
-    for agent in agents:
-        _tried(agent)
-
-
-def _end_with_input() -> None:
-    os.read(0, 1)  # not through sys.stdin, whose lock would be held when this process ends by itself
-    os._exit(1)
-
-
-def _join_classes() -> None:
-    """Plan where two states may be left or not, and the optimum stays in both: no run in `toy` needs that."""
-    import numpy as np
-
-    p, costs = np.zeros((2, 2, 2)), np.ones((2, 2, 2))
-    for s in range(2):
-        p[s, 0, s] = p[s, 1, 1 - s] = 1.0
-        costs[s, s, 0] = 0.0
-    planning.best_policy(p, costs, np.array([0.5]), join=0.1)
+def _agent(cell: Cell, cmdp: CMDP) -> Agent:
+    """The agent of a cell. It is told the ranges of costs in units of the user's own, which may leave [0, 1]."""
+    agent = agents.find(cell.agent)
+    costs = cmdp.costs if cmdp.move_costs is None else cmdp.move_costs
+    normalized = costs.min() >= 0 and costs.max() <= 1
+    problem = cmdp.problem(cell.costs, cost_ranges=None if normalized else cmdp.cost_ranges)
+    model = {"model": cmdp} if agent.sees_model else {}
+    return agent(problem, **cell.settings, **model)
 
 
 @lru_cache(maxsize=16)
 def _prepared(cell: Cell, seed: int | None) -> tuple[CMDP, Solution, Agent]:
     """Model, its solution and the agent: values, the same for all runs of a cell."""
-    cmdp, solution = _solved(cell.env, _frozen(_options(cell, seed)), cell.model)
-    return cmdp, solution, build.build_agent(cell, cmdp)
+    cmdp, solution = _solved(cell.env, json.dumps(cell.options_of(seed), sort_keys=True), cell.model)
+    return cmdp, solution, _agent(cell, cmdp)
 
 
 @lru_cache(maxsize=16)
 def _solved(env: str, options: str, checksum: str | None) -> tuple[CMDP, Solution]:
-    import json
-
-    cmdp = build.build_model(env, json.loads(options), checksum)
+    cmdp = _model(env, json.loads(options), checksum)
     return cmdp, planning.solve(cmdp)
 
 
-def _options(cell: Cell, seed: int | None) -> dict[str, Any]:
-    return dict(cell.env_options) | ({} if cell.seed_option is None else {cell.seed_option: seed})
+def warm_up(names: Iterable[str], outside: tuple[plugins.Definition, ...]) -> None:
+    """Compile the kernels that agents need, so that the processes of all others find them on disk.
 
-
-def _frozen(options: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(options, sort_keys=True)
+    Args:
+        names: of the agents.
+        outside: those of them that are not psconrl's own.
+    """
+    plugins.ensure(outside)
+    with compiling.on_compile(gc.disable):  # collecting takes a tenth of the time of compiling
+        for name in names:
+            with suppress(Exception):  # what fails here fails in runs again, and is noted there
+                run_cell(Cell("toy", name, 30), 0)
+    gc.enable()
+    gc.collect()  # what compiling leaves behind is hundreds of MiB

@@ -1,7 +1,8 @@
 """Run what is missing of an experiment and store each run when it is done.
 
-Results depend neither on the pool nor on how often the work was broken off: a run is a pure function of its cell and
-seed, and only this process writes. Several of these processes may share a folder: a run is claimed before it is begun.
+Results depend neither on where runs are executed nor on how often the work was broken off: a run is a pure function of
+its cell and seed, and only this process writes. Several of these processes may share a folder: a run is locked before
+it is begun.
 """
 
 from __future__ import annotations
@@ -10,42 +11,33 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from psconrl._core.lazy import lazy_import
-from psconrl.errors import CodeMismatchError, SpecError, WorkerCrashedError, WorkerError
-from psconrl.experiments.build import check_cells
-from psconrl.experiments.claims import Claims
+from psconrl._core import compiling
+from psconrl.errors import RunTimeoutError, SpecError, WorkerCrashedError, WorkerError
+from psconrl.experiments import plugins, run_one
+from psconrl.experiments.executors import CONNECTION_LOST, DaskExecutor, ProcessExecutor, SerialExecutor
+from psconrl.experiments.locks import RunLocks
 from psconrl.experiments.machine import cores
-from psconrl.experiments.pools import (
-    DaskPool,
-    Pool,
-    ProcessPool,
-    Result,
-    Run,
-    SerialPool,
-)
 from psconrl.experiments.progress import Progress, Silent
-from psconrl.experiments.run_one import Done
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
 
-if TYPE_CHECKING:
-    from psconrl._core import compiling
-else:
-    compiling = lazy_import("psconrl._core.compiling")  # which imports the compiler
-
-_DEATHS = 3
+MAX_CRASHES = 3
 """How often a process may die during a run before the run is given up."""
-_PATIENCE = 5.0
-"""Seconds after which a wait for results is broken off to look around."""
-_LOOK = 0.3
-"""Seconds between looks at what other processes have claimed, when nothing else is left to do."""
-_WORTH_CONFIRMING = 0.05
-"""Seconds that a run must have taken for its file to be forced to the disk."""
+WAIT_SECONDS = 5.0
+"""How long to wait for results before looking around."""
+LOCKED_SECONDS = 0.3
+"""Between looks at what other commands have locked, when nothing else is left to do."""
+CONFIRMED_SECONDS = 0.05
+"""What a run must have taken for its file to be forced to the disk."""
+WARM_UP_SECONDS = 900.0
+"""What compiling may take; then runs begin, and compile what they need."""
+
+Run = tuple[Cell, int]
 
 
 @dataclass(frozen=True)
@@ -79,21 +71,31 @@ def run_experiment(
     *,
     workers: int | None = None,
     dask: str | None = None,
+    executor: Executor | None = None,
     limit_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Do the runs that the folder `out` does not hold yet.
+    """Do the runs that a folder does not hold yet.
 
     Args:
-        experiment: what to run. out: the folder of results; it may hold other experiments.
+        experiment: what to run.
+        out: the folder of results; it may hold other experiments.
         workers: processes; all cores by default, 1 stays in this process unless there is a limit.
-        dask: address of a scheduler, instead. limit_seconds: how long one run may take; one that takes longer is ended
-        and counts as failed.
+        dask: address of a Dask scheduler, instead.
+        executor: any executor as in `concurrent.futures`, instead; it is not shut down.
+        limit_seconds: how long one run may take; one that takes longer is ended and counts as failed.
         progress: where to show it.
+
+    Returns:
+        How many runs were there, were done, and failed.
+
+    Raises:
+        SpecError: a model or an agent cannot be built, or an argument makes no sense.
+        WorkerError: there is nothing to execute runs with.
+        StoreError: the folder cannot be written to.
     """
-    _check_limits(workers, limit_seconds)
-    check_cells(experiment.cells)
-    return _run([experiment], out, workers, dask, limit_seconds, progress)
+    run_one.check_cells(experiment.cells)
+    return _run([experiment], out, workers, dask, executor, limit_seconds, progress)
 
 
 def run_together(
@@ -103,21 +105,21 @@ def run_together(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """The same for several experiments, one after the other: what they share is run, and compiled, once.
+    """Do the runs of several experiments: what they share is run, and compiled, once.
 
-    Cells that draw a model for each run are not built before: that needs the solver, which is compiled in workers.
+    Args:
+        experiments: what to run, one after the other.
+        out: the folder of results.
+        workers: processes; all cores by default.
+        progress: where to show it.
+
+    Returns:
+        As `run_experiment`.
     """
-    _check_limits(workers, None)
     cells = dict.fromkeys(cell for experiment in experiments for cell in experiment.cells)
-    check_cells(cell for cell in cells if cell.seed_option is None)
-    return _run(experiments, out, workers, None, None, progress)
-
-
-def _check_limits(workers: int | None, limit_seconds: float | None) -> None:
-    if limit_seconds is not None and not (isinstance(limit_seconds, (int, float)) and 0 < limit_seconds < 1e9):
-        raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
-    if workers is not None and workers < 1:
-        raise SpecError(f"workers is {workers}; it must be at least 1")
+    # Cells that draw a model for each run are not built before: that needs the solver, which is compiled in workers.
+    run_one.check_cells(cell for cell in cells if cell.seed_option is None)
+    return _run(experiments, out, workers, None, None, None, progress)
 
 
 def _run(
@@ -125,121 +127,137 @@ def _run(
     out: str | Path,
     workers: int | None,
     dask: str | None,
-    limit_seconds: float | None,
+    executor: Executor | None,
+    limit: float | None,
     progress: Progress | None,
 ) -> Outcome:
+    if limit is not None and not (isinstance(limit, (int, float)) and 0 < limit < 1e9):
+        raise SpecError(f"limit_seconds is {limit!r}; it must be a number of seconds above 0")
+    if workers is not None and workers < 1:
+        raise SpecError(f"workers is {workers}; it must be at least 1")
+    if executor is not None and (dask is not None or limit is not None):
+        raise SpecError("executor is given with dask or limit_seconds; give it alone")
     store = Store(out, create=True)
     for experiment in experiments:
         store.register(experiment)
     names = {run: run[0].identity(run[1]) for experiment in experiments for run in experiment.runs}
     # Opened before anything is looked at: what others have done since then is not done again.
-    with closing(Claims(store.path)) as claims:
-        present, progress = store.verified(set(names.values())), progress or Silent()
+    with closing(RunLocks(store.path)) as locks:
+        present = store.verified(set(names.values()))
         missing = [run for run, name in names.items() if name not in present]
         if not missing:
             return Outcome(len(names), len(names), 0, ())
-        pool = _pool(missing, workers, dask, limit_seconds, progress)
-        sweep = _Sweep(store, claims, pool, missing, progress)
-        _show(sweep, list(names), missing)
+        sweep = _Sweep(store, locks, missing, progress or Silent())
+        left, total = Counter(cell for cell, _ in missing), Counter(cell for cell, _ in names)
+        with sweep.progress.showing([(cell, n, n - left[cell]) for cell, n in total.items()]):
+            if executor is not None:
+                sweep.run(executor, workers or cores())
+            else:
+                with _executor(len(missing), workers, dask, limit, sweep.progress) as own:
+                    sweep.run(own, None)
     return Outcome(len(names), len(names) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
 
 
-def _show(sweep: _Sweep, runs: list[Run], missing: list[Run]) -> None:
-    """Run the sweep, and show how it gets on."""
-    left = Counter(cell for cell, _ in missing)
-    start = [(cell, n, n - left[cell]) for cell, n in Counter(cell for cell, _ in runs).items()]
-    # Other processes tell of what they compile themselves.
-    here = compiling.on_compile(sweep.progress.compiling) if isinstance(sweep.pool, SerialPool) else nullcontext()
-    with sweep.progress.showing(start), here:
-        sweep.run()
-
-
-def _pool(missing: list[Run], workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Pool:
+def _executor(runs: int, workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Executor:
     if dask is not None:
-        return DaskPool(dask, limit)
-    count = min(workers or cores(), len(missing))
+        return DaskExecutor(dask, limit)
+    count = min(workers or cores(), runs)
     if count == 1 and limit is None:
-        return SerialPool()
-    return ProcessPool(count, limit, frozenset(cell.agent for cell, _ in missing), progress.compiling)
+        return SerialExecutor()
+    return ProcessExecutor(count, limit, progress.compiling)
 
 
 class _Sweep:
-    """The loop: claim, submit, collect, write."""
+    """The loop: lock, submit, collect, write."""
 
-    def __init__(self, store: Store, claims: Claims, pool: Pool, runs: list[Run], progress: Progress) -> None:
-        self.store, self.claims, self.pool, self.progress = store, claims, pool, progress
+    def __init__(self, store: Store, locks: RunLocks, runs: list[Run], progress: Progress) -> None:
+        self.store, self.locks, self.progress = store, locks, progress
         self.waiting = deque(runs)
-        self.elsewhere: deque[Run] = deque()  # claimed by other processes when last asked for
-        self.looked = time.monotonic()
-        self.deaths: Counter[Run] = Counter()
-        self.flying = self.executed = self.found = 0
+        self.locked: deque[Run] = deque()  # by other commands, when last looked at
+        self.flying: dict[Future[run_one.Done], Run] = {}
+        self.crashes: Counter[Run] = Counter()
+        self.executed = self.found = 0
         self.failures: list[Failure] = []
         self.begun = time.time_ns()
-        self.shared = False  # whether somebody else has noted a run as done since this sweep began
+        self.shared = False  # whether others have noted a run as done since this sweep began
 
-    def run(self) -> None:
-        try:
-            while self.waiting or self.elsewhere or self.flying:
-                self._submit()
+    def run(self, executor: Executor, workers: int | None) -> None:
+        serial = isinstance(executor, SerialExecutor)
+        # Other processes tell of what they compile themselves.
+        with compiling.on_compile(self.progress.compiling) if serial else nullcontext():
+            if isinstance(executor, ProcessExecutor):
+                self._warm_up(executor)
+            while self.waiting or self.locked or self.flying:
+                # Enough that no worker waits, and not more, as what is submitted is locked.
+                size: int = getattr(executor, "workers", 1) if workers is None else workers
+                self._submit(executor, 1 if serial else 2 * size + 1)
                 if self.flying:
-                    for run, result in self.pool.collect(_LOOK if self.elsewhere and not self.waiting else _PATIENCE):
-                        self.flying -= 1
-                        self._finished(run, result)
-                elif self.elsewhere:
-                    time.sleep(_LOOK)
-        finally:
-            self.pool.close()
+                    seconds = LOCKED_SECONDS if self.locked and not self.waiting else WAIT_SECONDS
+                    for future in wait(self.flying, seconds, FIRST_COMPLETED)[0]:
+                        self._finished(self.flying.pop(future), future)
+                elif self.locked:
+                    time.sleep(LOCKED_SECONDS)
+                if self.locked and not self.waiting:
+                    # What others have not done when they end is free again.
+                    self.waiting, self.locked = self.locked, self.waiting
 
-    def _submit(self) -> None:
-        if self.elsewhere and not self.waiting and time.monotonic() - self.looked >= _LOOK:
-            # All that is left is claimed by others; what they have not done when they end is free again.
-            self.waiting, self.elsewhere, self.looked = self.elsewhere, self.waiting, time.monotonic()
-        while self.waiting and self.flying < self.pool.window():
+    def _warm_up(self, executor: ProcessExecutor) -> None:
+        """Let one process compile what all will need; if it fails, so will runs, with a note."""
+        cells = {cell.agent: cell for cell, _ in self.waiting}
+        outside = {d for cell in cells.values() for d in plugins.definitions(cell) if d.kind == "agent"}
+        limit = WARM_UP_SECONDS if executor.limit is None else min(WARM_UP_SECONDS, 60 + 10 * executor.limit)
+        call = (run_one.warm_up, sorted(cells), tuple(outside))
+        with suppress(WorkerCrashedError, RunTimeoutError):
+            executor.call(*call, limit=limit)
+
+    def _submit(self, executor: Executor, window: int) -> None:
+        for _ in range(len(self.waiting)):
+            if len(self.flying) >= window:
+                return
             run = self.waiting.popleft()
-            if not self.claims.take(run[0].identity(run[1])):
-                self.elsewhere.append(run)
-            elif not self._done_elsewhere(run):
-                self.pool.submit(run)
-                self.flying += 1
+            if not self.locks.acquire(run[0].identity(run[1])):
+                self.locked.append(run)
+            elif not self._done_by_others(run):
+                self.flying[executor.submit(run_one.execute, run_one.Task.of(*run))] = run
 
-    def _done_elsewhere(self, run: Run) -> bool:
-        """Whether another process in the same folder has done a run, or failed at it, since this one began."""
-        self.shared = self.claims.news() or self.shared
+    def _done_by_others(self, run: Run) -> bool:
+        """Whether another command in the same folder has done a run, or failed at it, since this one began."""
+        self.shared = self.locks.changed() or self.shared
         if self.shared and self.store.has(*run):
             self.found += 1
             self.progress.advance(run[0])
-        elif (noted := self.store.failure(*run)) is not None and noted[0] > self.begun:
-            self._give_up(run, noted[1])
+        elif (failure := self.store.failure(*run)) is not None and failure[0] > self.begun:
+            self._give_up(run, failure[1])
         else:
             return False
-        self.claims.release(run[0].identity(run[1]))
+        self.locks.release(run[0].identity(run[1]))
         return True
 
-    def _finished(self, run: Run, result: Result) -> None:
-        if isinstance(result, Done):
-            self._write(run, result)
-        elif isinstance(result, CodeMismatchError):
-            raise WorkerError(str(result))
-        elif isinstance(result, WorkerCrashedError) and self.deaths[run] < _DEATHS - 1:
-            self.deaths[run] += 1
-            self.waiting.appendleft(run)
-            return  # and keep the claim
+    def _finished(self, run: Run, future: Future[run_one.Done]) -> None:
+        error = CancelledError() if future.cancelled() else future.exception()
+        if isinstance(error, CancelledError):
+            raise WorkerError(CONNECTION_LOST)
+        if isinstance(error, WorkerCrashedError):
+            self.crashes[run] += 1
+            if self.crashes[run] < MAX_CRASHES:
+                self.waiting.appendleft(run)
+                return  # and keep the lock
+            error = WorkerCrashedError(f"{error}, {MAX_CRASHES} times; perhaps there was not enough memory")
+        elif isinstance(error, WorkerError) and not isinstance(error, RunTimeoutError):
+            raise error  # no run would fare better
+        if error is None:
+            self._write(run, future.result())
         else:
-            self._failed(run, result)
-        self.claims.release(run[0].identity(run[1]))
+            self.store.note_failure(*run, "".join(traceback.format_exception(error)))
+            self._give_up(run, traceback.format_exception_only(error)[0].strip())
+        self.locks.release(run[0].identity(run[1]))
 
-    def _write(self, run: Run, done: Done) -> None:
+    def _write(self, run: Run, done: run_one.Done) -> None:
         # A shorter run is sooner done again than the disk confirms that it holds it.
-        self.store.write(*run, done.content, confirmed=done.seconds > _WORTH_CONFIRMING)
-        self.claims.noted(self.store.note_time(*run, done.seconds, done.memory, self.claims.file))
+        self.store.write(*run, done.content, confirmed=done.seconds > CONFIRMED_SECONDS)
+        self.locks.noted(self.store.note_time(*run, done.seconds, done.memory, self.locks.file))
         self.executed += 1
         self.progress.advance(run[0])
-
-    def _failed(self, run: Run, error: BaseException) -> None:
-        if isinstance(error, WorkerCrashedError):
-            error = WorkerCrashedError(f"{error}, {_DEATHS} times; perhaps the memory was not enough")
-        self.store.note_failure(*run, "".join(traceback.format_exception(error)))
-        self._give_up(run, traceback.format_exception_only(error)[0].strip())
 
     def _give_up(self, run: Run, why: str) -> None:
         self.failures.append(Failure(*run, why, self.store.failure_path(*run)))

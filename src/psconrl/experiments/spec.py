@@ -9,44 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn, cast, get_origin, get_type_hints
 
-from psconrl._core.lazy import lazy_import
+from psconrl import environments
+from psconrl._core.checks import short_repr
+from psconrl.agents import catalogue
 from psconrl.errors import PsconrlError, SpecError, did_you_mean
+from psconrl.experiments import plugins
+from psconrl.experiments.identity import code_identity
 from psconrl.io import reading
-
-if TYPE_CHECKING:
-    from psconrl import environments
-    from psconrl.agents import catalogue
-    from psconrl.experiments import store
-else:
-    environments, catalogue = lazy_import("psconrl.environments"), lazy_import("psconrl.agents.catalogue")
-    store = lazy_import("psconrl.experiments.store")
+from psconrl.io.reading import is_model_file
 
 Costs = Literal["known", "estimated"]
 
-MODEL_FILES = (".npz", ".json", ".drn")
-_NUMERICAL = (
-    "_core/checks.py",
-    "_core/graph.py",
-    "_core/njit.py",
-    "_core/pairs.py",
-    "cmdp.py",
-    "io/drn.py",
-    "io/files.py",
-    "io/reading.py",
-    "problem.py",
-)
-_PACKAGES = ("planning", "agents", "environments", "learning")
-MOST_RUNS = 1_000_000
+MAX_RUNS = 1_000_000
 """Runs of one experiment; they are listed in memory."""
-MOST_STEPS = 10**15
-MOST_CHECKPOINTS = 1_000_000
-LIBRARIES = ("numpy", "scipy", "highspy", "numba")
+MAX_STEPS = 10**15
+MAX_CHECKPOINTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -80,10 +63,10 @@ class Cell:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "agent", catalogue.canonical(self.agent))
-        for name, most in (("horizon", MOST_STEPS), ("checkpoints", MOST_CHECKPOINTS)):
+        for name, most in (("horizon", MAX_STEPS), ("checkpoints", MAX_CHECKPOINTS)):
             object.__setattr__(self, name, _whole(getattr(self, name), name, most))
         if not isinstance(self.evaluate_policies, bool):
-            raise SpecError(f"evaluate_policies is {reading.shown(self.evaluate_policies)}; it must be true or false")
+            raise SpecError(f"evaluate_policies is {short_repr(self.evaluate_policies)}; it must be true or false")
         if not (isinstance(self.env, str) and isinstance(self.seed_option, (str, type(None)))):
             raise SpecError("env and seed_option must be names")
         if self.costs not in ("known", "estimated"):
@@ -113,18 +96,8 @@ class Cell:
 
     def as_json(self) -> dict[str, Any]:
         """The cell as JSON values, sorted."""
-        return {
-            "env": self.env,
-            "env_options": dict(sorted(self.env_options.items())),
-            "agent": self.agent,
-            "settings": dict(sorted(self.settings.items())),
-            "horizon": self.horizon,
-            "costs": self.costs,
-            "checkpoints": self.checkpoints,
-            "evaluate_policies": self.evaluate_policies,
-            "seed_option": self.seed_option,
-            "model": self.model,
-        }
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: dict(sorted(v.items())) if isinstance(v, Mapping) else v for name, v in values.items()}
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -146,9 +119,21 @@ class Cell:
         # Where a model file lies does not matter, only what is in it.
         return _digest(self.as_json() | {"env": self.env_name}, 12)
 
+    @cached_property
+    def code(self) -> str:
+        """A hash of all code that the results depend on: psconrl's, and that of an own agent or environment."""
+        own = {d.kind: d.identity for d in plugins.definitions(self)}
+        if self.model is None:
+            own |= {name: version(name) for name in environments.find(self.env).libraries}
+        return _digest({"psconrl": code_identity()} | own, 16) if own else code_identity()
+
     def identity(self, seed: int) -> str:
         """The hash that names the run of this cell with a seed."""
-        return _digest({"cell": self.id, "seed": seed, "code": code_identity()}, 20)
+        return _digest({"cell": self.id, "seed": seed, "code": self.code}, 20)
+
+    def options_of(self, seed: int | None) -> dict[str, Any]:
+        """The options of the environment in the run with a seed."""
+        return dict(self.env_options) | ({} if self.seed_option is None else {self.seed_option: seed})
 
 
 @dataclass(frozen=True)
@@ -167,9 +152,9 @@ class Experiment:
         if len({cell.id for cell in self.cells}) < len(self.cells):
             raise SpecError("two cells of the experiment are the same")
         if not isinstance(self.name, str):
-            raise SpecError(f"name is {reading.shown(self.name)}; it must be a text")
-        if sum(_whole(n, "seeds") for n in self.seeds) > MOST_RUNS:
-            raise SpecError(f"the experiment has more than {MOST_RUNS:,} runs; make several of it, or fewer seeds")
+            raise SpecError(f"name is {short_repr(self.name)}; it must be a text")
+        if sum(_whole(n, "seeds") for n in self.seeds) > MAX_RUNS:
+            raise SpecError(f"the experiment has more than {MAX_RUNS:,} runs; make several of it, or fewer seeds")
 
     @staticmethod
     def grid(
@@ -227,7 +212,7 @@ class Experiment:
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Experiment:
         """The inverse of `as_json`."""
-        store.check_document(document, "")
+        check_document(document, "")
         cells = [{key: value for key, value in cell.items() if key != "id"} for cell in document["cells"]]
         seeds = tuple(int(cell.pop("seeds")) for cell in cells)
         return Experiment(str(document["name"]), tuple(Cell(**cell) for cell in cells), seeds)
@@ -239,8 +224,19 @@ class Experiment:
         return ((cell, seed) for seed in range(max(self.seeds)) for cell, n in cells if seed < n)
 
 
-_FIELDS = ("costs", "checkpoints", "evaluate_policies", "seed_option")
-_KNOWN = ("name", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
+_FIELDS = [
+    f.name for f in fields(Cell) if f.name not in ("env", "env_options", "agent", "settings", "horizon", "model")
+]
+"""Fields that are the same for all cells of a grid."""
+_KNOWN = ("name", "import", "envs", "agents", "horizon", "seeds", "settings", "env_options", *_FIELDS)
+
+
+def read_experiment(path: str | Path) -> Experiment:
+    """An experiment from a TOML file that somebody wrote, or from a JSON file that a store holds."""
+    path = Path(path)
+    if path.suffix == ".json":
+        return Experiment.from_json(reading.read_json(path, SpecError))
+    return read_toml(path)
 
 
 def read_toml(path: str | Path) -> Experiment:
@@ -264,6 +260,11 @@ def _from_toml(document: dict[str, Any], path: Path) -> Experiment:
         values = document[name]
         if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
             raise SpecError(f'{name} must be a list of names, for instance {name} = ["{_EXAMPLE[name]}"]')
+    modules = document.get("import", [])
+    if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
+        raise SpecError('import must be a list of modules, for instance import = ["my_agents"]')
+    for name in modules:
+        plugins.import_module(str(path.parent / name) if name.endswith(".py") else name)
     envs = [str(path.parent / env) if is_model_file(env) else env for env in document["envs"]]
     return Experiment.grid(
         str(document.get("name", path.stem)),
@@ -280,29 +281,44 @@ def _from_toml(document: dict[str, Any], path: Path) -> Experiment:
 _EXAMPLE = {"envs": "marsrover-4x4", "agents": "psconrl"}
 
 
-@cache
-def code_identity() -> str:
-    """A hash of the source of all numerical parts and of the versions of the libraries they use."""
-    root = Path(__file__).resolve().parent.parent
-    files = [root / name for name in _NUMERICAL]
-    for package in _PACKAGES:
-        files += sorted((root / package).rglob("*.py")) + sorted((root / package).rglob("*.txt"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    for library in LIBRARIES:
-        digest.update(f"{library} {version(library)}\n".encode())
-    return digest.hexdigest()[:16]
-
-
-def is_model_file(env: str) -> bool:
-    """Whether an environment is given by a file."""
-    return env.lower().endswith(MODEL_FILES)
-
-
 def file_checksum(path: str | Path) -> str:
     """The checksum by which a cell knows its model file."""
     return hashlib.sha256(reading.read_bytes(path, SpecError)).hexdigest()[:20]
+
+
+def check_document(document: Any, where: str) -> None:
+    """Refuse what is not the specification of an experiment.
+
+    Args:
+        document: as read from a file.
+        where: what the message begins with.
+
+    Raises:
+        SpecError: says what is missing.
+    """
+
+    def refuse(what: str) -> None:
+        raise SpecError(f"{where}not the specification of an experiment: {what}")
+
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        refuse("it has no name")
+    cells = document.get("cells")
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        refuse("it has no list of cells")
+    kinds = {"id": str, "seeds": int} | {name: _json_kind(hint) for name, hint in get_type_hints(Cell).items()}
+    for k, cell in enumerate(cells):
+        for name in cell.keys() | kinds.keys():
+            if name not in kinds:
+                refuse(f"cells[{k}] has an unknown field {short_repr(name)}")
+            if name not in cell or not isinstance(cell[name], kinds[name]):
+                refuse(f"cells[{k}] has no proper field {name!r}")
+
+
+def _json_kind(hint: Any) -> Any:
+    """What `isinstance` asks of a JSON value of a field with this type."""
+    if get_origin(hint) is Literal:
+        return str
+    return dict if get_origin(hint) is Mapping else hint
 
 
 def _canonical_env(name: str) -> str:
@@ -322,9 +338,9 @@ def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) 
     return tables
 
 
-def _whole(value: object, name: str, most: int = MOST_RUNS) -> int:
+def _whole(value: object, name: str, most: int = MAX_RUNS) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise SpecError(f"{name} is {reading.shown(value)}; it must be a whole number")
+        raise SpecError(f"{name} is {short_repr(value)}; it must be a whole number")
     number = cast(Any, value).__index__()
     if not 1 <= number <= most:
         rule = f"at least 1, and at most {most:,}" if number > most else "at least 1"
@@ -339,9 +355,9 @@ def _plain(values: object, name: str) -> dict[str, Any]:
     try:
         text = json.dumps(dict(values), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SpecError(f"{name} must be numbers, strings, lists or tables: {reading.shown(str(error))}") from error
-    if len(text) > reading.LARGEST_SETTINGS:
-        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.LARGEST_SETTINGS:,}")
+        raise SpecError(f"{name} must be numbers, strings, lists or tables: {short_repr(str(error))}") from error
+    if len(text) > reading.MAX_SETTINGS:
+        raise SpecError(f"{name} are {len(text):,} characters long; the most is {reading.MAX_SETTINGS:,}")
     return dict(json.loads(text))
 
 

@@ -7,7 +7,7 @@
 
 A run's file appears under its name only when it is whole, so its existence means that the run is done, and the
 checksum in its name shows whether it still is what was written. No file is ever changed, and equal runs have equal
-names and bytes, so several processes may work in one folder; `claims` keeps them from doing the same run.
+names and bytes, so several processes may work in one folder; `locks` keeps them from doing the same run.
 
 Whatever lies in the folder may come from a stranger. A file that is not what it should be is named in a warning and
 left out; the rest can be used. Links inside of the folder are not followed when something is written.
@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from psconrl._core.lazy import lazy_import
-from psconrl.errors import PsconrlError, RunFileError, StoreError
-from psconrl.experiments.spec import Cell, Experiment
+from psconrl.errors import PsconrlError, RunFileError, SpecError, StoreError
+from psconrl.experiments.spec import Cell, Experiment, check_document
 from psconrl.io import reading, writing
 from psconrl.io.text import file_name
 
@@ -53,7 +53,7 @@ _LONGEST_LINE = 4096
 
 
 @dataclass(frozen=True)
-class Part:
+class RunFile:
     """The file of one run."""
 
     path: Path
@@ -62,10 +62,10 @@ class Part:
     checksum: str
 
     @staticmethod
-    def at(path: Path) -> Part | None:
+    def at(path: Path) -> RunFile | None:
         """The part of that name, None for other files."""
         match = _PART.fullmatch(path.name)
-        return match and Part(path, int(match["seed"]), match["identity"], match["checksum"])
+        return match and RunFile(path, int(match["seed"]), match["identity"], match["checksum"])
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -128,7 +128,7 @@ class Store:
         found: dict[str, Mapping[str, Any]] = {}
         for path in sorted(self.path.glob("experiment*.json")):
             try:
-                document = reading.read_json(path, RunFileError)
+                document = reading.read_json(path, SpecError)
                 check_document(document, f"{path}: ")
                 found[path.name] = document
             except PsconrlError as error:
@@ -200,9 +200,9 @@ class Store:
 
     # Reading
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[RunFile]:
         """All files of runs, sorted; they are not checked."""
-        found = (Part.at(path) for path in (self.path / "runs").glob("*/*/seed-*.parquet"))
+        found = (RunFile.at(path) for path in (self.path / "runs").glob("*/*/seed-*.parquet"))
         return sorted((part for part in found if part is not None), key=lambda part: part.key)
 
     def identities(self) -> set[str]:
@@ -325,39 +325,6 @@ class Store:
         """Where it is said why a run failed."""
         name = f"{file_name(cell.env_name)}-{file_name(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
         return self.path / "failures" / name
-
-
-def check_document(document: Any, where: str) -> None:
-    """Refuse a specification that is none; where: what the message begins with."""
-
-    def refuse(what: str) -> None:
-        raise RunFileError(f"{where}not the specification of an experiment: {what}")
-
-    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        refuse("it has no name")
-    cells = document.get("cells")
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        refuse("it has no list of cells")
-    kinds: dict[str, Any] = {
-        "id": str,
-        "env": str,
-        "env_options": dict,
-        "agent": str,
-        "settings": dict,
-        "horizon": int,
-        "costs": str,
-        "checkpoints": int,
-        "evaluate_policies": bool,
-        "seed_option": (str, type(None)),
-        "model": (str, type(None)),
-        "seeds": int,
-    }
-    for k, cell in enumerate(cells):
-        for name in cell.keys() | kinds.keys():
-            if name not in kinds:
-                refuse(f"cells[{k}] has an unknown field {reading.shown(name)}")
-            if name not in cell or not isinstance(cell[name], kinds[name]):
-                refuse(f"cells[{k}] has no proper field {name!r}")
 
 
 def _common(record: RunRecord) -> tuple[Any, ...]:

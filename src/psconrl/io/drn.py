@@ -45,6 +45,8 @@ _SPARE_PAIRS = 65_536
 def write_drn(cmdp: CMDP, path: str | Path) -> None:
     """Write a model to a .drn file."""
     path = checks.path(path)
+    if cmdp.durations is not None:
+        raise InvalidModelError("a .drn file has no durations; save cmdp.uniformized(), which has equal steps")
     with writing.replacing(path) as file:
         file.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
 
@@ -122,7 +124,7 @@ def read_drn(
     path = checks.path(path)
     text = reading.read_text(path, ModelFileError)
     found = _File(path, len(text))
-    with reading.refusing(path, ModelFileError):
+    with reading.reraise_as(ModelFileError, path):
         found.read(text)
         names = _cost_names(found)
         taken = names if costs is None else checks.texts(costs, "costs")
@@ -290,7 +292,7 @@ class _File:
         return rewards, rest.strip()
 
     def _whole(self, text: str, what: str) -> int:
-        if not (text.isascii() and text.isdecimal() and len(text) <= reading.LONGEST_WHOLE):
+        if not (text.isascii() and text.isdecimal() and len(text) <= reading.MAX_DIGITS):
             self.error(f"{what} is {text[:40]!r}; it must be a whole number")
         return int(text)
 

@@ -7,11 +7,11 @@ that a run may be cut anywhere and go on with the same numbers.
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count
-from psconrl.learning.parts import Curves, Moves, Seen, Supply
+from psconrl.learning.loop_data import Curves, Moves, RandomBuffers, Statistics
 from psconrl.planning.compiled.steering_rule import chosen, settle
 from psconrl.planning.steered import Steered
 
-LENGTH, COUNT, HORIZON, SUPPLY = 0, 1, 2, 3
+LENGTH, COUNT, HORIZON, REFILL = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random
 numbers or room for counts ran out, or in a state that the learner has not seen before."""
 
@@ -41,7 +41,7 @@ def cumulate(data: Floats, indptr: Ints) -> None:
 
 
 @njit
-def take_up(policy: Floats, cumulative: Floats) -> bool:
+def cumulate_policy(policy: Floats, cumulative: Floats) -> bool:
     """Whether the rows of a policy (L, S, A) are distributions; their sums over the actions so far to (L, S * A).
 
     From the last possible action on, the sums exceed every number drawn.
@@ -66,21 +66,21 @@ def take_up(policy: Floats, cumulative: Floats) -> bool:
 
 @njit
 def run_plan(
-    orders: tuple[Floats, int, Ints, Floats],
+    plan: tuple[Floats, int, Ints, Floats],
     mixture: Steered | None,
     moves: Moves,
-    supply: Supply,
-    seen: Seen,
+    buffers: RandomBuffers,
+    statistics: Statistics,
     record: Curves,
     clock: Ints,
     until: int,
 ) -> int:
     """Execute a plan from where the clock stands until it ends or step `until` is done; why it stopped.
 
-    The parts come as `plain` tuples, orders without the mixture: without one, the loop is compiled without steering.
-    Updated in place: clock, positions in the supply, what is seen, and the curves.
+    The parts come as plain tuples, the plan without the mixture: without one, the loop is compiled without steering.
+    Updated in place: clock, positions in the buffers, statistics, and the curves.
     """
-    policy, max_length, count_limit, limits = orders
+    policy, max_length, count_limit, limits = plan
     steering = False
     if mixture is not None:
         weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
@@ -88,8 +88,8 @@ def run_plan(
         # Always true; but the loop takes twice the time if the compiler knows.
         steering = len(columns) > 0
     indptr, indices, cumulative, costs, per_move = moves
-    environment, actions, environment_at, actions_at = supply
-    head, link, target, number, used, visits, cost_sums, excess, spent = seen
+    environment, actions, environment_at, actions_at = buffers
+    head, link, target, number, used, visits, cost_sums, excess, spent = statistics
     totals, levels, grid, curves = record
     (known, A), n = visits.shape, costs.shape[0]
     t, length, s, checkpoint = clock[T], clock[LENGTH_SO_FAR], clock[STATE], clock[CHECKPOINT]
@@ -98,7 +98,7 @@ def run_plan(
     last = min(until, t + min(len(environment) - i_env, len(actions) - i_act))
     while True:
         if t >= last or used[0] == len(link) or s >= known:
-            reason = HORIZON if t >= until else SUPPLY
+            reason = HORIZON if t >= until else REFILL
             break
         a = -1
         if mixture is not None and steering:

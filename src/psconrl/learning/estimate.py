@@ -26,7 +26,7 @@ from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.cmdp import CMDP
 from psconrl.errors import CallOrderError, InvalidArgumentError
-from psconrl.learning import saved
+from psconrl.learning import state_io
 from psconrl.planning.averages import long_run
 from psconrl.planning.solving import solve
 from psconrl.problem import Problem
@@ -51,21 +51,16 @@ class Evidence(NamedTuple):
     @staticmethod
     def of(problem: Problem, learner: Mapping[str, Any]) -> Evidence:
         """The evidence in the state of a learner; CallOrderError if there is none."""
-        visits = saved.array(learner["visits"], "visits", np.int64, (problem.S, problem.A))
-        if not visits.any():
+        observed = state_io.observations(learner, problem)
+        if not observed.visits.any():
             raise CallOrderError("nothing was observed yet, so there is nothing to estimate; learn some steps first")
-        discovered = saved.states(learner["states"], problem.open)
-        inside = problem.normalized(
-            len(visits), np.array([problem.available_actions(name) for name in discovered]) if problem.open else None
-        )
-        state = saved.integer(learner["clock"][2], "clock", 0, len(visits) - 1)
-        counts, sums = saved.counts(learner["counts"], visits), saved.cost_sums(learner["cost_sums"], visits, problem.m)
+        inside = problem.normalized(len(observed.visits), observed.available if problem.open else None)
         return Evidence(
             problem,
-            Belief(counts, np.array(inside.available), state, problem.open),
-            CostBelief(sums, visits.astype(np.float64), inside.costs),
-            state,
-            tuple(discovered) if problem.open else problem.state_names,
+            Belief(observed.counts, np.array(inside.available), observed.state, problem.open),
+            CostBelief(observed.cost_sums, observed.visits.astype(np.float64), inside.costs),
+            observed.state,
+            tuple(observed.discovered) if problem.open else problem.state_names,
         )
 
     def in_units(self, averages: Floats) -> Floats:

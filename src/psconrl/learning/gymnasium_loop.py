@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -14,9 +13,9 @@ from psconrl.agents.contract import Agent
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.gymnasium_table import CostFunction, move_costs
-from psconrl.learning.learner import REASONS, Learner
+from psconrl.learning.learner import Learner
 from psconrl.learning.run import Run, episode_table
-from psconrl.learning.simulation import check_available, one_thread, optimum_level, time_grid
+from psconrl.learning.simulation import CurveRecorder, check_available, make_run, one_thread
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 
@@ -44,68 +43,56 @@ def learn(
             appear. None: the agent that is recommended for `problem`, or, without one, for the environment's sizes and
             its attribute `thresholds`, if it has one.
         env: a Gymnasium environment with a Discrete action space.
-        horizon: T, the number of steps. seed: chooses all random numbers of the run, the environment's too.
+        horizon: T, the number of steps.
+        seed: of all random numbers of the run, the environment's too.
         costs: costs(s, a, s_next, reward, info) -> (c_0, ..., c_m) in [0, 1], or in the ranges that the problem
             declares; s_next is the terminal state, not the start. Without it: c_0 = (high - reward) / (high - low), or
             -reward if the problem declares the ranges of costs, and the others from info["cost"].
         reward_range: (low, high) of the rewards.
-        checkpoints, optimum: as in `simulate`.
+        checkpoints: as in `simulate`.
+        optimum: as in `simulate`.
+        problem: instead of an agent, what is known of the environment.
+
+    Returns:
+        The curves of the run and one row per plan.
+
+    Raises:
+        InvalidArgumentError: if the agent's problem does not fit the environment, or this breaks Gymnasium's rules.
+        InvalidTypeError: if `env` is not a Gymnasium environment.
     """
-    world = _World(env)
-    learner = Learner(agent, horizon, seed, problem=world.problem() if agent is None and problem is None else problem)
+    adapter = _EnvironmentAdapter(env)
+    learner = Learner(agent, horizon, seed, problem=adapter.problem() if agent is None and problem is None else problem)
     problem = learner.problem
-    world.fit(problem)
+    adapter.fit(problem)
     charge = move_costs(costs, reward_range, problem.m, problem.cost_ranges)
-    J = optimum_level(optimum, problem.m)
-    levels = np.append(J, problem.thresholds)
-    grid = time_grid(horizon, checkpoints)
-    curves, totals = np.full((3, problem.m + 1, len(grid)), np.nan), np.zeros((3, problem.m + 1))
-    checkpoint = 0
-    s = world.reset(seed=int(learner.environment.generator.integers(2**31)))
+    recorder = CurveRecorder(optimum, problem.thresholds, horizon, checkpoints, None)
+    s = adapter.reset(seed=int(learner.environment.generator.integers(2**31)))
     # Two threads change the order of sums in linear algebra, and so the bits of the results.
     with one_thread():
         while learner.t < horizon:
-            called = world.name(s)
-            answer = learner.act(called)
-            a = learner.named_actions.find(answer, "a").number
-            x, reward, terminated, truncated, info = world.step(a)
+            name = adapter.name(s)
+            answer = learner.act(name)
+            a = learner.action_labels.find(answer, "a").number
+            x, reward, terminated, truncated, info = adapter.step(a)
             c = charge(s, a, x, reward, info)
-            after = world.reset() if terminated or truncated else x
-            learner.observe(called, answer, c, world.name(after if terminated else x))
+            after = adapter.reset() if terminated or truncated else x
+            learner.observe(name, answer, c, adapter.name(after if terminated else x))
             s = after
-            totals[0] += c
-            totals[1] += np.where(c > levels, c - levels, 0.0)
-            totals[2] = np.fmax(totals[2], totals[0] - levels * learner.t)
-            if learner.t == grid[checkpoint]:
-                curves[:, :, checkpoint] = totals
-                checkpoint += 1
-    rows = list(learner.rows)
-    if learner.current is not None:
-        rows.append(learner._row(REASONS.index("horizon")))
-    if math.isnan(J):
-        curves[1:, 0] = np.nan
-    return Run(
-        agent=learner.agent.name,
-        horizon=horizon,
-        seed=seed,
-        thresholds=problem.thresholds,
-        optimum=J,
-        grid=grid,
-        cumulative=curves[0],
-        cumulative_excess=curves[1],
-        peaks=curves[2],
-        episodes=episode_table(rows, problem.m),
+            recorder.add(np.asarray(c), learner.t)
+    return make_run(
+        learner,
+        recorder,
+        episode_table(learner.episode_rows(), problem.m),
         counts=learner.counts,
         snapshots=tuple(learner.snapshots),
         state_names=learner.state_names,
         action_names=problem.action_names,
-        state={"learner": learner.state(), "totals": totals, "curves": curves},
-        problem=problem,
+        state={"totals": recorder.totals, "curves": recorder.curves},
         truth=optimum if isinstance(optimum, Solution) else None,
     )
 
 
-class _World:
+class _EnvironmentAdapter:
     """An environment whose answers are checked: actions are numbers from 0, states are too, or hashable values."""
 
     def __init__(self, env: Any) -> None:

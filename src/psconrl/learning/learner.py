@@ -33,59 +33,113 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from psconrl import agents
 from psconrl._core import compiling
-from psconrl._core.checks import Floats, Ints, short_repr, unavailable, whole
+from psconrl._core.checks import Floats, Ints, range_rule, short_repr, unavailable, whole
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError
-from psconrl.learning import files, plans, restoring, saved
-from psconrl.learning.described import described
-from psconrl.learning.given import chosen, require_agent, step_costs
+from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidTypeError, LearnerFileError, PsconrlError
+from psconrl.learning import _kernels as kernels
+from psconrl.learning import state_io
 from psconrl.learning.labels import Labels
-from psconrl.learning.parts import Orders, Seen
-from psconrl.learning.run import Episode, Snapshot, row_of
-from psconrl.learning.streams import streams
+from psconrl.learning.loop_data import CompiledPlan, Statistics, compile_plan, extended_plan, random_streams
+from psconrl.learning.run import COLUMNS, Episode, Snapshot, row_of
+from psconrl.planning.compiled import steering_rule
 from psconrl.planning.steered import FREE, Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
-    from psconrl.learning import _kernels as kernels
+    from psconrl.learning import durable
     from psconrl.learning import estimate as estimation
+    from psconrl.learning.durable import DurableLearner
     from psconrl.learning.estimate import Estimate
-    from psconrl.planning.compiled import steering_rule as rule
 else:
+    durable = lazy_import("psconrl.learning.durable")
     estimation = lazy_import("psconrl.learning.estimate")
-    rule = lazy_import("psconrl.planning.compiled.steering_rule")
-    kernels = lazy_import("psconrl.learning._kernels")
 
 HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""
 REASONS = ("length", "count", "horizon")
+FEASIBLE = [column.name for column in COLUMNS].index("feasible")
 SNAPSHOTS = 40
 
-Rows = list[tuple[Any, ...]]
+
+def require_agent(agent: Any) -> None:
+    """Raise InvalidTypeError for what is not an agent."""
+    if not isinstance(agent, Agent):
+        raise InvalidTypeError(
+            f"agent is {short_repr(agent)}; it must be an agent, such as psconrl.agents.PSConRL(problem)"
+        )
+
+
+def agent_for(agent: Agent | None, problem: Problem | None) -> Agent:
+    """The agent, or the one that is recommended for the problem."""
+    if agent is None and isinstance(problem, Problem):
+        return agents.recommended(problem)
+    if agent is None:
+        raise InvalidTypeError(f"agent is None and problem {short_repr(problem)}; give an agent, or a psconrl.Problem")
+    require_agent(agent)
+    if problem is not None:
+        raise InvalidArgumentError("give either an agent, which has a problem of its own, or a problem; not both")
+    return agent
+
+
+def step_costs(costs: ArrayLike, problem: Problem) -> NDArray[Any]:
+    """The costs (m + 1,) of a step, normalized to [0, 1]."""
+    c, ranges, units = cost_numbers(costs, problem.m), problem.cost_ranges, problem.units
+    low, high = 0.0, 1.0
+    for i, x in enumerate(c.tolist()):  # faster than array operations for a few numbers
+        if ranges is not None:
+            low, high = ranges[i].tolist()
+        if not low <= x <= high:
+            raise InvalidArgumentError(f"costs[{i}] is {x}; {range_rule(ranges, i)}")
+    return c if units is None else units.normalized(c)
+
+
+def cost_numbers(costs: ArrayLike, m: int) -> NDArray[Any]:
+    """The costs (m + 1,) of a step with m limits, numbers of any size."""
+    try:
+        c = np.asarray(costs)
+    except (ValueError, TypeError):
+        c = np.array(None)
+    if c.dtype.kind not in "biuf" or c.shape != (m + 1,):
+        raise InvalidArgumentError(f"costs is {short_repr(costs)}; a step has m + 1 = {m + 1} of them, all numbers")
+    return c
 
 
 class Learner:
     """Runs one agent, step by step: `a = learner.act(s)`, then `learner.observe(s, a, costs, s_next)`.
 
-    agent: what learns; None: the one that is recommended for the problem. horizon: T, for the agents that need it.
+    Args:
+        agent: what learns; None for the one that is recommended for the problem.
+        horizon: T, for the agents that need it; `extend` moves it on.
+        seed: of all random numbers.
+        problem: instead of an agent, what is known of the environment.
+
+    Attributes:
+        agent, horizon, seed, problem: as above.
+        visits: N(s, a), (S, A).
+        cost_sums: sums of costs, normalized to [0, 1], (m + 1, S, A).
+        excess: (m,), sums of costs less their limits, as steering counts them.
+
+    Raises:
+        InvalidTypeError: if there is neither an agent nor a problem.
     """
 
     def __init__(
         self, agent: Agent | None, horizon: int = HORIZON, seed: int = 0, *, problem: Problem | None = None
     ) -> None:
-        self.agent = chosen(agent, problem)
+        self.agent = agent_for(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
         S, A, m = self.problem.S, self.problem.A, self.problem.m
         self.states = Labels(S, self.problem.state_names)
-        self.named_actions = Labels(A, self.problem.action_names)
+        self.action_labels = Labels(A, self.problem.action_names)
         self.pairs = self.problem.pairs
         self.planner = self.agent if self.problem.open else self.agent.with_problem(self.problem.normalized(S))
-        self.environment, self.actions, self.planning = streams(self.seed)
+        self.environment, self.actions, self.planning = random_streams(self.seed)
         self.observed = Counts(len(self.states), A, m + 1 if self.agent.tells_moves_apart else 0)
         self.visits: Ints = np.zeros((len(self.states), A), dtype=np.int64)
         self.cost_sums: Floats = np.zeros((m + 1, len(self.states), A))
@@ -95,16 +149,15 @@ class Learner:
         self.current: Plan | None = None
         self.asked: tuple[int, int] | None = None  # the state and the action of the step to be observed next
         self._limits: Floats = np.array(self.problem.normalized(1).thresholds)
-        nothing: Ints = np.zeros((0, A), dtype=np.int64)
-        self.orders = Orders(np.zeros((1, 0)), 1, nothing, self._limits, None)  # the current plan, as loops read it
+        no_counts: Ints = np.zeros((0, A), dtype=np.int64)
+        self.compiled = CompiledPlan(np.zeros((1, 0)), 1, no_counts, self._limits, None)  # the current plan
         self.origin = 0  # the state in which the current plan was made
         self.last_length = 1
         self.carry: dict[str, NDArray[Any]] = {}
-        self.rows: Rows = []  # of the plans that are over
+        self.rows: list[tuple[Any, ...]] = []  # of the table of episodes, for the plans that are over
         self.episode = 0  # how many there were; whoever runs for ever drops old rows
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
-        self.spacing = float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # of snapshots, in the logarithm of time
         self._lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -151,7 +204,7 @@ class Learner:
         self.cost_sums = np.concatenate([self.cost_sums, np.zeros((n, S - known, A))], axis=1)
         self.observed = self.observed.widened(S)
         if self.current is not None:
-            self.orders = plans.extended(self.orders, self.current, self.pairs)
+            self.compiled = extended_plan(self.compiled, self.current, self.pairs)
 
     def _begin(self, s: int) -> Plan:
         """Make the next plan in state s."""
@@ -172,18 +225,18 @@ class Learner:
             excess=self.excess,
         )
         plan = self.planner.plan(memory, self.planning)
-        visits = self._adopt(plan, len(self.states))
+        self._adopt(plan, len(self.states))
         self.clock[1], self.clock[4], self.origin = 0, FREE, s
-        if self.orders.steered is not None:
-            self.clock[4] = rule.take_over(self.orders.steered, self.excess, self.direction, t)
+        if self.compiled.steered is not None:
+            self.clock[4] = steering_rule.take_over(self.compiled.steered, self.excess, self.direction, t)
         self._keep_newest()
-        self.newest = Snapshot(t, plan.policy, visits)
+        self.newest = Snapshot(t, plan.policy, self.visits.copy())
         return plan
 
     def _keep_newest(self) -> None:
-        """Keep the snapshot of the plan before if it came late enough after the one kept last."""
-        newest = self.newest
-        if newest is not None and (not self.kept or newest.start + 1 >= (self.kept[-1].start + 1) * self.spacing):
+        """Keep the snapshot of the previous plan if it came late enough after the one kept last."""
+        newest, spacing = self.newest, float(self.horizon + 1) ** (1.0 / SNAPSHOTS)  # in the logarithm of time
+        if newest is not None and (not self.kept or newest.start + 1 >= (self.kept[-1].start + 1) * spacing):
             self.kept.append(newest.copy())
 
     @property
@@ -192,25 +245,23 @@ class Learner:
         found = self.kept if self.newest is None else [*self.kept, self.newest.copy()]
         return [snapshot.widened(self.pairs.uniform) for snapshot in found] if self.problem.open else found
 
-    def _supply(self) -> None:
+    def _refill(self) -> None:
         """Have random numbers and room for counts at hand, for at least one step."""
         self.observed.room()
         self.environment.ready()
         self.actions.ready()
 
-    def _seen(self) -> Seen:
+    def _statistics(self) -> Statistics:
         """What a loop updates, until there is more room for counts."""
         observed = self.observed
-        return Seen(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess, observed.spent)
+        return Statistics(*observed.chains, observed.used, self.visits, self.cost_sums, self.excess, observed.spent)
 
-    def _adopt(self, plan: Plan, S: int) -> Ints:
-        """Make a plan for the first S states the current one, if it is sound; a copy of the visits so far."""
-        visits, pairs = self.visits, self.pairs
-        if len(visits) != S:
-            visits, pairs = visits[:S], Pairs(pairs.available[:S])
-        orders, visits = plans.orders(plan, visits, pairs, self._limits, self._unavailable)
-        self.current, self.orders = plan, orders
-        return visits
+    def _adopt(self, plan: Plan, S: int) -> None:
+        """Make a plan for the first S states the current one, if it keeps the contract."""
+        pairs = self.pairs if len(self.visits) == S else Pairs(self.pairs.available[:S])
+        shape = (S, self.problem.A)
+        self.compiled = compile_plan(plan, shape, pairs, self._limits, self._unavailable)
+        self.current = plan
 
     def _end(self, reason: int, averages: Floats | None = None) -> None:
         """Close the current plan and write its row."""
@@ -220,8 +271,8 @@ class Learner:
         self.episode += 1
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
-        if self.orders.steered is not None:
-            self.direction = self._heading(self.orders.steered)
+        if self.compiled.steered is not None:
+            self.direction = self._heading(self.compiled.steered)
 
     def _heading(self, steered: Steered) -> Floats:
         """The direction (m,) of the way that is forced, zero if there is none."""
@@ -240,8 +291,25 @@ class Learner:
         row = row_of(Episode(plan, self.t - length, length, REASONS[reason]))
         return row if averages is None else (*row, averages)
 
+    def episode_rows(self, averages: Floats | None = None) -> list[tuple[Any, ...]]:
+        """The rows of all plans; averages (m + 1,) are those of a plan that is under way."""
+        if self.current is None:
+            return list(self.rows)
+        return [*self.rows, self._row(REASONS.index("horizon"), averages)]
+
     def act(self, s: Any) -> Any:
-        """The action in state s; a new plan is made first if the last one is over."""
+        """The action in state s; a new plan is made first if the last one is over.
+
+        Args:
+            s: the state, by number or by name.
+
+        Returns:
+            The action: by name if the actions or the state were given by name, else by number.
+
+        Raises:
+            CallOrderError: after the horizon.
+            InvalidArgumentError: if there is no such state.
+        """
         with self._lock:
             state, named = self.states.find(s, "s")
             if self.asked is None or self.asked[0] != state:
@@ -250,11 +318,11 @@ class Learner:
                 self._ask(state, s)
             assert self.asked is not None
             a = self.asked[1]
-            return self.named_actions.name(a) if named or self.problem.answers_by_name else a
+            return self.action_labels.name(a) if named or self.problem.answers_by_name else a
 
     def _ask(self, state: int, s: Any) -> None:
         """Choose the action in state number `state`, which is called s."""
-        before = self.observed, self.visits, self.cost_sums, self.orders, self.pairs
+        before = self.observed, self.visits, self.cost_sums, self.compiled, self.pairs
         new = state == len(self.states)
         if new:
             self._discover(s)
@@ -267,31 +335,43 @@ class Learner:
         except BaseException:
             if new:
                 self.states.forget_last()
-                self.observed, self.visits, self.cost_sums, self.orders, self.pairs = before
+                self.observed, self.visits, self.cost_sums, self.compiled, self.pairs = before
             raise
         self.asked = state, self.choose(state, self.actions.random())[0]
         self.clock[2] = state
 
     def choose(self, state: int, u: float) -> tuple[int, float]:
-        """The action of the current plan in a state, and its probability; u: a uniform random number, if chance decides."""
-        policy, steered, A = self.orders.policy, self.orders.steered, self.problem.A
+        """The action of the current plan in a state, and its probability; u: a uniform random number."""
+        policy, steered, A = self.compiled.policy, self.compiled.steered, self.problem.A
         if steered is not None:
-            a = rule.act(steered, self.excess, self.clock.item(4), state)
+            a = steering_rule.act(steered, self.excess, self.clock.item(4), state)
             if a >= 0:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
         a = int(kernels.draw(row, first, first + A, u) - first)
-        return a, float(row[first + a] - (row[first + a - 1] if a else 0.0))
+        # The sums so far end above one, for drawing.
+        return a, float(min(row[first + a], 1.0) - (row[first + a - 1] if a else 0.0))
 
     def observe(self, s: Any, a: Any, costs: ArrayLike, s_next: Any) -> bool:
-        """Take in one step, in the state in which `act` was asked; whether the plan is over after it.
+        """Learn from one step, in the state in which `act` was called.
 
-        a: the action that was really taken, which may be another than the one asked for.
+        Args:
+            s: the state in which `act` was called.
+            a: the action that was really taken, which may be another than the one chosen.
+            costs: (m + 1,), in the problem's ranges.
+            s_next: the next state.
+
+        Returns:
+            Whether the plan is over after it.
+
+        Raises:
+            CallOrderError: if `act` was not called in this state, or the step was observed before.
+            InvalidArgumentError: if there is no such state, action or cost.
         """
         with self._lock:
             if self.asked is None or self.current is None:
                 raise CallOrderError("observe a step only after act has chosen its action, and only once")
-            state, action = self.states.find(s, "s").number, self.named_actions.find(a, "a").number
+            state, action = self.states.find(s, "s").number, self.action_labels.find(a, "a").number
             after = self.states.find(s_next, "s_next").number
             if state != self.asked[0]:
                 name = self.states.name(self.asked[0])
@@ -314,15 +394,15 @@ class Learner:
         self.clock[0] += 1
         self.clock[1] += 1
         self.clock[2] = after
-        orders = self.orders
-        self.excess += c[1:] - orders.limits
+        plan = self.compiled
+        self.excess += c[1:] - plan.limits
         if self.current is None:
             return
-        if orders.steered is not None:
-            self.clock[4] = rule.after(orders.steered, self.excess, self.clock.item(4), self.t)
-        if self.clock[1] >= orders.max_length:
+        if plan.steered is not None:
+            self.clock[4] = steering_rule.after(plan.steered, self.excess, self.clock.item(4), self.t)
+        if self.clock[1] >= plan.max_length:
             self._end(0)
-        elif self.visits[state, action] > orders.count_limit[state, action]:
+        elif self.visits[state, action] > plan.count_limit[state, action]:
             self._end(1)
 
     def recount(self, moves: Ints, costs: Floats) -> None:
@@ -341,24 +421,119 @@ class Learner:
             raise InvalidArgumentError(f"a is wrong: {self._unavailable(s, a)}; give one of the actions that are")
 
     def _unavailable(self, s: int, a: int) -> str:
-        return unavailable(self.states.name(s), self.named_actions.name(a))
+        return unavailable(self.states.name(s), self.action_labels.name(a))
+
+    def extend(self, horizon: int) -> None:
+        """Go on past the horizon.
+
+        Args:
+            horizon: the new number of steps in all; agents that need it plan with it from their next plan on.
+
+        Raises:
+            InvalidArgumentError: if it is below the old one.
+        """
+        with self._lock:
+            self.horizon = whole(horizon, "horizon", self.horizon)
+
+    def status(self) -> dict[str, Any]:
+        """How learning goes, as plain values.
+
+        Returns:
+            "steps" done and the "horizon"; "limits", for each limit its "name", the "limit", the "average" so far (nan
+            before the first step) and the "excess", the sum of what was above the limit less what was below;
+            "plans" made, "infeasible_plans" of these, in whose model the limits could not all be met, and "conflict",
+            the names of the limits that cannot hold together in the model of the current plan.
+        """
+        with self._lock:
+            averages, names = self.average_costs[1:].tolist(), self.problem.cost_names[1:]
+            feasible = [row[FEASIBLE] for row in self.rows]
+            if self.current is not None:
+                feasible.append(self.current.feasible)
+            return {
+                "steps": self.t,
+                "horizon": self.horizon,
+                "limits": [
+                    {
+                        "name": name,
+                        "limit": limit,
+                        "average": average,
+                        "excess": (average - limit) * self.t if self.t else 0.0,
+                    }
+                    for name, limit, average in zip(names, self.problem.thresholds.tolist(), averages, strict=True)
+                ],
+                "plans": self.episode + (self.current is not None),
+                "infeasible_plans": feasible.count(False),
+                "conflict": [names[i] for i in getattr(self.current, "conflict", ())],
+            }
 
     def save(self, path: str | Path) -> None:
-        """Write all that this learner is to a .npz file, never pickled, for `Learner.load`.
+        """Write all that this learner is to a file, for `Learner.load`.
 
-        Names of discovered states may be text, numbers, True, False, None, bytes and tuples of these.
+        Args:
+            path: must end in .npz; nothing is pickled. Names of discovered states may be text, numbers, True, False,
+                None, bytes and tuples of these.
+
+        Raises:
+            InvalidTypeError: if the name of a state is none of these.
+            WriteError: if the file cannot be written; what was there before stays.
         """
-        files.save(self.state(), path)
+        state_io.save(self.state(), path)
 
     @classmethod
     def load(cls, path: str | Path, agent: Agent) -> Learner:
-        """A learner that goes on, bit for bit, from a file that `save` wrote; agent: the one that it was saved with."""
+        """A learner that goes on, bit for bit, from a file that `save` wrote.
+
+        Args:
+            path: the file.
+            agent: the one that it was saved with.
+
+        Raises:
+            LearnerFileError: if the file is damaged, or belongs to another agent.
+        """
         require_agent(agent)
-        state = files.load(path)
+        state = state_io.load(path)
         try:
             return cls.restore(agent, state)
         except PsconrlError as error:
             raise LearnerFileError(f"{path}: {error}") from error
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        agent: Agent | None = None,
+        *,
+        problem: Problem | None = None,
+        seed: int = 0,
+        horizon: int | None = None,
+        expires_after: float | None = None,
+        history: int | None = None,
+        window: int | None = None,
+    ) -> DurableLearner:
+        """A learner in a database, which is asked for decisions and told what came of them whenever it is known.
+
+        Args:
+            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. What
+                is there goes on; else a new learner begins.
+            agent: what learns; None: the one that is recommended for the problem.
+            problem: the problem, if no agent is given.
+            seed: chooses all random numbers of a new learner.
+            horizon: how many steps there will be, for agents that need to know.
+            expires_after: seconds after which a decision without an answer is reported; a week by default.
+            history: how many decisions and observations are kept; a million by default.
+            window: plan with so many latest steps only; by default nothing is forgotten.
+
+        Returns:
+            The learner, with `ask`, `tell`, `observe`, `cancel`, `pending`, `status`, `estimate`, `export`, `close`.
+
+        Raises:
+            StoreError: if the database cannot be reached, or another process has the file.
+            LearnerFileError: if it is damaged.
+            InvalidArgumentError: if it belongs to another agent or problem.
+        """
+        settings = {"expires_after": expires_after, "history": history, "window": window}
+        told = {name: value for name, value in settings.items() if value is not None}
+        return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Run.estimate`."""
@@ -367,38 +542,21 @@ class Learner:
     def state(self) -> dict[str, Any]:
         """All that this learner is, as plain values that later steps do not change."""
         with self._lock:
-            return self._state()
-
-    def _state(self) -> dict[str, Any]:
-        plan = self.current
-        return {
-            "agent": described(self.agent),
-            "states": list(self.states.names or ()) if self.states.open else None,
-            "horizon": self.horizon,
-            "seed": self.seed,
-            "streams": [self.environment.state(), self.actions.state(), self.planning.bit_generator.state],
-            "counts": (*(array.copy() for array in self.observed.chains), int(self.observed.used[0])),
-            "spent": self.observed.spent.copy(),
-            "visits": self.visits.copy(),
-            "cost_sums": self.cost_sums.copy(),
-            "excess": self.excess.copy(),
-            "direction": self.direction.copy(),
-            "clock": self.clock.copy(),
-            "asked": self.asked,
-            "origin": self.origin,
-            "last_length": self.last_length,
-            "carry": {key: value.copy() for key, value in self.carry.items()},
-            "rows": list(self.rows),
-            "episode": self.episode,
-            "snapshots": [(s.start, s.policy, s.visits) for s in self.snapshots],
-            "plan": None if plan is None else saved.plain_plan(plan),
-        }
+            return state_io.state_of(self)
 
     @classmethod
     def restore(cls, agent: Agent, state: Mapping[str, Any]) -> Learner:
-        """A learner that goes on from a state; one that is damaged is refused."""
+        """A learner that goes on, bit for bit, from a state.
+
+        Args:
+            agent: the one that the state belongs to.
+            state: what `state` gave, or `run.state["learner"]`.
+
+        Raises:
+            InvalidArgumentError: if the state is damaged, or belongs to another agent; the message names the part.
+        """
         require_agent(agent)
-        state = restoring.whole_state(state, agent)
+        state = state_io.validated(state, agent)
         learner = cls(agent, state["horizon"], state["seed"])
-        restoring.restore(learner, state)
+        state_io.restore(learner, state)
         return learner

@@ -5,36 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, short_repr, unavailable, whole
-from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Agent, Plan
+from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP, require_model, require_ranges
 from psconrl.errors import InvalidArgumentError
-from psconrl.learning import saved
-from psconrl.learning.learner import REASONS, Learner, Rows
-from psconrl.learning.parts import Curves, Supply, plain
-from psconrl.learning.run import Run, episode_table
-from psconrl.learning.world import World
+from psconrl.learning import _kernels as kernels
+from psconrl.learning import state_io
+from psconrl.learning.learner import Learner
+from psconrl.learning.loop_data import Curves, Moves, RandomBuffers, as_tuples
+from psconrl.learning.run import Run, Snapshot, episode_table
 from psconrl.planning.averages import Averages
 from psconrl.planning.solution import Solution
-from psconrl.problem import Problem
-
-if TYPE_CHECKING:
-    from psconrl.learning import _kernels as kernels
-else:
-    kernels = lazy_import("psconrl.learning._kernels")
+from psconrl.problem import Problem, Units
 
 CHECKPOINTS = 500
-MOST_CHECKPOINTS = 10**7
-HORIZON = REASONS.index("horizon")
-"""Reasons before it end a plan; the one after it, that the loop ran out of random numbers or room, does not."""
+MAX_CHECKPOINTS = 10**7
 
 
 def simulate(
@@ -56,13 +49,22 @@ def simulate(
         agent: what learns; it sees only its problem and what it experiences.
         cmdp: the true model; its costs must lie in [0, 1], or in the ranges that the agent's problem declares. An agent
             whose problem does not know its states discovers them; the run has them in the model's order.
-        horizon: T, the number of steps. seed: chooses all random numbers of the run.
+        horizon: T, the number of steps.
+        seed: of all random numbers of the run.
         checkpoints: how many evenly spaced times to record; 500 by default (all, for shorter runs).
-        optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose prices `Run.lagrangian` then has.
+        optimum: J*, for regret and excess: a number, or `psconrl.solve(cmdp)`, whose multipliers `Run.lagrangian` uses.
         evaluate_policies: also write the exact averages of each executed policy, from the state it starts in; they
             are what `Run.policy_violation` sums.
-        stop: end after this many steps, to continue later from `run.state`. state: the state to continue from.
+        stop: end after this many steps, to continue later from `run.state`.
+        state: the state to continue from.
         compiled: False runs the same loop uncompiled; the results are the same.
+
+    Returns:
+        The curves of the run and one row per plan.
+
+    Raises:
+        InvalidArgumentError: if the agent's problem does not fit the model, or the state not the run.
+        InvalidModelError: if a cost lies outside its range.
     """
     simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
     until = horizon if stop is None else min(whole(stop, "stop"), horizon)
@@ -88,38 +90,35 @@ class _Simulation:
         require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
-        self.cmdp, self.open, self.units = cmdp, problem.open, problem.units
+        self.cmdp, self.open = cmdp, problem.open
         if (cmdp.S if self.open else problem.S, problem.A, problem.m) != (cmdp.S, cmdp.A, cmdp.m):
             raise InvalidArgumentError(f"{problem} does not fit {cmdp}; make the agent with cmdp.problem()")
         check_available(problem, cmdp, cmdp.state_names)
         require_ranges(cmdp, problem.cost_ranges)
-        self.evaluate_policies = flag(evaluate_policies, "evaluate_policies")
-        self.averages = Averages(cmdp) if self.evaluate_policies else None
-        self.run_plan = _kernel(flag(compiled, "compiled"))
-        self.world = World(cmdp, self.units)
-        self.optimum = optimum_level(optimum, cmdp.m)
+        self.averages = Averages(cmdp) if flag(evaluate_policies, "evaluate_policies") else None
+        self.run_plan: Callable[..., int] = kernels.run_plan
+        if not flag(compiled, "compiled"):
+            self.run_plan = kernels.run_plan.py_func  # type: ignore[attr-defined]
+        self.model = TabularModel(cmdp, problem.units)
+        self.recorder = CurveRecorder(optimum, cmdp.thresholds, horizon, checkpoints, problem.units)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp
-        levels = np.append(self.optimum, cmdp.thresholds)
-        self.levels = levels if self.units is None else self.units.normalized(levels)
-        self.grid = time_grid(horizon, checkpoints)
-        self.totals = np.zeros((3, cmdp.m + 1))
-        self.curves = np.full((3, cmdp.m + 1, len(self.grid)), np.nan)
-        self.learner.clock[2] = self.world.first_state(self.learner.environment.random())
+        self.learner.clock[2] = self.model.first_state(self.learner.environment.random())
         if self.open:
-            self._look_around()
+            self._discover_current_state()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         keys = ("learner", "totals", "curves", "agent", "optimum", "evaluate_policies")
-        state = saved.mapping(state, keys, "the state of a run of simulate")
-        mine, before = self.learner, saved.mapping(state["learner"], ("horizon", "seed", "cost_sums"))
+        state = state_io.mapping(state, keys, "the state of a run of simulate")
+        before = state_io.mapping(state["learner"], ("horizon", "seed", "cost_sums"))
+        mine, recorder = self.learner, self.recorder
         same = {
             "horizon": (mine.horizon, before["horizon"]),
             "seed": (mine.seed, before["seed"]),
-            "number of checkpoints": (len(self.grid), (0, *getattr(state["curves"], "shape", ()))[-1]),
+            "number of checkpoints": (len(recorder.grid), (0, *getattr(state["curves"], "shape", ()))[-1]),
             "size": (mine.cost_sums.shape[::2], getattr(before["cost_sums"], "shape", ())[::2]),
             "agent": (mine.agent.name, state["agent"]),
-            "optimum": (str(self.optimum), state["optimum"]),
-            "choice of evaluate_policies": (self.evaluate_policies, state["evaluate_policies"]),
+            "optimum": (str(recorder.optimum), state["optimum"]),
+            "choice of evaluate_policies": (self.averages is not None, state["evaluate_policies"]),
         }
         for what, (now, then) in same.items():
             if not isinstance(then, type(now)) or now != then:
@@ -127,103 +126,88 @@ class _Simulation:
                     f"the state comes from a run with another {what}: {short_repr(then)}, not {now}; go on with the "
                     "same one"
                 )
-        self.totals = saved.array(state["totals"], "totals", np.float64, self.totals.shape)
-        self.curves = saved.array(state["curves"], "curves", np.float64, self.curves.shape)
-        self.learner = Learner.restore(self.learner.agent, state["learner"])
+        recorder.totals = state_io.curves(state, "totals", recorder.totals.shape)
+        recorder.curves = state_io.curves(state, "curves", recorder.curves.shape)
+        self.learner = Learner.restore(mine.agent, state["learner"])
         if self.open:
-            self._number_as_seen()
-        done = int(np.searchsorted(self.grid, self.learner.t, side="right"))
+            self._number_in_order_of_discovery()
+        done = int(np.searchsorted(recorder.grid, self.learner.t, side="right"))
         if self.learner.clock[3] != done:
-            raise saved.refused("clock", f"must have passed {done} checkpoints")
+            raise state_io.invalid_state("clock", f"must have passed {done} checkpoints")
 
     def run(self, until: int) -> None:
-        learner, clock = self.learner, self.learner.clock
+        learner, clock, recorder = self.learner, self.learner.clock, self.recorder
         environment, actions = learner.environment, learner.actions
-        supply = plain(Supply(environment.buffer, actions.buffer, environment.position, actions.position))
-        record = plain(Curves(self.totals, self.levels, self.grid, self.curves))
-        moves, seen = plain(self.world.moves), plain(learner._seen())
+        buffers = as_tuples(RandomBuffers(environment.buffer, actions.buffer, environment.position, actions.position))
+        record = as_tuples(Curves(recorder.totals, recorder.levels, recorder.grid, recorder.curves))
+        moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
         while clock.item(0) < until:
             plan = learner.current or learner._begin(clock.item(2))
-            *orders, steered = learner.orders
-            mixture = None if steered is None else plain(steered)
-            reason = self.run_plan(tuple(orders), mixture, moves, supply, seen, record, clock, until)
-            found = self.open and self._look_around()
-            if reason < HORIZON:
+            *compiled, steered = learner.compiled
+            mixture = None if steered is None else as_tuples(steered)
+            reason = self.run_plan(tuple(compiled), mixture, moves, buffers, statistics, record, clock, until)
+            is_new = self.open and self._discover_current_state()
+            if reason < kernels.HORIZON:
                 learner._end(reason, self._averages(plan))
-            elif reason > HORIZON:
-                learner._supply()
-            if found or reason > HORIZON:
-                moves, seen = plain(self.world.moves), plain(learner._seen())
+            elif reason == kernels.REFILL:
+                learner._refill()
+            if is_new or reason == kernels.REFILL:
+                moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
 
-    def _look_around(self) -> bool:
+    def _discover_current_state(self) -> bool:
         """Let the learner discover the state that it is in; whether it is a new one."""
         learner, at = self.learner, self.learner.clock.item(2)
         new = len(learner.states)
         if at < new:
             return False
-        learner._discover(self.cmdp.state_names[self.world.order[at]])
+        learner._discover(self.cmdp.state_names[self.model.order[at]])
         # The move into it, if there was one, was counted under the number that it had so far.
         target = learner.observed.chains[2][: learner.observed.used[0]]
         target[target == at] = new
         learner.clock[2] = new
-        self._number_as_seen()
+        self._number_in_order_of_discovery()
         return True
 
-    def _number_as_seen(self) -> None:
+    def _number_in_order_of_discovery(self) -> None:
         try:
-            self.world.renumber([self.world.number[name] for name in self.learner.states.names or ()])
+            self.model.renumber([self.model.number[name] for name in self.learner.states.names or ()])
         except KeyError:
-            raise saved.refused("states", f"must be names of states of {self.cmdp}") from None
+            raise state_io.invalid_state("states", f"must be names of states of {self.cmdp}") from None
 
     def _averages(self, plan: Plan) -> Floats | None:
+        """The exact averages (m + 1,) of a plan in the model, if they are asked for."""
         if self.averages is None:
             return None
-        start = int(self.world.order[self.learner.origin])
+        start = int(self.model.order[self.learner.origin])
         if plan.steered is None:
-            return self.averages(self._whole(plan.policy), start)
+            return self.averages(self._in_model(plan.policy), start)
         # Those of the columns, weighted: in the long run steering gives each its share of the time.
         columns = plan.steered.policies(plan.policy[0])[:, np.newaxis]
-        return np.asarray(plan.steered.weights @ [self.averages(self._whole(column), start) for column in columns])
+        averages = [self.averages(self._in_model(column), start) for column in columns]
+        return np.asarray(plan.steered.weights @ averages)
 
-    def _whole(self, policy: Floats) -> Floats:
-        """A policy in the numbers of the model's states."""
-        return self.world.policy(policy) if self.open else policy
+    def _in_model(self, policy: Floats) -> Floats:
+        return self.model.policy(policy) if self.open else policy
 
     def result(self) -> Run:
-        learner = self.learner
-        rows: Rows = list(learner.rows)
-        if learner.current is not None:
-            rows.append(learner._row(HORIZON, self._averages(learner.current)))
-        curves = self.curves.copy()
-        if self.units is not None:
-            curves = np.stack([self.units.sums(curves[0], self.grid), *map(self.units.excesses, curves[1:])])
-        if np.isnan(self.optimum):
-            curves[1:, 0] = np.nan
+        learner, recorder = self.learner, self.recorder
+        last = None if learner.current is None else self._averages(learner.current)
         state = {
-            "learner": learner.state(),
-            "totals": self.totals.copy(),
-            "curves": self.curves.copy(),
+            "totals": recorder.totals.copy(),
+            "curves": recorder.curves.copy(),
             "agent": learner.agent.name,
-            "optimum": str(self.optimum),
-            "evaluate_policies": self.evaluate_policies,
+            "optimum": str(recorder.optimum),
+            "evaluate_policies": self.averages is not None,
         }
-        return Run(
-            agent=learner.agent.name,
-            horizon=learner.horizon,
-            seed=learner.seed,
-            thresholds=self.cmdp.thresholds,
-            optimum=self.optimum,
-            grid=self.grid,
-            cumulative=curves[0],
-            cumulative_excess=curves[1],
-            peaks=curves[2],
-            episodes=episode_table(rows, self.cmdp.m, self.evaluate_policies),
+        return make_run(
+            learner,
+            recorder,
+            episode_table(learner.episode_rows(last), self.cmdp.m, self.averages is not None),
             counts=self._counts(),
-            snapshots=tuple(map(self.world.snapshot, learner.snapshots) if self.open else learner.snapshots),
+            snapshots=tuple(map(self.model.snapshot, learner.snapshots) if self.open else learner.snapshots),
             state_names=self.cmdp.state_names,
             action_names=self.cmdp.action_names,
             state=state,
-            problem=learner.agent.problem,
             truth=self.truth,
         )
 
@@ -231,9 +215,143 @@ class _Simulation:
         observed = self.learner.observed
         if not self.open:
             return observed.sparse() if self.cmdp.is_sparse else observed.dense()
-        counts = self.world.counts(observed)
+        counts = self.model.counts(observed)
         shape = self.cmdp.S, self.cmdp.A, self.cmdp.S
         return counts if self.cmdp.is_sparse else np.asarray(counts.toarray()).reshape(shape)
+
+
+class CurveRecorder:
+    """The curves of a run while it lasts; costs are those of the compiled loop, in [0, 1] if the problem has units.
+
+    Args:
+        optimum: J*, a number, a solution, or None.
+        thresholds: tau, (m,).
+        horizon: T.
+        checkpoints: how many times to record.
+        units: those of the problem, if the costs recorded are normalized.
+    """
+
+    def __init__(
+        self,
+        optimum: float | Solution | None,
+        thresholds: Floats,
+        horizon: int,
+        checkpoints: int | None,
+        units: Units | None,
+    ) -> None:
+        n = len(thresholds) + 1
+        self.thresholds, self.units = thresholds, units
+        self.optimum = optimum_level(optimum, len(thresholds))
+        levels = np.append(self.optimum, thresholds)
+        self.levels: Floats = levels if units is None else units.normalized(levels)
+        self.grid = time_grid(horizon, checkpoints)
+        self.totals: Floats = np.zeros((3, n))
+        self.curves: Floats = np.full((3, n, len(self.grid)), np.nan)
+        self._checkpoint = 0
+
+    def add(self, costs: Floats, t: int) -> None:
+        """Record step t and its costs (m + 1,), as the compiled loop does."""
+        self.totals[0] += costs
+        self.totals[1] += np.where(costs > self.levels, costs - self.levels, 0.0)
+        self.totals[2] = np.fmax(self.totals[2], self.totals[0] - self.levels * t)
+        if t == self.grid[self._checkpoint]:
+            self.curves[:, :, self._checkpoint] = self.totals
+            self._checkpoint += 1
+
+    def result(self) -> Floats:
+        """Cumulative costs, excesses and peaks (3, m + 1, G) in the user's units."""
+        curves = self.curves.copy()
+        if self.units is not None:
+            curves = np.stack([self.units.sums(curves[0], self.grid), *map(self.units.excesses, curves[1:])])
+        if math.isnan(self.optimum):
+            curves[1:, 0] = np.nan
+        return curves
+
+
+def make_run(learner: Learner, recorder: CurveRecorder, episodes: Any, *, state: dict[str, Any], **fields: Any) -> Run:
+    """The run of a learner: its recorded curves, and the fields that differ between the loops."""
+    cumulative, excess, peaks = recorder.result()
+    return Run(
+        agent=learner.agent.name,
+        horizon=learner.horizon,
+        seed=learner.seed,
+        thresholds=recorder.thresholds,
+        optimum=recorder.optimum,
+        grid=recorder.grid,
+        cumulative=cumulative,
+        cumulative_excess=excess,
+        peaks=peaks,
+        episodes=episodes,
+        state={"learner": learner.state(), **state},
+        problem=learner.problem,
+        **fields,
+    )
+
+
+class TabularModel:
+    """A model as the compiled loop reads it: rows s * A + a of cumulative probabilities, and costs in [0, 1].
+
+    Where a learner discovers its states, they have the numbers that it gave them, and those that it has not seen come
+    after them: the loop stops as soon as it gets into one of those. order (S,): the model's states by these numbers.
+    """
+
+    def __init__(self, cmdp: CMDP, units: Units | None) -> None:
+        self.cmdp = cmdp
+        per_move = cmdp.move_costs is not None
+        costs = cmdp.to_sparse().move_costs if per_move else cmdp.costs.reshape(cmdp.m + 1, -1)
+        assert costs is not None
+        indptr, indices = (np.asarray(array, dtype=np.int64) for array in (cmdp.matrix.indptr, cmdp.matrix.indices))
+        cumulative = cmdp.matrix.data.copy()
+        kernels.cumulate(cumulative, np.unique(indptr))  # actions that are not available have empty rows
+        costs = np.ascontiguousarray(costs if units is None else units.normalized(costs))
+        self.moves = self._in_model_order = Moves(indptr, indices, cumulative, costs, per_move)
+        self.order = np.arange(cmdp.S)
+
+    @cached_property
+    def number(self) -> dict[Hashable, int]:
+        """The model's number of each state, by name."""
+        return {name: s for s, name in enumerate(self.cmdp.state_names)}
+
+    def first_state(self, u: float) -> int:
+        """The start state that belongs to a uniform number."""
+        initial = self.cmdp.initial
+        return min(int(np.searchsorted(np.cumsum(initial), u, side="right")), int(np.flatnonzero(initial)[-1]))
+
+    def renumber(self, discovered: list[int]) -> None:
+        """Give the states that were discovered, in this order, the first numbers."""
+        rest = np.ones(self.cmdp.S, dtype=np.bool_)
+        rest[discovered] = False
+        self.order = np.concatenate([np.array(discovered, dtype=np.int64), np.flatnonzero(rest)])
+        number = np.empty_like(self.order)
+        number[self.order] = np.arange(len(self.order))
+        A, old = self.cmdp.A, self._in_model_order
+        rows = (self.order[:, np.newaxis] * A + np.arange(A)).ravel()
+        indptr = np.concatenate([[0], np.cumsum(np.diff(old.indptr)[rows])])
+        entries = np.repeat(old.indptr[rows] - indptr[:-1], np.diff(indptr)) + np.arange(indptr[-1])
+        costs = np.ascontiguousarray(old.costs[:, entries if old.per_move else rows])
+        self.moves = Moves(indptr, number[old.indices[entries]], old.cumulative[entries], costs, old.per_move)
+
+    def policy(self, policy: Floats) -> Floats:
+        """A plan's policy (L, S, A) in the model's own numbers; uniform in states that it does not know."""
+        L, known, _ = policy.shape
+        renumbered = np.repeat(self.cmdp.pairs.uniform[np.newaxis], L, axis=0)
+        renumbered[:, self.order[:known]] = policy
+        return renumbered
+
+    def snapshot(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot in the model's own numbers."""
+        wide = snapshot.widened(self.cmdp.pairs.uniform[self.order])
+        policy, visits = np.empty_like(wide.policy), np.empty_like(wide.visits)
+        policy[:, self.order], visits[self.order] = wide.policy, wide.visits
+        return Snapshot(snapshot.start, policy, visits)
+
+    def counts(self, observed: Counts) -> sparse.csr_array:
+        """Counts as a sparse matrix (S * A, S) in the model's own numbers."""
+        S, A, entries = self.cmdp.S, self.cmdp.A, observed.sparse().tocoo()
+        rows = self.order[entries.row // A] * A + entries.row % A
+        counts = sparse.csr_array((entries.data, (rows, self.order[entries.col])), shape=(S * A, S))
+        counts.sort_indices()
+        return counts
 
 
 def check_available(problem: Problem, cmdp: CMDP, states: Sequence[Hashable]) -> None:
@@ -286,11 +404,7 @@ def optimum_level(optimum: float | Solution | None, m: int) -> float:
 def time_grid(horizon: int, checkpoints: int | None) -> Ints:
     """Times as evenly spaced as whole steps allow, the last is the horizon; 500 by default, or as many as steps."""
     horizon = whole(horizon, "horizon")
-    most = CHECKPOINTS if checkpoints is None else whole(checkpoints, "checkpoints", most=MOST_CHECKPOINTS)
+    most = CHECKPOINTS if checkpoints is None else whole(checkpoints, "checkpoints", most=MAX_CHECKPOINTS)
     G = min(most, horizon)
     steps = np.arange(1, G + 1)
     return steps * (horizon // G) + steps * (horizon % G) // G
-
-
-def _kernel(compiled: bool) -> Callable[..., int]:
-    return kernels.run_plan if compiled else kernels.run_plan.py_func  # type: ignore[attr-defined]

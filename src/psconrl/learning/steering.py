@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 from psconrl._core.checks import Floats, short_repr, whole
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidTypeError
-from psconrl.learning.given import cost_numbers
 from psconrl.learning.labels import Labels
+from psconrl.learning.learner import cost_numbers
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import FREE
 

@@ -1,22 +1,27 @@
-"""Panels as pictures: matplotlib figures without a display, saved as PNG and PDF.
+"""Panels as pictures: figures of matplotlib saved as PNG and PDF, and single panels as SVG for the page.
 
 Bands are 95% intervals. One legend serves all panels of a figure and stands outside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from psconrl._core.numbers import thousands
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.numbers import axis_number
 from psconrl.errors import InvalidArgumentError
 from psconrl.io import writing
 from psconrl.report.panels import Line, Panel
-from psconrl.report.styles import COLOURS, Style, styles
+from psconrl.report.styles import COLORS, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,16 +30,22 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 3.3, 2.5
 """Inches of one panel."""
+_PAGE_SIZE = (4.0, 2.7)
+"""Inches of one panel on the page, which scales it."""
+_PAGE_POINTS = 250
+"""Points of a line on the page."""
 _MARGIN = 0.7
 """Inches beside a panel for the names of its levels."""
 _ABREAST = 4
-"""So many panels of one environment stand side by side."""
+"""Panels of one environment that stand side by side."""
 _LETTERS = 30
-"""Letters that fit beside a panel."""
+"""Characters that fit beside a panel."""
 _CAPTION = 0.35
 """Inches for the title of a picture."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
 """Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
+_SERIES = "series-"
+"""What the names of lines in a drawing begin with."""
 _LINEAR = 10.0
 """Up to where symmetric axes are linear."""
 _DPI = 200
@@ -44,7 +55,17 @@ _FONTS: dict[Any, Any] = {
     "axes.labelsize": 9.0,
     "legend.fontsize": 9.0,
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # names may hold dollar signs
 }
+_PAGE_COLORS = {color: f"c{k}" for k, color in enumerate(COLORS)} | {
+    "#ffffff": "ground",
+    "#e4e4e4": "rule",
+    "#888888": "control",
+    "#222222": "ink",
+    "#666666": "muted",
+}
+"""Names of the page's colors, which change with its theme, for those of the pictures."""
 
 
 def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
@@ -82,7 +103,7 @@ def draw(rows: Sequence[Sequence[Panel]], caption: str = "") -> Figure:
                     axes[r, c].set_ylabel("")
                 if r < len(rows) - 1 and panel.x_label == rows[-1][c].x_label:
                     axes[r, c].set_xlabel("")
-        # A single point says by its colour whose it is, and by its place what.
+        # A single point says by its color whose it is, and by its place what.
         lines = {line.label for row in rows for panel in row for line in panel.lines if line.marker != "D"}
         _legend(figure, axes.ravel(), [label for label in labels if label in lines])
         if caption:
@@ -114,6 +135,78 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
                 figure.savefig(file, format=path.suffix[1:], dpi=_DPI, facecolor="white", metadata=metadata)
             figure.set_layout_engine("none")  # laid out once, which takes long
     return paths
+
+
+def svg(panel: Panel, looks: Mapping[str, Style]) -> str:
+    """Draw a panel as SVG for the page: without caption and legend, in the page's own fonts and colors.
+
+    Args:
+        panel: what to draw.
+        looks: a style for each label.
+
+    Returns:
+        An element that refers to nothing outside itself and holds neither styles nor scripts. Each line is a group of
+        class `series`, with its label. Nothing if no line has a number.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    lines = [_thinned(line, bool(panel.logarithmic)) for line in panel.lines if np.isfinite(line.mean).any()]
+    if not lines:
+        return ""
+    shown = replace(panel, lines=lines, title="", y_label="")
+    # Names inside the drawing are hashes: with a salt of its own, no other drawing on the page has the same.
+    salt = f"{panel.title}|{panel.y_label}|{[line.mean.tobytes() for line in lines]}"
+    with rc_context(_FONTS | {"svg.hashsalt": salt}):
+        figure = Figure(figsize=_PAGE_SIZE, layout="constrained")
+        _fill(figure.add_subplot(), shown, looks)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return _for_page(buffer.getvalue(), list(looks), " ".join(f"{panel.title} {panel.y_label}".split()))
+
+
+def _thinned(line: Line, logarithmic: bool) -> Line:
+    chosen = thinned(line.x, logarithmic)
+    return replace(line, **{name: getattr(line, name)[chosen] for name in ("x", "mean", "low", "high")})
+
+
+def thinned(x: Floats, logarithmic: bool = False, points: int = _PAGE_POINTS) -> Ints:
+    """Indices of at most so many of the places x, the first and the last among them."""
+    if len(x) <= points:
+        return np.arange(len(x))
+    if logarithmic:
+        return np.unique(np.searchsorted(x, np.geomspace(x[0], x[-1], points) * (1 - 1e-12)).clip(max=len(x) - 1))
+    return np.unique(np.linspace(0, len(x) - 1, points).round().astype(np.int64))
+
+
+def _for_page(text: str, labels: Sequence[str], name: str) -> str:
+    """A drawing of matplotlib as an element of the page."""
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"<[^>]+>", lambda tag: _tag(tag[0]), text)
+    size = re.search(r'viewBox="[^"]*"', text)
+    assert size is not None
+    opening = f'<svg class="plot" role="img" aria-label="{escape(name)}" {size[0]}>'
+    groups = [f'<g class="series" data-label="{escape(label)}"' for label in labels]
+    body = re.sub(rf'<g id="{_SERIES}(\d+)"', lambda group: groups[int(group[1])], text[text.index(">") + 1 :])
+    return opening + body.strip()
+
+
+def _tag(tag: str) -> str:
+    """A tag with attributes for styles, which the page's security policy forbids, and numbers of two decimals."""
+    tag = re.sub(rf'<g id="(?!{_SERIES})[^"]*"', "<g", tag)
+    tag = re.sub(r' style="([^"]*)"', lambda style: _attributes(style[1]), tag)
+    return re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)
+
+
+def _attributes(style: str) -> str:
+    found = []
+    for name, _, value in (entry.strip().partition(": ") for entry in style.split(";")):
+        if name == "font":
+            found.append(f'font-size="{value.split("px")[0]}"')
+        elif name:
+            color = _PAGE_COLORS.get(value.lower())
+            found.append(f'{name}="{f"var(--{color})" if color else value}"')
+    return " " + " ".join(found)
 
 
 def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
@@ -151,7 +244,7 @@ def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
         return figure
 
 
-def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
+def _fill(ax: Axes, panel: Panel, looks: Mapping[str, Style]) -> None:
     if panel.empty:
         ax.set_axis_off()
         return
@@ -175,31 +268,32 @@ def _fill(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
         _enlarge(ax, panel, looks)
 
 
-def _lines(ax: Axes, lines: Sequence[Line], looks: dict[str, Style]) -> None:
+def _lines(ax: Axes, lines: Sequence[Line], looks: Mapping[str, Style]) -> None:
     for line in lines:
-        look = looks[line.label]
-        colour, dashes = COLOURS[look.colour], (0, look.dashes) if look.dashes else "-"
+        look, gid = looks[line.label], f"{_SERIES}{list(looks).index(line.label)}"
+        color, dashes = COLORS[look.color], (0, look.dashes) if look.dashes else "-"
         single = len(line.x) == 1
         ax.plot(
             line.x,
             line.mean,
-            color=colour,
+            color=color,
             linestyle="none" if single else dashes,
             lw=1.6,
             marker=line.marker or None,
             markersize=4,
             label=line.label,
             zorder=3,
+            gid=gid,
         )
         if line.directed:
-            ax.plot(line.x[:1], line.mean[:1], line.marker, color=colour, mfc="white", markersize=4, zorder=4)
+            ax.plot(line.x[:1], line.mean[:1], line.marker, color=color, mfc="white", markersize=4, zorder=4, gid=gid)
         if single and (line.high > line.low).any():
-            ax.vlines(line.x, line.low, line.high, color=colour, lw=1.2, zorder=3)
+            ax.vlines(line.x, line.low, line.high, color=color, lw=1.2, zorder=3, gid=gid)
         elif (line.high > line.low).any():
-            ax.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, linewidth=0, zorder=2)
+            ax.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0, zorder=2, gid=gid)
 
 
-def _enlarge(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
+def _enlarge(ax: Axes, panel: Panel, looks: Mapping[str, Style]) -> None:
     """The lines that look flat beside the others once more, over the same rounds, if the panel has room for it."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -210,12 +304,12 @@ def _enlarge(ax: Axes, panel: Panel, looks: dict[str, Style]) -> None:
     _lines(inset, panel.dwarfed, looks)
     first, last = ax.get_xlim()
     inset.set_xlim(first, last)
-    inset.set_xticks([first, last], [_thousands(first), _thousands(last)])
+    inset.set_xticks([first, last], [_tick(first), _tick(last)])
     inset.get_xticklabels()[0].set_horizontalalignment("left")
     inset.get_xticklabels()[1].set_horizontalalignment("right")
     inset.axhline(0.0, color="#888888", linewidth=0.6, zorder=1.5)
     inset.yaxis.set_major_locator(MaxNLocator(3))
-    inset.yaxis.set_major_formatter(FuncFormatter(_thousands))
+    inset.yaxis.set_major_formatter(FuncFormatter(_tick))
     inset.tick_params(labelsize=7, length=2, pad=1.5)
     inset.set_title("enlarged", fontsize=7, pad=2)
     for spine in inset.spines.values():
@@ -258,7 +352,7 @@ def _scales(ax: Axes, panel: Panel) -> None:
             # Without steps of 2 the last round has a number, be it 5,000, 20,000 or 500,000.
             steps = [1, 2.5, 5, 10] if axis is ax.xaxis else [1, 2, 2.5, 5, 10]
             axis.set_major_locator(MaxNLocator(marks[axis], steps=steps))
-            axis.set_major_formatter(FuncFormatter(_thousands))
+            axis.set_major_formatter(FuncFormatter(_tick))
     if panel.logarithmic:
         ax.set_xscale("log")
         _readable(ax.xaxis, (1.0,))
@@ -282,7 +376,7 @@ def _symmetric(ax: Axes) -> None:
         powers = _LINEAR * 10.0 ** np.arange(8)
         shown = [-x for x in powers[::-1] if x <= 3 * -low] + [0.0] + [x for x in powers if x <= 3 * high]
         axis.set_major_locator(FixedLocator(shown))
-        axis.set_major_formatter(FuncFormatter(_thousands))
+        axis.set_major_formatter(FuncFormatter(_tick))
         axis.set_minor_locator(NullLocator())
         axis.set_view_interval(min(1.5 * low, -0.1 * _LINEAR), max(1.5 * high, _LINEAR), ignore=True)
 
@@ -292,13 +386,13 @@ def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(10.0, first_digits))
-    axis.set_major_formatter(FuncFormatter(_thousands))
+    axis.set_major_formatter(FuncFormatter(_tick))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _thousands(x: float, _: int | None = None) -> str:
+def _tick(x: float, _: int | None = None) -> str:
     """A number on an axis, as matplotlib asks for it."""
-    return thousands(x)
+    return axis_number(x)
 
 
 def _level(ax: Axes, label: str, value: float, kind: str) -> None:
@@ -310,7 +404,7 @@ def _level(ax: Axes, label: str, value: float, kind: str) -> None:
     ax.axhline(value, zorder=1.5, **looks[kind])
     if label:
         ax.annotate(
-            label,
+            "\n".join(wrap(label, _LETTERS // 2, max_lines=3, placeholder="…")),
             (1.0, value),
             xycoords=("axes fraction", "data"),
             xytext=(3, 0),

@@ -1,8 +1,8 @@
 """The report as one HTML file: works from disk, without a network, and holds all the numbers that it shows.
 
-Figures and maps are drawn by the page's own scripts from JSON inside it; the tables are plain HTML. The page's
-security policy allows its own scripts and style sheet, named by their checksums, and nothing else. Equal runs make
-equal files.
+Charts are drawings inside the page, tables are plain HTML; the page's own scripts hide and show lines and draw policies
+from JSON inside it. The page's security policy allows its own scripts and style sheet, named by their checksums, and
+nothing else. Equal runs make equal files.
 """
 
 from __future__ import annotations
@@ -17,37 +17,34 @@ from typing import Any
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl._core.numbers import number, with_minus
+from psconrl._core.numbers import number, plural, short, with_minus
 from psconrl.analysis import curves
-from psconrl.analysis.groups import Group, Groups
 from psconrl.analysis.statistics import Interval, mean_interval
-from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.store import Store
-from psconrl.report import chart_data, explorer_data, findings
-from psconrl.report.explorer_data import World
-from psconrl.report.panels import agent_label
-from psconrl.report.rerun import recipes
-from psconrl.report.section import Section
+from psconrl.report import figures, findings, policies
+from psconrl.report.environments import Agent, Environment, agent_label
+from psconrl.report.panels import Line, Panel, PanelRows
+from psconrl.report.sections import Section
+from psconrl.report.styles import Style, styles
 
-SCRIPTS = ("dom.js", "chart.js", "map.js", "page.js")
+SCRIPTS = ("map.js", "page.js")
 STYLE = "report.css"
 PAGE = "report.html.jinja"
 
 _UNNAMED = "run"
 """The name of experiments that were given on the command line."""
-
-_LONG_NAME = 14
-"""Letters of a state's name from which on drawings need more room."""
 _FEW = 5
-"""The policies of so many agents are shown until more are asked for."""
+"""Agents whose policies are shown until more are asked for."""
 _MANY, _KINDS = 6, 3
-"""Where there are more agents than that, of so many kinds, one of each kind leads and the others follow on demand; in
-studies of fewer kinds the settings are what matters."""
+"""Where there are more agents than _MANY, of at least _KINDS kinds, one of each kind leads and the others follow on
+demand; in studies of fewer kinds the settings are what matters."""
+_TABLE_ROWS = 11
+"""Rows in the table of a chart's numbers."""
 
 
 def render(
     store: Store,
-    groups: Groups,
+    environments: Sequence[Environment],
     sections: Sequence[Section] = (),
     made: Mapping[str, str] | None = None,
 ) -> str:
@@ -55,53 +52,47 @@ def render(
 
     Args:
         store: the folder of runs.
-        groups: the runs of each cell.
-        sections: figures, tables and texts, in their order.
+        environments: what was run.
+        sections: text, figures and tables, in their order.
         made: when and with what all this was made, for people.
 
     Returns:
         HTML.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment as Templates
+    from jinja2 import PackageLoader, StrictUndefined
 
-    worlds = explorer_data.worlds(store, groups)
-    figures = {name: rows for section in sections for name, rows in section.figures.items() if rows and rows[0]}
-    drawn = {name: chart_data.figure(rows) for name, rows in figures.items()}
-    data = {"figures": drawn, "worlds": [explorer_data.document(world) for world in worlds]}
     style = _template(STYLE)
-    script = "(() => {\n'use strict';\n" + "".join(_template(name) for name in SCRIPTS) + "})();"
-    environment = Environment(
+    script = "(() => {\n'use strict';\n" + "".join(map(_template, SCRIPTS)) + "})();"
+    templates = Templates(
         loader=PackageLoader("psconrl.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.filters["plural"] = plural
+    templates.filters["minus"] = with_minus
     # The first experiment of a folder has the shortest name.
     experiments = sorted(store.experiments().items(), key=lambda item: len(item[0]))
-    return environment.get_template(PAGE).render(
+    groups = [group for env in environments for group in env.groups]
+    return templates.get_template(PAGE).render(
         policy=_security_policy(script, style),
         style=style,
         script=script,
-        data=embedded(data),
+        data=embedded([policies.document(env) for env in environments]),
         made=made or {},
-        heading=_heading([str(document["name"]) for _, document in experiments], [world.title for world in worlds]),
-        runs=sum(group.runs for group in groups.values()),
-        steps=sum(group.runs * group.horizon for group in groups.values()),
+        heading=_heading([str(document["name"]) for _, document in experiments], [env.title for env in environments]),
+        runs=sum(group.runs for group in groups),
+        steps=sum(group.runs * group.horizon for group in groups),
         failures=len(store.failures()),
-        codes=sorted({code for group in groups.values() for code in group.codes}),
-        agents=sorted({group.agent for group in groups.values()}),
-        sections=[_section(k, section, drawn) for k, section in enumerate(sections)],
-        worlds=[_world(k, world) for k, world in enumerate(worlds)],
-        experiments=[_experiment(*item) for item in experiments],
+        codes={code for group in groups for code in group.codes},
+        agents=sorted({group.agent for group in groups}),
+        allowance=f"{findings.ALLOWANCE:.0%}",
+        sections=[_section(section) for section in sections],
+        environments=[_environment(env) for env in environments],
+        experiments=[(source, document, document["name"] == _UNNAMED) for source, document in experiments],
     )
-
-
-def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
-    """The studies by name; those that have none, by where they took place."""
-    named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
-    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
-    return ", ".join(named[:3]) + more or "Experiments"
 
 
 def embedded(data: Any) -> str:
@@ -126,186 +117,207 @@ def _security_policy(script: str, style: str) -> str:
     )
 
 
-def _section(k: int, section: Section, drawn: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """A section as the template takes it; drawn: charts by name."""
+def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
+    """The studies by name; those that have none, by where they took place."""
+    named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    return ", ".join(named[:3]) + more or "Experiments"
+
+
+# Charts
+
+
+def _section(section: Section) -> dict[str, Any]:
+    """A section as the template takes it."""
+    figures = {name: _strips(rows) for name, rows in section.figures.items() if rows and rows[0]}
     return {
-        "id": f"section-{k}",
         "title": section.title,
-        "paragraphs": list(section.text),
-        "figures": [{"name": name, "strips": drawn[name]["strips"]} for name in section.figures if name in drawn],
-        "tables": [
-            {
-                "head": list(table.head),
-                "rows": [[with_minus(cell) for cell in row] for row in table.rows],
-                "caption": table.caption,
-            }
-            for table in section.tables
-        ],
+        "paragraphs": section.text,
+        "figures": figures,
+        "tables": section.tables,
         "closed": section.closed,
     }
 
 
-def _world(k: int, world: World) -> dict[str, Any]:
-    record = world.record
-    leading = _leading(world)
-    names = [agent_label(agent.group) for agent in world.agents]
-    shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
-    unknown = [None] * len(record.cost_names)
-    stored = world.described["optimal"]["averages"] if world.described else unknown
-    averages = [np.nan if value is None else value for value in stored]
+def _strips(rows: PanelRows) -> list[dict[str, Any]]:
+    """A figure as strips of panels that belong together, above all regret and violation in one environment."""
+    stacked = len(rows) > 1
+    columns = list(zip(*rows, strict=True)) if stacked else rows[:1]
+    looks = styles(line.label for column in columns for panel in column for line in panel.lines)
+    return [_strip([panel for panel in column if not panel.empty], looks, stacked) for column in columns]
+
+
+def _strip(panels: Sequence[Panel], looks: Mapping[str, Style], stacked: bool) -> dict[str, Any]:
+    """Panels that were stacked have one title above them all; the others each have their own."""
+    labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
     return {
-        "id": f"world-{k}",
-        "title": world.title,
-        "states": record.states,
-        "actions": record.actions,
-        "optimum": number(record.optimum),
-        "main": record.cost_names[0],
-        "margin": number(record.margin),
-        "feasible": bool(np.isfinite(record.optimum)),
-        "shared": world.shared,
-        "seed": record.seed,
-        "known": world.described is not None,
-        "drawn": any(explorer_data.kept(agent.record) for agent in world.agents),
-        "boxed": world.map is not None and world.map["box"] is not None,
-        "size": _size(world),
-        "limits": [
-            {"name": name, "limit": number(tau), "use": number(use), "price": number(price)}
-            for name, tau, use, price in zip(
-                record.cost_names[1:], record.thresholds, averages[1:], record.multipliers, strict=True
-            )
+        "title": panels[0].title if stacked else "",
+        "legend": [
+            (label, looks[label].color, " ".join(f"{2 * d:g}" for d in looks[label].dashes)) for label in labels
         ],
-        "found": _findings(world),
-        "key": _key(world),
-        "agents": [
-            _agent(agent.label, agent.group, agent.record.seed, len(explorer_data.kept(agent.record)))
-            | {"index": j, "shown": j in shown, "leads": j in leading}
-            for j, agent in enumerate(world.agents)
+        "panels": [
+            {
+                "title": _one_line(panel.y_label) if stacked else panel.title,
+                "y_label": "" if stacked else _one_line(panel.y_label),
+                "drawing": figures.svg(panel, looks),
+                "x_label": panel.x_label,
+                "numbers": _numbers(panel),
+            }
+            for panel in panels
         ],
     }
 
 
-def _leading(world: World) -> list[int]:
-    """Which agents of a world lead: all, or of each kind the first, which has the settings that are usual there."""
-    names = [agent_label(agent.group) for agent in world.agents]
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _numbers(panel: Panel) -> list[list[str]]:
+    """The numbers of a panel as a table: the labels, then a row for each of some places on the x axis."""
+    if not panel.lines:
+        return []
+    texts = dict(panel.ticks)
+    every = np.unique(np.concatenate([line.x for line in panel.lines]))
+    places = every[figures.thinned(every, bool(panel.logarithmic), _TABLE_ROWS)]
+    head = [panel.x_label, *(line.label for line in panel.lines)]
+    return [head, *([texts.get(float(x), number(x)), *(_value(line, x) for line in panel.lines)] for x in places)]
+
+
+def _value(line: Line, x: float) -> str:
+    k = min(int(np.searchsorted(line.x, x * (1 - 1e-12))), len(line.x) - 1)
+    if not np.isclose(line.x[k], x) and not line.x[0] < x < line.x[-1]:
+        return ""
+    return " ".join(_interval(Interval(line.mean[k], line.low[k], line.high[k])))
+
+
+# Environments
+
+
+def _environment(env: Environment) -> dict[str, Any]:
+    record, leading = env.record, _leading(env)
+    names = [agent_label(group) for group in env.groups]
+    shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
+    used = env.model["optimal"]["averages"][1:] if env.model else [None] * len(record.thresholds)
+    return {
+        "title": env.title,
+        "states": record.states,
+        "actions": record.actions,
+        "optimum": number(record.optimum),
+        "main": record.cost_names[0],
+        "margin": number(abs(record.margin)),
+        "feasible": bool(np.isfinite(record.optimum)),
+        "shared": env.shared,
+        "seed": record.seed,
+        "known": env.model is not None,
+        "map": bool(env.model and env.model["map"]),
+        "box": bool(env.model and env.model["map"] and env.model["map"]["box"]),
+        "room": policies.room(env),
+        "legend": policies.legend(env),
+        "limits": [
+            (name, number(tau), None if use is None else number(use), number(price))
+            for name, tau, use, price in zip(
+                record.cost_names[1:], record.thresholds, used, record.multipliers, strict=True
+            )
+        ],
+        "found": _findings(env, leading),
+        "agents": [
+            _measures(agent) | {"index": j, "shown": j in shown, "leads": j in leading}
+            for j, agent in enumerate(env.agents)
+        ],
+    }
+
+
+def _leading(env: Environment) -> list[int]:
+    """Which agents lead: all, or of each kind the first, which has the settings that are usual there."""
+    names = [agent_label(group) for group in env.groups]
     kinds = dict.fromkeys(names)
     if len(names) <= _MANY or len(kinds) < _KINDS:
         return list(range(len(names)))
     return [names.index(name) for name in kinds]
 
 
-def _findings(world: World) -> dict[str, Any]:
-    """What to say of a world first: sentences, and a row for each agent that leads, the best first; then the others."""
-    leading = _leading(world)
-    alone = len(leading) < len(world.agents)
-    groups = [world.agents[j].group for j in leading]
-    labels = [agent_label(world.agents[j].group) if alone else world.agents[j].label for j in leading]
-    found = [findings.finding(label, group) for label, group in zip(labels, groups, strict=True)]
-    others = [findings.finding(a.label, a.group) for j, a in enumerate(world.agents) if j not in leading]
+def _findings(env: Environment, leading: Sequence[int]) -> dict[str, Any]:
+    """What to say of an environment first: sentences, and a row for each agent that leads, the best first; then the
+    others."""
+    every = len(leading) == len(env.agents)
+    found = [
+        findings.finding(agent.label if every or j not in leading else agent_label(agent.group), agent.group)
+        for j, agent in enumerate(env.agents)
+    ]
+    leaders = [found[j] for j in leading]
+    others = [entry for j, entry in enumerate(found) if j not in leading]
     return {
-        "sentences": findings.sentences(found, *findings.horizons(groups)),
+        "sentences": findings.sentences(leaders),
         "limits": [
             f"{use.name} ≤ {number(use.limit)}" if np.isfinite(use.limit) else use.name for use in found[0].uses
         ],
-        "rows": [_found(f) for f in sorted(found, key=_place)],
-        "others": [_found(f) for f in sorted(others, key=_place)],
+        "rows": [_found(entry) for entry in sorted(leaders, key=_place)],
+        "others": [_found(entry) for entry in sorted(others, key=_place)],
     }
 
 
-def _place(found: findings.Finding) -> tuple[bool, float]:
-    return not found.learns, np.inf if found.score is None else found.score.mean
+def _place(found: findings.Finding) -> tuple[bool, bool, float]:
+    """Who learns first, then who did not break a limit, then by score."""
+    return not found.learns, found.verdict == "broken", np.inf if found.score is None else found.score.mean
 
 
 def _found(found: findings.Finding) -> dict[str, Any]:
     return {
         "label": found.label,
-        "regret": _shown(found.regret),
-        "average": with_minus(number(found.average)),
-        "score": _shown(found.score),
+        "regret": _interval(found.regret),
+        "average": number(found.average),
+        "score": _interval(found.score),
+        "worst": number(found.worst) if found.score and found.runs > 1 else "",
         "uses": [
-            {
-                "violation": _shown(use.violation),
-                "average": with_minus(number(use.average)),
-                "mark": findings.MARKS[use.verdict],
-                "verdict": use.verdict,
-                "kind": use.verdict.replace(" ", "-"),
-            }
+            (_interval(use.violation), number(use.average), findings.MARKS[use.verdict], use.verdict)
             for use in found.uses
         ],
     }
 
 
-def _size(world: World) -> str:
-    """How much room its drawings need."""
-    if world.map is None:
-        names = world.described["states"] if world.described else [""]
-        return "wide" if world.record.actions > 6 else "named" if max(map(len, names)) > _LONG_NAME else ""
-    return "large" if max(len(world.map["rows"]), len(world.map["rows"][0])) > 8 else ""
-
-
-def _key(world: World) -> list[tuple[str, str]]:
-    """The marks in the drawings of a world, with their meanings."""
-    if world.map is None:
-        return [("share", "probability of an action")]
-    present = set("".join(world.map["rows"]))
-    return [(name, name) for letter, name in LETTERS.items() if letter in present and letter != "."]
-
-
-def _agent(label: str, group: Group, seed: int, snapshots: int) -> dict[str, Any]:
-    ends = curves.signed(group)[..., -1]
-    infeasible = curves.infeasible_steps(group)[:, -1] / group.horizon
+def _measures(agent: Agent) -> dict[str, Any]:
+    """All that is measured of an agent at its horizon."""
+    group = agent.group
+    signed = curves.signed(group)[..., -1]
+    infeasible = curves.infeasible_steps(group)[:, -1].mean() / group.horizon
     seconds = group.seconds[np.isfinite(group.seconds)]
+    of_limits = (
+        signed[:, 1:],
+        *(
+            measure(group)[..., -1]
+            for measure in (curves.positive_violation, curves.largest_violation, curves.policy_violation)
+        ),
+    )
     return {
-        "label": label,
-        "horizon": f"{group.horizon:,}",
-        "runs": group.runs,
-        "seed": seed,
-        "snapshots": snapshots,
-        "last": max(snapshots - 1, 0),
-        "regret": _interval(ends[:, 0]),
-        "lagrangian": _interval(curves.lagrangian(group)[:, -1]),
-        "violations": [
-            {
-                "signed": _interval(ends[:, i + 1]),
-                "positive": _interval(curves.positive_violation(group)[:, i, -1]),
-                "largest": _interval(curves.largest_violation(group)[:, i, -1]),
-                "policies": _interval(curves.policy_violation(group)[:, i, -1]),
-            }
-            for i in range(group.m)
-        ],
-        "episodes": f"{np.mean([len(table) for table in group.episodes]):,.0f}",
-        "infeasible": f"{100 * infeasible.mean():.3g}%",
-        "seconds": _seconds(float(seconds.mean())) if len(seconds) else "n/a",
+        "label": agent.label,
+        "seed": agent.record.seed,
+        "snapshots": len(policies.snapshots(agent.record)),
         "mixture": len(group.codes) > 1,
+        "sums": [
+            _mean(signed[:, 0]),
+            _mean(curves.lagrangian(group)[:, -1]),
+            *(
+                (text, "")
+                for text in (
+                    f"{group.horizon:,}",
+                    f"{group.runs:,}",
+                    f"{np.mean([len(table) for table in group.episodes]):,.0f}",
+                    f"{100 * infeasible:.3g}%",
+                    short(float(seconds.mean())) if len(seconds) else "n/a",
+                )
+            ),
+        ],
+        "limits": [[_mean(values[:, i]) for values in of_limits] for i in range(group.m)],
     }
 
 
-def _interval(values: Floats) -> tuple[str, str]:
+def _mean(values: Floats) -> tuple[str, str]:
     """The mean and its interval; of one run, the mean alone."""
-    return _shown(mean_interval(values)) if np.isfinite(values).all() else ("n/a", "")
+    return _interval(mean_interval(values) if np.isfinite(values).all() else None)
 
 
-def _shown(found: Interval | None) -> tuple[str, str]:
+def _interval(found: Interval | None) -> tuple[str, str]:
     if found is None or not np.isfinite(found.mean):
         return "n/a", ""
-    interval = f"[{number(found.low)}, {number(found.high)}]" if np.isfinite(found.low) else ""
-    return with_minus(number(found.mean)), with_minus(interval)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"
-
-
-def _experiment(source: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": document["name"],
-        "title": "Given on the command line" if document["name"] == _UNNAMED else document["name"],
-        "recipes": recipes(document, source),
-        "cells": [
-            cell | {"settings": _table(cell["settings"]), "env_options": _table(cell["env_options"])}
-            for cell in document["cells"]
-        ],
-    }
-
-
-def _table(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in values.items()) or "–"
+    whole = np.isfinite(found.low) and found.low < found.high
+    return number(found.mean), f"[{number(found.low)}, {number(found.high)}]" if whole else ""

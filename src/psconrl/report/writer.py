@@ -1,4 +1,4 @@
-"""From a store to its report: store -> groups -> page and figures."""
+"""From a store to its report: store -> groups -> environments -> page and figures."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from psconrl.experiments.store import Store
 from psconrl.io import writing
 from psconrl.io.text import printable
 from psconrl.report import figures, panels
+from psconrl.report.environments import Environment, environments
 from psconrl.report.html import render
-from psconrl.report.section import Section
+from psconrl.report.sections import Section
 
 OVERVIEW = (
     (
         "overview",
         "Regret and violation",
-        "Signed sums of (cost − optimum) and of (cost − limit), a panel for each limit: read them together.",
+        "Signed sums of (cost − optimum) and of (cost − limit), a panel for each limit: read them together. Lines are "
+        "means over runs, bands pointwise 95% intervals; press a name to hide or show its lines.",
         panels.overview,
     ),
     (
-        "use",
+        "averages",
         "Averages so far",
-        "What a step has cost on average up to each round, beside the optimum, and how much of each limit was used.",
-        panels.uses,
+        "What a step has cost on average up to each step, against the optimum and the limits.",
+        panels.averages,
     ),
     (
         "prices",
         "Shadow prices",
         "How much the main cost falls per unit that a limit is raised, in the models that agents planned with: means "
-        "over the second half of the steps so far. An agent whose line has come to the true price knows what the limit "
+        "over the second half of the steps so far. An agent whose line has reached the true price knows what the limit "
         "costs.",
         panels.prices,
     ),
@@ -53,7 +55,7 @@ def write(
         store: the folder of runs.
         out: the folder to write to; that of the runs by default.
         sections: what to show in addition, after the overview.
-        overview: whether to draw regret, averages and shadow prices of all cells in one figure each.
+        overview: whether to draw regret, averages and shadow prices of all runs.
 
     Returns:
         The files written.
@@ -65,20 +67,21 @@ def write(
     groups = group(source.records(), source.timings())
     folder = source.path if out is None else Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    everything = [*(overview_sections(groups) if overview else ()), *sections]
+    found = environments(source, groups)
+    everything = [*(overview_sections(found) if overview else ()), *sections]
     paths: list[Path] = []
     for section in everything:
         for name, rows in section.figures.items():
             if rows and rows[0]:
                 paths += figures.save(figures.draw(rows), folder / "figures", name)
     page = folder / "report.html"
-    writing.write_text(page, printable(render(source, groups, everything, provenance(source, groups))))
+    writing.write_text(page, printable(render(source, found, everything, provenance(source, groups))))
     return [*paths, page]
 
 
-def overview_sections(groups: Groups) -> list[Section]:
+def overview_sections(found: Sequence[Environment]) -> list[Section]:
     """What every report shows of its runs."""
-    drawn = [(name, title, text, make(groups)) for name, title, text, make in OVERVIEW]
+    drawn = [(name, title, text, make(found)) for name, title, text, make in OVERVIEW]
     return [Section(title, (text,), {name: rows}) for name, title, text, rows in drawn if rows and rows[0]]
 
 
@@ -98,7 +101,7 @@ def provenance(store: Store, groups: Groups) -> dict[str, str]:
     made["Runs"] = f"{sum(runs.runs for runs in groups.values()):,}"
     if finished is not None:
         made["Runs"] += f", finished {_period(*finished)}"
-    memory = [held for held in (store.memory(), peak_memory()) if held is not None]
+    memory = [size for size in (store.memory(), peak_memory()) if size is not None]
     if memory:
         made["Memory"] = f"at most {max(memory):,} MiB in one process"
     if codes and codes != [made["Code"]]:
@@ -107,7 +110,7 @@ def provenance(store: Store, groups: Groups) -> dict[str, str]:
 
 
 def _period(first: str, last: str) -> str:
-    """Two times as the store writes them, as people do."""
+    """Two times as the store writes them, in words."""
     days, clocks = [first[:10], last[:10]], [time[11:16] for time in (first, last)]
     zone = " UTC" + (last[-5:] if last[-4:] != "0000" else "")
     if days[0] == days[1]:

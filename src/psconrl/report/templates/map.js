@@ -1,4 +1,18 @@
-// Maps with policies: arrows as long and dark as the action is likely, cells as warm as they were often visited.
+// Drawings of policies: on maps, arrows as long and dark as the action is likely; elsewhere a row for each state. Cells are
+// as warm as they were often visited.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+const html = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 const CELL = 60;
 const MOVES = [
@@ -15,7 +29,6 @@ const BROAD = [130, 320]; // pixels of a line of it, at least and at most
 const LINE = 12; // pixels from one line of it to the next
 const CAPTION = 32; // letters of an action's name
 const LISTED = 60; // rows of a policy shown as a table
-const LETTERS = { S: "start", G: "goal", P: "risky", W: "wall", X: "box" };
 
 const probabilities = (entry, actions) =>
   Array.isArray(entry) ? entry : Array.from({ length: actions }, (_, a) => (a === entry ? 1000 : 0));
@@ -23,24 +36,24 @@ const decimal = (thousandths) => (thousandths >= 995 ? "1" : (thousandths / 1000
 
 // What one drawing shows: a policy, and how warm each state is, with words for it.
 class Scene {
-  constructor(world, policy, heat, words) {
-    Object.assign(this, { world, heat, words });
-    this.policy = policy.map((entry) => probabilities(entry, world.actions.length));
+  constructor(model, policy, heat, words) {
+    Object.assign(this, { model, heat, words });
+    this.policy = policy.map((entry) => probabilities(entry, model.actions.length));
   }
   describe(s) {
     const likely = this.policy[s]
       .map((p, a) => [p, a])
       .filter(([p]) => p >= SHOWN)
       .sort((a, b) => b[0] - a[0]);
-    return likely.map(([p, a]) => `${this.world.actions[a]} ${decimal(p)}`).join(", ");
+    return likely.map(([p, a]) => `${this.model.actions[a]} ${decimal(p)}`).join(", ");
   }
   title(s) {
-    return `${this.world.states[s]}: ${this.describe(s)}; ${this.words(s)}`;
+    return `${this.model.states[s]}: ${this.describe(s)}; ${this.words(s)}`;
   }
 }
 
 function drawScene(scene, label, place, room) {
-  return scene.world.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label, room);
+  return scene.model.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label, room);
 }
 
 // The states on the map: all of them, or those with the box at its chosen place.
@@ -52,7 +65,7 @@ function statesOnMap(map, place) {
 }
 
 function drawMap(scene, label, place, room) {
-  const { map } = scene.world;
+  const { map } = scene.model;
   const rows = map.rows.map((row) => [...row].map((letter) => (letter === "X" ? "." : letter)));
   // A border of walls is drawn as a frame.
   const walled =
@@ -189,7 +202,7 @@ function inLines(name, broad) {
 // Models without a map: a row for each state, a column for each action, and the visits at the end of the row. Where an
 // action is not available there is no cell.
 function drawMatrix(scene, label, room) {
-  const { states, actions, available } = scene.world;
+  const { states, actions, available } = scene.model;
   const shown = Math.min(states.length, LISTED);
   const wide = 38;
   const captions = [...actions, "visited"].map((name) => shortened(name, CAPTION));
@@ -268,7 +281,7 @@ function policyTable(scene, states, label) {
     html(
       "tr",
       {},
-      html("th", { scope: "row" }, scene.world.states[s]),
+      html("th", { scope: "row" }, scene.model.states[s]),
       html("td", {}, scene.describe(s)),
       html("td", {}, scene.words(s)),
     ),

@@ -1,18 +1,21 @@
-// The page: figures, the policies of each environment with their sliders, and the colours.
+// The page: charts whose lines can be hidden, the policies of each environment with their sliders, and the colors.
 
 const PAUSE = 350; // milliseconds between plans when they are played
+const MAX_FRAMES = 60;
+const SLACK = 1e-6; // by which an exact average may miss its limit
+
+const round = (x) => x.toLocaleString("en", { maximumSignificantDigits: 4 }).replace("-", "−");
+const whole = (x) => x.toLocaleString("en");
 
 class Card {
-  constructor(element, world, agent, explorer) {
-    Object.assign(this, { element, world, agent, explorer });
+  constructor(element, model, agent, explorer) {
+    Object.assign(this, { element, model, agent, explorer });
     this.canvas = element.querySelector(".drawing");
     this.slider = element.querySelector("input[type=range]");
     this.output = element.querySelector(".readout");
-    this.name = element.querySelector(".card-title").textContent.trim();
-    const details = element.querySelector("details");
-    this.table = details.querySelector(".tables");
-    details.addEventListener("toggle", () => this.draw());
-    this.open = () => details.open;
+    this.name = element.querySelector("h4").textContent;
+    this.details = element.querySelector("details");
+    this.details.addEventListener("toggle", () => this.draw());
     if (this.slider) this.slider.addEventListener("input", () => explorer.moved(this));
   }
 
@@ -22,91 +25,75 @@ class Card {
 
   scene() {
     if (!this.agent) {
-      const { policy, share } = this.world.optimal;
+      const { policy, share } = this.model.optimal;
       const most = Math.max(...share);
       return new Scene(
-        this.world,
+        this.model,
         policy,
         (s) => Math.sqrt(share[s] / most),
-        (s) => `${number(100 * share[s])}% of the time`,
+        (s) => `${round(100 * share[s])}% of the time`,
       );
     }
     const { policy, visits } = this.snapshot;
     const most = Math.max(...visits, 1);
     const heat = (s) => (Math.log1p(visits[s]) / Math.log1p(most)) ** 2;
-    return new Scene(this.world, policy, heat, (s) => `${visits[s].toLocaleString("en")} visits`);
+    return new Scene(this.model, policy, heat, (s) => `${whole(visits[s])} visits`);
   }
 
   draw() {
     if (this.element.hidden) return;
     const scene = this.scene();
     const { place } = this.explorer;
-    const label = this.agent
-      ? `${this.name}, policy from round ${this.snapshot.start.toLocaleString("en")} on`
-      : `${this.name}`;
+    const label = this.agent ? `${this.name}, policy from step ${whole(this.snapshot.start)} on` : this.name;
     this.canvas.replaceChildren(drawScene(scene, label, place, this.canvas.clientWidth));
     if (this.agent) this.describe();
-    else
-      this.output.replaceChildren(
-        html("span", {}, "Warm: where it spends its time."),
-        this.judge(this.world.optimal.averages),
-      );
-    if (this.open()) {
-      const states = this.world.map
-        ? statesOnMap(this.world.map, place)
-        : this.world.states.map((_, s) => s).slice(0, LISTED);
-      this.table.replaceChildren(policyTable(scene, states, label));
+    else this.output.replaceChildren("Warm: where it spends its time.", this.averages(this.model.optimal.averages));
+    if (this.details.open) {
+      const states = this.model.map
+        ? statesOnMap(this.model.map, place)
+        : this.model.states.map((_, s) => s).slice(0, LISTED);
+      this.details.querySelector(".rows").replaceChildren(policyTable(scene, states, label));
     }
   }
 
   describe() {
     const { start, plan, length, phase, feasible, averages, layers, visits } = this.snapshot;
-    const kind = feasible ? "" : " · the planning model admitted no policy";
     const seen = visits.filter((n) => n > 0).length;
-    const rounds = length === 1 ? "1 round" : `${length.toLocaleString("en")} rounds`;
-    const lines = [
-      html(
-        "span",
-        { class: "when" },
-        html("b", {}, `Round ${start.toLocaleString("en")}`),
-        ` · plan ${plan.toLocaleString("en")} of ${this.agent.plans.toLocaleString("en")}, kept for ${rounds}`,
-      ),
-      html("span", {}, `${phase ? `Phase ${phase} · ` : ""}${seen} of ${visits.length} states visited before${kind}`),
+    const place = `plan ${whole(plan)} of ${whole(this.agent.plans)}`;
+    const details = [
+      `${seen} of ${visits.length} states visited before`,
+      phase && `phase ${phase}`,
+      layers > 1 && `step 1 of the ${layers} of the plan`,
+      !feasible && "no policy met the limits in the planning model",
     ];
-    if (layers) lines.push(html("span", {}, `Step 1 of the ${layers} that the plan is made of`));
-    if (averages) lines.push(this.judge(averages));
-    this.output.replaceChildren(...lines);
-    this.slider.setAttribute(
-      "aria-valuetext",
-      `round ${start}, plan ${plan} of ${this.agent.plans}${feasible ? "" : ", infeasible"}`,
+    this.output.replaceChildren(
+      html("span", {}, html("b", {}, `Step ${whole(start)}`), ` · ${place}, kept for ${whole(length)} ${length === 1 ? "step" : "steps"}`),
+      html("span", {}, details.filter(Boolean).join(" · ")),
+      ...(averages ? [this.averages(averages)] : []),
     );
+    this.slider.setAttribute("aria-valuetext", `step ${start}, ${place}${feasible ? "" : ", infeasible"}`);
   }
 
   // The executed policy, kept up for ever in the true model.
-  judge(averages) {
-    const { costs, limits, optimum } = this.world;
-    const parts = averages.map((value, i) => {
+  averages(values) {
+    const { costs, limits, optimum } = this.model;
+    const parts = values.map((value, i) => {
       const level = i ? limits[i - 1] : optimum;
-      const over = value - level > 1e-6;
-      const against = level === null ? "" : i ? ` (limit ${number(level)})` : ` (optimum ${number(level)})`;
-      const mark = i ? (over ? " ✗" : " ✓") : "";
-      return html(
-        "span",
-        { class: i && over ? "over" : "" },
-        `${costs[i]} ${number(Number(value.toFixed(4)))}${mark}${against}`,
-      );
+      const over = i > 0 && value > level + SLACK;
+      const against = level === null ? "" : ` (${i ? "limit" : "optimum"} ${round(level)})`;
+      return html("span", { class: over ? "over" : "" }, `${costs[i]} ${round(value)}${i ? (over ? " ✗" : " ✓") : ""}${against}`);
     });
-    return html("span", { class: "judged" }, "In the long run: ", ...parts);
+    return html("span", { class: "averages" }, "In the long run: ", ...parts);
   }
 }
 
 class Explorer {
-  constructor(element, world) {
-    this.place = world.map && world.map.box ? world.map.places[0] : null;
+  constructor(element, model) {
+    this.place = model.map && model.map.box ? model.map.places[0] : null;
     this.together = element.querySelector("[data-together]");
     this.cards = [...element.querySelectorAll(".card")].map((card) => {
       const k = card.dataset.agent;
-      return new Card(card, world, k === undefined ? null : world.agents[Number(k)], this);
+      return new Card(card, model, k === undefined ? null : model.agents[Number(k)], this);
     });
     for (const button of element.querySelectorAll("[data-show]")) {
       button.addEventListener("click", () => {
@@ -119,11 +106,11 @@ class Explorer {
     }
     const boxes = element.querySelector("[data-box]");
     if (boxes) {
-      world.map.places.forEach((place, k) =>
+      model.map.places.forEach((place, k) =>
         boxes.append(html("option", { value: k }, `row ${place[0]}, column ${place[1]}${k ? "" : " (start)"}`)),
       );
       boxes.addEventListener("change", () => {
-        this.place = world.map.places[Number(boxes.value)];
+        this.place = model.map.places[Number(boxes.value)];
         this.draw();
       });
     }
@@ -140,34 +127,33 @@ class Explorer {
     for (const card of this.cards) card.draw();
   }
 
-  // Sliders that move together show what each agent executes at the same round.
+  // Sliders that move together show what each agent executes at the same time.
   moved(card) {
     card.draw();
     if (!this.together || !this.together.checked) return;
     const last = Number(card.slider.value) === Number(card.slider.max);
-    const round = last ? Infinity : card.snapshot.start;
-    for (const other of this.moving) if (other !== card) this.set(other, round);
+    const time = last ? Infinity : card.snapshot.start;
+    for (const other of this.moving) if (other !== card) this.set(other, time);
   }
 
-  set(card, round) {
+  set(card, time) {
     const { snapshots } = card.agent;
     let k = snapshots.length - 1;
-    while (k > 0 && snapshots[k].start > round) k--;
+    while (k > 0 && snapshots[k].start > time) k--;
     card.slider.value = k;
     card.draw();
   }
 
   start() {
-    const rounds = [
-      ...new Set(this.moving.flatMap((card) => card.agent.snapshots.map((snapshot) => snapshot.start))),
-    ].sort((a, b) => a - b);
-    const most = 60;
-    const steps = rounds.filter((_, k) => k % Math.ceil(rounds.length / most) === 0 || k === rounds.length - 1);
+    const starts = this.moving.flatMap((card) => card.agent.snapshots.map((snapshot) => snapshot.start));
+    const times = [...new Set(starts)].sort((a, b) => a - b);
+    const stride = Math.ceil(times.length / MAX_FRAMES);
+    const frames = times.filter((_, k) => k % stride === 0 || k === times.length - 1);
     this.play.textContent = "Stop";
     let k = 0;
     const step = () => {
-      for (const card of this.moving) this.set(card, steps[k]);
-      if (++k >= steps.length) this.stop();
+      for (const card of this.moving) this.set(card, frames[k]);
+      if (++k >= frames.length) this.stop();
     };
     this.timer = setInterval(step, PAUSE);
     step();
@@ -180,11 +166,21 @@ class Explorer {
   }
 }
 
-for (const element of document.querySelectorAll("[data-figure]")) {
-  new Figure(element, data.figures[element.dataset.figure], element.dataset.figure);
+const environments = JSON.parse(document.getElementById("data").textContent);
+for (const element of document.querySelectorAll("[data-environment]")) {
+  new Explorer(element, environments[Number(element.dataset.environment)]);
 }
-for (const element of document.querySelectorAll("[data-world]")) {
-  new Explorer(element, data.worlds[Number(element.dataset.world)]);
+for (const figure of document.querySelectorAll(".figure")) {
+  figure.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-label]");
+    if (!button) return;
+    const shown = button.getAttribute("aria-pressed") !== "true";
+    for (const part of figure.querySelectorAll("[data-label]")) {
+      if (part.dataset.label !== button.dataset.label) continue;
+      if (part.matches("button")) part.setAttribute("aria-pressed", String(shown));
+      else part.classList.toggle("hidden-line", !shown);
+    }
+  });
 }
 const theme = document.getElementById("theme");
 theme.addEventListener("change", () => (document.documentElement.dataset.theme = theme.value));

@@ -1,4 +1,4 @@
-"""What a report can hold besides what it says of every study: sections of text, figures and tables."""
+"""What a report shows in addition to what it says of every study: sections of text, figures and tables."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psconrl.errors import InvalidArgumentError
-from psconrl.report.panels import Panel
-
-PanelRows = Sequence[Sequence[Panel]]
-"""A figure: rows of panels, as many in each row."""
+from psconrl.report.panels import PanelRows
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl import Learner, LearnerFileError, Problem, PsconrlError, agents, make
+from psconrl import CallOrderError, Learner, LearnerFileError, Problem, PsconrlError, agents, make
 from psconrl.agents import Agent
-from psconrl.learning.files import pack, unpack
+from psconrl.learning.state_io import pack, unpack
 from tests.states import same
 
 TOY = make("toy")
@@ -82,7 +82,7 @@ def test_between_act_and_observe_it_can_be_saved_too(tmp_path: Path) -> None:
     ids=repr,
 )
 def test_values_come_back_as_they_were(value: Any) -> None:
-    found = unpack(*pack({"value": value}), "")["value"]
+    found = unpack(*pack({"value": value}))["value"]
     assert found == value
     assert type(found) is type(value)
 
@@ -91,13 +91,13 @@ def test_values_come_back_as_they_were(value: Any) -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 4)])
 def test_arrays_come_back_as_they_were(kind: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape, dtype=int), dtype=np.int64).reshape(shape).astype(kind)
-    found = unpack(*pack({"a": array, "b": array.T}), "")
+    found = unpack(*pack({"a": array, "b": array.T}))
     np.testing.assert_array_equal(found["a"], array)
     np.testing.assert_array_equal(found["b"], array.T)
     assert found["a"].dtype == array.dtype.newbyteorder("<")
     assert found["a"].flags.writeable
     special = np.array([np.nan, -0.0, np.inf, 5e-324])
-    assert unpack(*pack({"a": special}), "")["a"].tobytes() == special.tobytes()
+    assert unpack(*pack({"a": special}))["a"].tobytes() == special.tobytes()
 
 
 class Odd:
@@ -129,16 +129,14 @@ def test_a_name_that_is_too_deep_is_refused(tmp_path: Path) -> None:
 
 
 OTHERS: dict[str, Any] = {
-    "PSConRL with prior = 0.01, not 0.02": lambda: agents.PSConRL(TOY.problem(), prior=0.02),
-    "agent 'PSConRL', not TSDE": lambda: agents.TSDE(TOY.problem()),
-    "a problem with A = 2, not 3": lambda: agents.PSConRL(Problem(2, 3, TOY.thresholds)),
-    "a problem with thresholds = ": lambda: agents.PSConRL(TOY.replace(thresholds=[0.7]).problem()),
-    "a problem with costs = None": lambda: agents.PSConRL(TOY.problem("known")),
-    "a problem with cost_ranges = None": lambda: agents.PSConRL(TOY.problem(cost_ranges=[(0, 2), (0, 2)])),
-    "a problem with action_names = ": lambda: agents.PSConRL(TOY.replace(action_names=["x", "y"]).problem()),
-    "a problem with S = 2, not None": lambda: agents.PSConRL(
-        Problem(None, 2, TOY.thresholds, action_names=TOY.action_names)
-    ),
+    "prior": lambda: agents.PSConRL(TOY.problem(), prior=0.02),
+    "TSDE": lambda: agents.TSDE(TOY.problem()),
+    "A = ": lambda: agents.PSConRL(Problem(2, 3, TOY.thresholds)),
+    "thresholds": lambda: agents.PSConRL(TOY.replace(thresholds=[0.7]).problem()),
+    "costs": lambda: agents.PSConRL(TOY.problem("known")),
+    "cost_ranges": lambda: agents.PSConRL(TOY.problem(cost_ranges=[(0, 2), (0, 2)])),
+    "action_names": lambda: agents.PSConRL(TOY.replace(action_names=["x", "y"]).problem()),
+    "S = ": lambda: agents.PSConRL(Problem(None, 2, TOY.thresholds, action_names=TOY.action_names)),
 }
 
 
@@ -165,49 +163,74 @@ def test_equal_arrays_are_equal_settings_and_others_are_not(tmp_path: Path) -> N
         Learner.load(tmp_path / "learner.npz", agents.PSConRL(TOY.problem(), prior=mask))
 
 
-def test_files_that_are_no_learners_are_refused(tmp_path: Path) -> None:
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
     agent = agents.PSConRL(TOY.problem())
     learner, _ = walked(agent, 20)
     path = tmp_path / "learner.npz"
     learner.save(path)
     good = path.read_bytes()
-
-    def refused(told: str, content: bytes | None = None) -> None:
-        if content is not None:
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    contents: list[Any] = [good[:-40], b"", good.replace(b"document", b"docxment", 1)]
+    for name, array in arrays.items():
+        damaged = array.copy()
+        damaged[len(damaged) // 2] ^= 1
+        contents += [arrays | {name: damaged}, arrays | {name: array[:-1]}, arrays | {name: np.zeros(3)}]
+    for content in contents:
+        if isinstance(content, bytes):
             path.write_bytes(content)
-        with pytest.raises(LearnerFileError, match=rf"learner\.npz: .*{told}"):
+        else:
+            np.savez(path, **content)
+        with pytest.raises(LearnerFileError, match=r"learner\.npz"):
             Learner.load(path, agent)
-
-    def with_document(change: Any) -> bytes:
-        document, data = pack(learner.state())
-        said = json.loads(document)
-        change(said)
-        return _archive(json.dumps(said).encode(), data, tmp_path)
-
-    refused("truncated or not an .npz", good[:-40])
-    refused("truncated or not an .npz", b"")
-    refused("truncated or not an .npz|damaged", good.replace(b"document", b"docxment", 1))
-    refused("not a learner", with_document(lambda said: said.update(format="psconrl.cmdp")))
-    refused("is of version 3; only 2 can be read", with_document(lambda said: said.update(version=3)))
-    refused("has no 'seed'", with_document(lambda said: said["state"]["table"].pop("seed")))
-    refused("bytes that belong to nothing", _archive(pack({})[0], b"left over", tmp_path))
-    refused("checksum", _archive(*pack(learner.state()), tmp_path, checksum=b"\0" * 32))
     TOY.save(path)
-    refused("unknown array")
-    path.unlink()
-    refused("there is no such file")
-    with pytest.raises(LearnerFileError, match=r"must end in \.npz"):
-        learner.save(tmp_path / "learner.txt")
-    with pytest.raises(PsconrlError, match="not the path of a file"):
-        learner.save(None)  # type: ignore[arg-type]
+    with pytest.raises(LearnerFileError, match=r"learner\.npz"):
+        Learner.load(path, agent)
+    for wrong in (tmp_path / "learner.txt", None):
+        with pytest.raises(PsconrlError):
+            learner.save(wrong)  # type: ignore[arg-type]
 
 
-def _archive(document: bytes, data: bytes, folder: Path, checksum: bytes | None = None) -> bytes:
-    from psconrl.learning.files import _checksum
+def test_documents_of_other_formats_are_refused() -> None:
+    document, data = pack({"a": np.zeros(4)})
+    parsed = json.loads(document)
+    for change in ({"format": "psconrl.cmdp"}, {"version": 3}, {"version": True}, {"state": {"code": "exit()"}}):
+        with pytest.raises(PsconrlError):
+            unpack(json.dumps(parsed | change).encode(), data)
 
-    parts = {"document": document, "data": data, "checksum": checksum or _checksum(document, data)}
-    np.savez(folder / "made.npz", **{name: np.frombuffer(part, dtype=np.uint8) for name, part in parts.items()})  # type: ignore[arg-type]
-    return (folder / "made.npz").read_bytes()
+
+def test_a_file_of_the_first_version_goes_on() -> None:
+    learner, _ = walked(agents.PSConRL(TOY.problem()), 30)
+    state = learner.state()
+    del state["episode"]
+    document, data = pack(state)
+    parsed = json.loads(document) | {"version": 1}
+    assert same(unpack(json.dumps(parsed).encode(), data), learner.state())
+
+
+def test_a_learner_goes_on_past_its_horizon() -> None:
+    learner, s = walked(agents.PSConRL(TOY.problem()), 60)
+    with pytest.raises(CallOrderError):
+        learner.act(s)
+    with pytest.raises(PsconrlError):
+        learner.extend(59)
+    learner.extend(90)
+    for _ in range(30):
+        s = step(learner, s)
+    assert learner.t == learner.status()["steps"] == learner.status()["horizon"] == 90
+    assert same(Learner.restore(learner.agent, learner.state()).state(), learner.state())
+
+
+def test_the_status_is_that_of_the_steps() -> None:
+    learner, _ = walked(agents.PSConRL(TOY.problem()), 50)
+    status = learner.status()
+    (limit,) = status["limits"]
+    assert (limit["name"], limit["limit"]) == (TOY.cost_names[1], TOY.thresholds[0])
+    assert limit["average"] == pytest.approx(learner.cost_sums[1].sum() / 50)
+    assert limit["excess"] == pytest.approx(learner.cost_sums[1].sum() - 50 * TOY.thresholds[0])
+    assert status["plans"] == len(learner.episode_rows())
+    assert 0 <= status["infeasible_plans"] <= status["plans"]
+    json.dumps(status)
 
 
 def test_no_document_asks_for_more_than_the_file_holds() -> None:
@@ -216,4 +239,10 @@ def test_no_document_asks_for_more_than_the_file_holds() -> None:
     twice = document.replace(b'"b"', b'"c": {"array": ["<f8", [4]]}, "b"')
     for wrong in (twice, document.replace(b"[4]", b"[1000000000000]"), document.replace(b"[4]", b"[-4]")):
         with pytest.raises(PsconrlError):
-            unpack(wrong, data, "")
+            unpack(wrong, data)
+
+
+def test_the_status_before_the_first_step() -> None:
+    status = Learner(agents.PSConRL(TOY.problem()), 10).status()
+    assert (status["steps"], status["plans"], status["infeasible_plans"], status["conflict"]) == (0, 0, 0, [])
+    assert status["limits"][0]["excess"] == 0.0

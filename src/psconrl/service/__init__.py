@@ -1,0 +1,1 @@
+"""The HTTP service: one learner behind JSON, with a page to watch it (extra `service`)."""

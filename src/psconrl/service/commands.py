@@ -1,0 +1,88 @@
+"""`psconrl serve` and `psconrl learner`: parsing and printing only."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+learner_app = typer.Typer(name="learner", no_args_is_help=True, help="Look into the store of a durable learner.")
+
+REFRESH_SECONDS = 2.0
+
+StoreArgument = Annotated[str, typer.Argument(metavar="STORE", help="A file, or postgresql://USER@HOST/DATABASE.")]
+
+
+def serve(
+    problem: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A problem file; `psconrl init --service` writes one.")
+    ],
+    store: Annotated[str, typer.Option(metavar="URL", help="Where it is kept: a file, or postgresql://...")],
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen; others than this machine need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="The port.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="F", help="A file with the token that clients must send.")
+    ] = None,
+) -> None:
+    """Serve a durable learner over HTTP.
+
+    Decisions are asked for by POST /ask, outcomes told by POST /tell; the page at / shows how it stands.
+    """
+    from psconrl.service.server import serve as run_server
+
+    typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
+    run_server(problem, store, host=host, port=port, token_file=token_file)
+
+
+@learner_app.command()
+def status(
+    store: StoreArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Print again every two seconds, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Say how a learner stands: steps, limits, pending answers, conflicts."""
+    from psconrl.learning.durable import read_status
+
+    while True:
+        found = read_status(store)
+        if watch and not as_json:
+            typer.echo("\x1b[2J\x1b[H", nl=False)
+        typer.echo(json.dumps(found, allow_nan=False) if as_json else _lines(found))
+        if not watch:
+            return
+        time.sleep(REFRESH_SECONDS)
+
+
+@learner_app.command()
+def export(
+    store: StoreArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
+) -> None:
+    """Write the steps that are kept as a table."""
+    from psconrl.learning.durable import export_log
+
+    typer.echo(f"{export_log(store, file)} steps: {file}")
+
+
+def _lines(status: dict[str, Any]) -> str:
+    lines = [
+        f"{status['agent']}: {status['steps']} steps, {status['plans']} plans",
+        f"waiting for an answer: {status['pending']}, of which {status['expired']} past their time",
+    ]
+    for name, limit in status["limits"].items():
+        average = limit["average"]
+        said = "no steps yet" if average is None else f"{average:.4g} of at most {limit['limit']:.4g}"
+        mark = "  EXCEEDED" if average is not None and average > limit["limit"] else ""
+        lines.append(f"{name}: {said}{mark}")
+    if status["infeasible_plans"]:
+        lines.append(f"plans whose limits could not be met: {status['infeasible_plans']}")
+    if status["conflict"]:
+        lines.append(f"limits in conflict: {', '.join(status['conflict'])}")
+    if status["drift"]["alarms"]:
+        lines.append(f"the environment changed, as noticed after {status['drift']['alarms'][-1]} steps")
+    return "\n".join(lines)

@@ -1,0 +1,162 @@
+// Shows /status, /policy, /pending and /estimate, and asks again by itself. All text is set as text, never as HTML.
+
+const REFRESH_MS = 3000;
+const ESTIMATE_MS = 60000;
+const PAGE = 50;
+let offset = 0;
+let token = sessionStorage.getItem("token") ?? "";
+
+const byId = (id) => document.getElementById(id);
+
+function element(tag, text = "", className = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function format(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+async function get(path) {
+  const response = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
+  byId("login").hidden = response.status !== 401;
+  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).error ?? response.statusText);
+  return response.json();
+}
+
+function fill(table, head, rows) {
+  const line = (cells, tag) => {
+    const row = element("tr");
+    for (const cell of cells) {
+      const number = typeof cell === "number";
+      row.append(element(tag, number ? format(cell) : String(cell ?? "–"), number ? "number" : "name"));
+      if (tag === "th") row.lastChild.scope = "col";
+    }
+    return row;
+  };
+  const top = element("thead");
+  top.append(line(head, "th"));
+  const body = element("tbody");
+  body.append(...rows.map((cells) => line(cells, "td")));
+  table.replaceChildren(top, body);
+}
+
+function bars(values, label, limit = null) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  const most = Math.max(...values, limit ?? 0, 1e-12);
+  const shape = (name, attributes) => {
+    const made = document.createElementNS(space, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    svg.append(made);
+  };
+  svg.setAttribute("viewBox", `0 0 ${Math.max(values.length, 1)} 100`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", label);
+  values.forEach((value, i) => {
+    const height = Math.max((96 * value) / most, 0);
+    const over = limit !== null && value > limit;
+    shape("rect", { x: i + 0.1, y: 100 - height, width: 0.8, height, class: over ? "over" : "bar" });
+  });
+  if (limit !== null) {
+    const y = 100 - (96 * limit) / most;
+    shape("line", { x1: 0, x2: Math.max(values.length, 1), y1: y, y2: y, class: "limit", "vector-effect": "non-scaling-stroke" });
+  }
+  return svg;
+}
+
+function card(title, ...content) {
+  const made = element("div", "", "card");
+  made.append(element("h3", title), ...content);
+  return made;
+}
+
+function showStatus(status, prices) {
+  document.title = status.title;
+  byId("title").textContent = status.title;
+  const hours = status.hours.slice(-48);
+  const unit = (i) => (status.units[i] ? ` ${status.units[i]}` : "");
+  const cards = status.cost_names.map((name, i) => {
+    const recent = hours.map((hour) => hour.average_costs[i]);
+    const limit = status.limits[name];
+    if (!limit) {
+      return card(`${name} (minimized)`, element("p", `${format(status.average_costs[i])}${unit(i)} on average`),
+        bars(recent, `${name} by hour`));
+    }
+    const over = limit.average > limit.limit;
+    const use = element("p", `${format(limit.average)}${unit(i)} of at most ${format(limit.limit)}${unit(i)}`, over ? "bad" : "good");
+    const difference = Math.abs(limit.limit - limit.average);
+    const slack = element("p", over ? `exceeded by ${format(difference)}${unit(i)}` : `${format(difference)}${unit(i)} left`);
+    const price = prices?.[name];
+    const worth = element("p", price ? `one more unit of it would save ${format(price)} of ${status.cost_names[0]}` : "", "soft");
+    return card(name, use, slack, worth, bars(recent, `${name} by hour, with its limit`, limit.limit));
+  });
+  byId("limits").replaceChildren(...cards);
+  const warnings = [];
+  if (status.conflict.length) warnings.push(`These limits cannot all be kept: ${status.conflict.join(", ")}.`);
+  if (status.drift.alarms.length) warnings.push(`The environment seems to have changed (last noticed after ${status.drift.alarms.at(-1)} steps).`);
+  byId("conflict").textContent = warnings.join(" ");
+  byId("conflict").hidden = warnings.length === 0;
+  const streams = Object.entries(status.streams).map(([name, steps]) => {
+    const counts = Object.values(steps).slice(-48);
+    return card(name || "(no name)", element("p", `${counts.reduce((sum, n) => sum + n, 0)} steps`), bars(counts, "steps by hour"));
+  });
+  byId("streams").replaceChildren(...(streams.length ? streams.slice(0, 60) : [element("p", "No steps yet.")]));
+  byId("waiting").textContent = `${status.pending} decisions wait for an answer, ${status.expired} of them past their time.`;
+  byId("live").textContent = `${status.steps} steps, ${status.plans} plans; updated ${new Date().toLocaleTimeString()}`;
+}
+
+function showPolicy(policy) {
+  const rows = policy.rows.map((row) => [JSON.stringify(row.state).replace(/^"|"$/g, ""), ...row.probabilities]);
+  fill(byId("policy"), ["state", ...policy.actions.map(String)], rows);
+  const last = Math.min(offset + PAGE, policy.found);
+  byId("range").textContent = policy.found ? `${offset + 1} to ${last} of ${policy.found} states` : "no states";
+  byId("previous").disabled = offset === 0;
+  byId("next").disabled = last >= policy.found;
+}
+
+function showEstimate(estimate) {
+  const rows = estimate.costs.map((cost) => [cost.name, cost.average, cost.low, cost.high, cost.limit]);
+  fill(byId("estimate"), ["cost", "best plan's average", "at least (95%)", "at most (95%)", "limit"], rows);
+  const tried = `${estimate.pairs_tried} of ${estimate.pairs} pairs of state and action were tried in ${estimate.states} states.`;
+  byId("sure").textContent = estimate.feasible ? tried : `${tried} The limits cannot all be kept: ${estimate.conflict.join(", ")}.`;
+}
+
+let estimate = null;
+let estimated = -Infinity;
+
+async function refresh() {
+  try {
+    const status = await get("/status");
+    if (status.steps && performance.now() - estimated > ESTIMATE_MS) {
+      estimated = performance.now();
+      get("/estimate").then((found) => { estimate = found; showEstimate(found); }).catch(() => {});
+    }
+    showStatus(status, Object.fromEntries((estimate?.costs ?? []).map((cost) => [cost.name, cost.price])));
+    const search = encodeURIComponent(byId("search").value);
+    showPolicy(await get(`/policy?offset=${offset}&limit=${PAGE}&search=${search}`));
+    const pending = await get("/pending?most=20");
+    fill(byId("pending"), ["id", "state", "action", "stream", "asked"],
+      pending.map((one) => [String(one.id), JSON.stringify(one.state), String(one.action), one.stream, new Date(one.asked).toLocaleString()]));
+  } catch (error) {
+    byId("live").textContent = `No answer: ${error.message}`;
+  }
+}
+
+byId("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token = byId("token").value;
+  sessionStorage.setItem("token", token);
+  refresh();
+});
+byId("search").addEventListener("input", () => { offset = 0; refresh(); });
+byId("previous").addEventListener("click", () => { offset = Math.max(offset - PAGE, 0); refresh(); });
+byId("next").addEventListener("click", () => { offset += PAGE; refresh(); });
+
+refresh();
+setInterval(refresh, REFRESH_MS);

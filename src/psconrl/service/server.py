@@ -1,0 +1,69 @@
+"""Runs the service: a store, a problem file, a token, and uvicorn."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from pathlib import Path
+
+from psconrl.errors import InvalidArgumentError, StoreError
+from psconrl.service.problem_file import read_problem
+
+LEAST_TOKEN = 16
+"""Letters of a token."""
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    problem: str | Path, store: str, *, host: str = "127.0.0.1", port: int = 8000, token_file: Path | None = None
+) -> None:
+    """Serve a learner until a signal ends it; requests under way are finished first.
+
+    Args:
+        problem: the problem file.
+        store: the path of a SQLite store, or the URL of a PostgreSQL one.
+        host, port: where to listen. A host that others can reach needs a token.
+        token_file: a file that holds the token that clients must send.
+
+    Raises:
+        InvalidArgumentError: if the problem file, the host or the token is wrong.
+        StoreError: if the store cannot be opened, or the extra `service` is not installed.
+    """
+    token = None if token_file is None else _token(token_file)
+    loopback = _is_loopback(host)
+    if token is None and not loopback:
+        raise InvalidArgumentError(
+            f"host is {host!r}, which others can reach; give --token-file, or listen on 127.0.0.1"
+        )
+    try:
+        import uvicorn
+
+        from psconrl.service.app import create_app
+    except ImportError as error:
+        raise StoreError("the service needs FastAPI and uvicorn; pip install 'psconrl[service]'") from error
+    from psconrl.learning.durable import DurableLearner
+
+    said = read_problem(problem)
+    learner = DurableLearner.open(store, said.agent, **said.settings)
+    hosts = ("127.0.0.1", "localhost", "[::1]", "::1") if loopback else ("*",)
+    app = create_app(learner, title=said.title, units=said.units, token=token, hosts=hosts)
+    log.info("listening on http://%s:%d", host, port)
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{path}: cannot be read as a token: {error}") from error
+    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidArgumentError(f"{path}: a token must have at least {LEAST_TOKEN} printable letters and no spaces")
+    return token
