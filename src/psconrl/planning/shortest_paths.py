@@ -18,9 +18,11 @@ from psconrl.planning.compiled.shortest_path import (
 )
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, generator_of
+from psconrl.planning.tolerances import EXACT
 
 MAX_ELIMINATED = 300
-"""Policies of models up to this size are evaluated without subtractions, those of larger ones by sparse factors."""
+"""Policies of models up to this size are evaluated without subtractions, those of larger ones by sparse factors,
+unless these leave the equations unsolved."""
 MAX_WORK = 1e8
 """So are single chains that take no more multiplications than this."""
 MAX_POLICIES = 1000
@@ -31,7 +33,7 @@ TIE = 1e-11
 def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     """The fastest way into the targets (S,) of a model by rows."""
     if rows.S <= MAX_ELIMINATED:
-        return fastest(rows, targets, np.full(rows.S, -1, dtype=np.int64))
+        return _without_subtractions(rows, targets)
     times, pairs = np.where(targets, 0.0, np.inf), np.full(rows.S, -1, dtype=np.int64)
     into = moves_into(rows, 0.0)
     inside, allowed = almost_surely(targets, into)
@@ -46,10 +48,13 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     for _ in range(MAX_POLICIES):
         factor, V = Factor(generator[policy], kept), np.zeros(rows.S)
         V[factor.rest] = factor.collect(np.ones(len(left)))
-        if not np.isfinite(V).all() or V.sum() >= times[left].sum():
+        advantage = 1.0 - generator @ V
+        if not np.abs(advantage[policy[left]]).max() <= EXACT:
+            return _without_subtractions(rows, targets)
+        if V.sum() >= times[left].sum():
             break  # what is not faster is so by rounding only
         times[left], pairs[left] = V[left], policy[left]
-        advantage = np.where(allowed, 1.0 - generator @ V, np.inf)
+        advantage[~allowed] = np.inf
         least = np.minimum.reduceat(advantage, first)
         better = least < -TIE * np.maximum(V, 1.0)
         better[kept] = False
@@ -59,6 +64,10 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
         best = best[np.searchsorted(rows.source[best], np.arange(rows.S)[better])]
         policy[better] = best
     return ShortestPath(times, pairs)
+
+
+def _without_subtractions(rows: Rows, targets: Bools) -> ShortestPath:
+    return fastest(rows, targets, np.full(rows.S, -1, dtype=np.int64))
 
 
 def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
@@ -97,6 +106,8 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
     chain = rows.matrix()[policy]
     chain = sparse.csr_array(sparse.diags_array(np.where(targets, 0.0, 1.0)) @ chain)
     chain.eliminate_zeros()
+    if not targets.any():
+        return np.full(rows.S, np.nan)
     met = np.sort(breadth_first_order(chain, start, return_predecessors=False)).astype(np.int64)
     part, kept = chain[met][:, met], np.flatnonzero(targets[met])
     here = int(np.searchsorted(met, start))
@@ -114,7 +125,5 @@ def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Flo
         starts[here] = 1.0
         found[factor.rest] = factor.visit(starts[factor.rest])
         found[kept] = factor.into_kept.T @ found[factor.rest]
-    if len(kept) == 0:
-        found = np.nan
     result[met] = found
-    return result if len(kept) else np.full(rows.S, np.nan)
+    return result

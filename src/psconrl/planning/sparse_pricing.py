@@ -20,8 +20,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, plain_generate
-from psconrl.planning.compiled.inverses import MOVES, lead
+from psconrl.planning.compiled.inverses import MOVES, lead, reroute
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import (
     Mixture,
@@ -235,16 +236,21 @@ class SparsePricing:
     def _make_unichain(self) -> bool:
         """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.
 
-        The best place is where steps cost the least some hundred moves later; its core is where those moves end.
+        Of several closed classes the best is that with the least average. Of places that are hardly ever left it is
+        where steps cost the least some hundred moves later; its core is where those moves end.
         """
-        chain, into = self.solver.chain, self.solver.chain.T.tocsr()
-        later, chance = self.c[self.policy], np.zeros(self.rows.S)
+        self.h, chain = np.zeros(self.rows.S), self.solver.chain
+        if len(closed_classes(chain)) > 1:
+            self.solver.reference, led = reroute(self.rows, self.policy, self.c)
+            self.solver.switch_policy(self.policy)
+            return bool(led)
+        into, later, chance = chain.T.tocsr(), self.c[self.policy], np.zeros(self.rows.S)
         for _ in range(MOVES):
             later = later - 0.5 * (chain @ later)
         chance[later.argmin()] = 1.0
         for _ in range(MOVES):
             chance = chance - 0.5 * (into @ chance)
-        self.h, self.solver.reference = np.zeros(self.rows.S), int(chance.argmax())
+        self.solver.reference = int(chance.argmax())
         led = lead(self.rows, self.policy, chance >= CORE * chance.max())
         self.solver.switch_policy(self.policy)
         return bool(led)
