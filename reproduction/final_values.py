@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl.analysis import Group, curves, mean_interval, number
+from psconrl.analysis import Group, curves, mean_interval, number, worst_tenth
 from reproduction import Document, Floats
 from reproduction.measures import as_plotted
-
-WORST = 0.1
-"""The share of runs that the tail of a quantity is the mean of."""
 
 
 def summary(values: Floats) -> Document:
@@ -17,11 +14,6 @@ def summary(values: Floats) -> Document:
     interval = mean_interval(values).as_json()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return {name: rounded(x) for name, x in {**interval, "sd": deviation, "worst": worst_tenth(values)}.items()}
-
-
-def worst_tenth(values: Floats) -> float:
-    """The mean of the largest tenth of some values, of one at least."""
-    return float(np.sort(values)[-max(1, round(WORST * len(values))) :].mean())
 
 
 def rounded(x: float | None) -> float | None:

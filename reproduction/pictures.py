@@ -6,16 +6,25 @@ policy, each with its own arrows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 from psconrl import CMDP
 from psconrl.environments import render
 from psconrl.errors import InvalidArgumentError
-from psconrl.report import gallery, save, title
+from psconrl.report import save, title
 from reproduction import Floats, references
 from reproduction.gridworlds import PAPER
+
+_WIDTH = 3.3
+"""Inches of a picture in the widest row."""
+_CAPTION = 0.35
+"""Inches for the title of a picture."""
 
 
 def draw_environments(folder: str | Path) -> list[Path]:
@@ -55,3 +64,34 @@ def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
         if box != start:
             return int(box[0]), int(box[1])
     raise InvalidArgumentError("the policy never pushes the box")
+
+
+def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
+    """Put pictures together, all at the same scale.
+
+    Args:
+        rows: for each row titles and PNG files; shorter rows stand in the middle.
+
+    Returns:
+        The figure.
+    """
+    pictures = [[imread(path) for _, path in row] for row in rows]
+    widths = [sum(picture.shape[1] for picture in row) for row in pictures]
+    heights = [max(picture.shape[0] for picture in row) for row in pictures]
+    inches = _WIDTH * max(map(len, rows)) / max(widths)  # of a pixel
+    width, height = max(widths) * inches, sum(heights) * inches + _CAPTION * len(rows)
+    with rc_context({"axes.titlesize": 10.0}):
+        figure = Figure(figsize=(width, height))
+        top = height
+        for row, images, across, high in zip(rows, pictures, widths, heights, strict=True):
+            top -= _CAPTION
+            left = (width - across * inches) / 2
+            for (caption, _), image in zip(row, images, strict=True):
+                wide, tall = image.shape[1] * inches, image.shape[0] * inches
+                ax = figure.add_axes((left / width, (top - tall) / height, wide / width, tall / height))
+                ax.set_axis_off()
+                ax.imshow(image)
+                ax.set_title(caption)
+                left += wide
+            top -= high * inches
+        return figure

@@ -14,9 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from psconrl.analysis import REFERENCE_AGENTS, Group, Groups, Interval, curves, mean_interval, number, ratio_interval
+from psconrl.analysis import (
+    REFERENCE_AGENTS,
+    Group,
+    Groups,
+    Interval,
+    curves,
+    mean_interval,
+    number,
+    ratio_interval,
+    worst_tenth,
+)
 from reproduction import Bools, Floats, beyond
-from reproduction.final_values import worst_tenth
 
 MEASURES = ("L", "[V]+", "policy violation")
 

@@ -194,13 +194,13 @@ CHANGES = (
     ),
     Change(
         "how an agent is drawn",
-        (Edit("src/psconrl/report/styles.py", '    "Stubborn": Style(2, (7, 7), (9, 9)),\n', after="STYLES = {\n"),),
+        (Edit("src/psconrl/report/styles.py", '    "Stubborn": Style(2, (7, 7)),\n', after="STYLES = {\n"),),
         'from psconrl.report.styles import styles\nassert styles(["Stubborn"])["Stubborn"].dashes == (7, 7)',
     ),
     Change(
         "a format for models",
         (
-            Edit("src/psconrl/io/files.py", '".mine", ', after="\nENDINGS = ("),
+            Edit("src/psconrl/io/reading.py", '".mine", ', after="\nMODEL_SUFFIXES = ("),
             Edit(
                 "src/psconrl/io/files.py",
                 '        case ".mine":\n            writing.write_text(path, _to_json(cmdp))\n',

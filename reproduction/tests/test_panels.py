@@ -7,7 +7,7 @@ from psconrl.analysis import group
 from psconrl.experiments import Experiment, Outcome, Store
 from psconrl.experiments.record import to_bytes, to_table
 from reproduction import panels, references
-from reproduction.pictures import draw_environments, first_push
+from reproduction.pictures import draw_environments, first_push, gallery
 from reproduction.presets import find
 from reproduction.reproduce import reproduce
 from reproduction.tests.test_claims import bayesian, figure_1, preset_cells
@@ -120,3 +120,18 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
         "report.html",
     } <= written
     assert all(path.stat().st_size > 100 for path in result.paths)
+
+
+def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
+    from matplotlib.image import imsave
+
+    sizes = {"small": (60, 60), "large": (80, 100)}
+    for name, (high, wide) in sizes.items():
+        imsave(tmp_path / f"{name}.png", np.zeros((high, wide, 3)))
+    figure = gallery([[(name, tmp_path / f"{name}.png") for name in sizes], [("one", tmp_path / "small.png")]])
+    places = [axes.get_position() for axes in figure.axes]
+    width, height = figure.get_size_inches()
+    pixels = [60 / (place.width * width) for place in places[::2]] + [100 / (places[1].width * width)]
+    assert np.allclose(pixels, pixels[0])
+    assert places[1].height * height / (places[1].width * width) == pytest.approx(0.8)
+    assert all(0 <= place.x0 < place.x1 <= 1 and 0 <= place.y0 < place.y1 <= 1 for place in places)

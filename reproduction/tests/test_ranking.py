@@ -7,10 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from psconrl.analysis import Group, group
+from psconrl.analysis import Group, group, worst_tenth
 from psconrl.experiments import RunRecord
 from reproduction import beyond, ranking
-from reproduction.final_values import worst_tenth
 from tests.analysis.synthetic import cell_records, episodes
 
 WORLD = beyond.worlds(True)[0]

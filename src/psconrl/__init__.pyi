@@ -22,9 +22,11 @@ from .errors import PsconrlError as PsconrlError
 from .errors import SolverError as SolverError
 from .errors import UnknownNameError as UnknownNameError
 from .gymnasium_ids import register_envs as register_envs
+from .learning import Estimate as Estimate
 from .learning import Learner as Learner
 from .learning import Run as Run
 from .learning import Steering as Steering
+from .learning import fit as fit
 from .learning import learn as learn
 from .learning import simulate as simulate
 from .planning import Evaluation as Evaluation

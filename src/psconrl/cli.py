@@ -327,6 +327,70 @@ def solve(
             output.print_solution(model, cmdp, solution)
 
 
+@app.command(
+    epilog=_examples(
+        "psconrl fit log.csv --limit overtime=0.3",
+        "psconrl fit log.csv --stream nurse --time shift \\",
+        "            --confidence 0.95 --out model.npz",
+    )
+)
+def fit(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="Table of old decisions, .csv or .parquet.")],
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="COST=VALUE", help="A limit on a cost; may be repeated.")
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column of a cost, the main cost first; all others by default."),
+    ] = None,
+    state: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the state.")] = "state",
+    action: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the action.")] = "action",
+    next_state: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the next state; without one, that of the next row.")
+    ] = "next_state",
+    stream: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that tells trajectories apart.")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to sort by.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option(metavar="P", help="Plan so that the limits hold with this probability.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Write the model: .npz keeps all that was learned.")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plan as a table: .csv, .parquet, .json or .md.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a model from a log of decisions, and plan in it.
+
+    Prints what the old decisions cost and what the best plan would, with 95% intervals, what was hardly tried where
+    the plan spends its time, and the plan. Rows that say too little are left out and told.
+    """
+    compiling.silence()
+    with compiling.on_compile(lambda: _say(compiling.COMPILING)):
+        estimate = psconrl.fit(
+            log,
+            dict(map(_limit, limit or [])),
+            state=state,
+            action=action,
+            next_state=next_state,
+            costs=cost,
+            stream=stream,
+            time=time,
+        )
+        if confidence is not None:
+            estimate = estimate.tightened(confidence)
+        solution = psconrl.solve(estimate)
+        if out is not None:
+            estimate.save(out)
+        if policy is not None:
+            solution.save_policy(policy)
+        if as_json:
+            output.print_json(output.estimate_json(estimate, solution))
+        else:
+            output.print_estimate(str(log), estimate, solution)
+
+
 @app.command(epilog=_examples("psconrl convert box box.drn", "psconrl convert model.json model.npz"))
 def convert(
     model: Model,

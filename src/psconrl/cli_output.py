@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from psconrl.analysis import World
     from psconrl.experiments import Outcome
-    from psconrl.learning import Metric
+    from psconrl.learning import Estimate, Metric
     from psconrl.planning import Solution
 
 PIPED_WIDTH = 160
@@ -356,6 +356,71 @@ def _action(cmdp: CMDP, shares: Any) -> str:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) or math.isinf(value) else float(value)
+
+
+# psconrl fit
+
+ROWS_TOLD = 5
+"""Numbers of rows that are listed of each kind of gap in a log."""
+
+
+def estimate_json(estimate: Estimate, solution: Solution) -> dict[str, Any]:
+    """The answer of `psconrl fit --json`."""
+    old, new = estimate.behaviour, estimate.evaluate(solution.policy)
+    return {
+        "rows": int(estimate.visits.sum()),
+        "left_out": {reason: rows.tolist() for reason, rows in estimate.issues.items()},
+        "costs": list(estimate.cost_names),
+        "limits": estimate.limits.tolist(),
+        "confidence": estimate.confidence,
+        "old": {"average_costs": old.average_costs.tolist(), "intervals": old.intervals.tolist()},
+        "plan": {"average_costs": new.average_costs.tolist(), "intervals": new.intervals.tolist()},
+        "coverage": {name: column.tolist() for name, column in estimate.coverage.items()},
+        "to_try": {name: column.tolist() for name, column in estimate.to_try(solution.policy).items()},
+        "solution": solution_json(estimate, solution),
+    }
+
+
+def print_estimate(name: str, estimate: Estimate, solution: Solution) -> None:
+    """What the old decisions cost, what the plan would, what to try, and the plan."""
+    rows = int(estimate.visits.sum())
+    tried = int((estimate.visits > 0).sum())
+    sizes = (plural(estimate.S, "state"), plural(estimate.A, "action"))
+    print(f"{name}: {rows:,} decisions, {', '.join(sizes)}; {tried} of {estimate.S * estimate.A} pairs were tried")
+    for reason, numbers in estimate.issues.items():
+        more = f" and {len(numbers) - ROWS_TOLD:,} more" if len(numbers) > ROWS_TOLD else ""
+        say(f"row {', '.join(map(str, numbers[:ROWS_TOLD]))}{more}: {reason}")
+    if not solution.feasible:
+        _print_conflict(estimate, solution)
+    old, new = estimate.behaviour, estimate.evaluate(solution.policy)
+
+    def cell(averages: Any, intervals: Any, i: int) -> str:
+        return f"{averages[i]:.4g} ({intervals[i, 0]:.4g} to {intervals[i, 1]:.4g})"
+
+    header = ("long-run average of", "limit", "so far", "with the plan")
+    limits = ["", *(f"{limit:.4g}" for limit in estimate.limits)]
+    print()
+    print_table(
+        header,
+        [
+            (cost, limits[i], cell(old.average_costs, old.intervals, i), cell(new.average_costs, new.intervals, i))
+            for i, cost in enumerate(estimate.cost_names)
+        ],
+        numbers=header[1:],
+    )
+    sure = (
+        "" if estimate.confidence is None else f"The plan keeps the limits with probability {estimate.confidence:g}. "
+    )
+    print()
+    say(f"{sure}In brackets: 95% credible intervals. Tried least where the plan spends its time:")
+    best = estimate.to_try(solution.policy, most=ROWS_TOLD)
+    print()
+    print_table(
+        ("in state", "action", "tried"),
+        [(str(s), str(a), f"{n:,}") for s, a, n in zip(best["state"], best["action"], best["visits"], strict=True)],
+        numbers=("tried",),
+    )
+    _print_policy(estimate, solution)
 
 
 # psconrl run

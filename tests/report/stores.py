@@ -6,8 +6,9 @@ import numpy as np
 
 from psconrl.analysis.groups import group
 from psconrl.cmdp import CMDP
-from psconrl.experiments.run_one import execute
-from psconrl.experiments.spec import Experiment, code_identity
+from psconrl.experiments.record import to_bytes
+from psconrl.experiments.run_one import run_cell
+from psconrl.experiments.spec import Experiment
 from psconrl.experiments.store import Store
 from psconrl.report import Section
 from psconrl.report.environments import environments
@@ -21,9 +22,8 @@ def run(path: Path, *experiments: Experiment) -> Store:
     for experiment in experiments:
         store.register(experiment)
         for cell, seed in experiment.runs:
-            done = execute(cell, seed, code_identity())
-            store.write(cell, seed, done.content)
-            store.note_time(cell, seed, done.seconds)
+            store.write(cell, seed, to_bytes(run_cell(cell, seed)))
+            store.note_time(cell, seed, 0.5)
     return store
 
 

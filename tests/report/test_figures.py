@@ -146,21 +146,6 @@ def test_limits_are_shown_with_their_use_and_price_one_panel_each() -> None:
     figures.draw(rows)
 
 
-def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
-    from matplotlib.image import imsave
-
-    sizes = {"small": (60, 60), "large": (80, 100)}
-    for name, (high, wide) in sizes.items():
-        imsave(tmp_path / f"{name}.png", np.zeros((high, wide, 3)))
-    figure = figures.gallery([[(name, tmp_path / f"{name}.png") for name in sizes], [("one", tmp_path / "small.png")]])
-    places = [axes.get_position() for axes in figure.axes]
-    width, height = figure.get_size_inches()
-    pixels = [60 / (place.width * width) for place in places[::2]] + [100 / (places[1].width * width)]
-    assert np.allclose(pixels, pixels[0])
-    assert places[1].height * height / (places[1].width * width) == pytest.approx(0.8)
-    assert all(0 <= place.x0 < place.x1 <= 1 and 0 <= place.y0 < place.y1 <= 1 for place in places)
-
-
 def test_prices_over_time_one_panel_each_limit() -> None:
     table = episodes([0, 50], 100, m=2)
     table["multipliers"] = [[0.1, 0.2], [0.4, 0.6]]

@@ -55,6 +55,19 @@ class Counts:
         indptr, indices, numbers = kernels.by_rows(*self.chains, int(self.used[0]))
         return sparse.csr_array((numbers, indices, indptr), shape=(self.S * self.A, self.S))
 
+    def entries(self) -> tuple[Ints, Ints, Ints, Floats]:
+        """All moves in order: rows s * A + a, next states, numbers and sums of costs (moves, n); see `from_entries`."""
+        head, link, target, number = self.chains
+        used = int(self.used[0])
+        row = np.empty(used, dtype=np.int64)
+        at = np.flatnonzero(head >= 0)
+        entry = head[at]
+        while len(at):
+            row[entry], entry = at, link[entry]
+            at, entry = at[entry >= 0], entry[entry >= 0]
+        order = np.lexsort((target[:used], row))
+        return row[order], target[order], number[order], self.spent[order]
+
     def dense(self) -> Ints:
         """The counts as an array (S, A, S)."""
         return np.asarray(self.sparse().toarray()).reshape(self.S, self.A, self.S)
@@ -85,7 +98,7 @@ class Counts:
         S = numbers.shape[-1]
         row, target = np.nonzero(numbers.reshape(-1, S))
         n = numbers.reshape(-1, S)[row, target].astype(np.int64)
-        return cls._by_row(row, target, n, np.zeros((len(n), 0)), S, numbers.size // S**2)
+        return cls.from_entries(row, target, n, np.zeros((len(n), 0)), S, numbers.size // S**2)
 
     @classmethod
     def from_moves(cls, row: Ints, target: Ints, costs: Floats, S: int, A: int) -> Counts:
@@ -93,11 +106,11 @@ class Counts:
         moves, where, n = np.unique(row * S + target, return_inverse=True, return_counts=True)
         spent = np.zeros((len(moves), costs.shape[1]))
         np.add.at(spent, where, costs)
-        return cls._by_row(moves // S, moves % S, n, spent, S, A)
+        return cls.from_entries(moves // S, moves % S, n, spent, S, A)
 
     @classmethod
-    def _by_row(cls, row: Ints, target: Ints, n: Ints, spent: Floats, S: int, A: int) -> Counts:
-        """Counts of distinct entries in the order of their rows."""
+    def from_entries(cls, row: Ints, target: Ints, n: Ints, spent: Floats, S: int, A: int) -> Counts:
+        """Counts of distinct moves in the order of their rows s * A + a; spent: sums of costs (moves, any)."""
         first, end = (np.searchsorted(row, np.arange(S * A), side=side) for side in ("left", "right"))
         head = np.where(first < end, first, -1)
         link = np.where(np.append(row[1:], -1) == row, np.arange(1, len(row) + 1), -1)

@@ -2,7 +2,7 @@
 
 signed             sum_t (c_i - l_i): regret for i = 0, violation for i >= 1. Gains pay for losses, so regret is
                    never to be read without violation: who violates a limit can have negative regret.
-moving average     of each cost over the last w rounds, from round w on; the spacing of checkpoints must divide w.
+moving average     of each cost over the last w steps, from step w on; the spacing of checkpoints must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
 [V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.metrics` has them.
@@ -69,21 +69,42 @@ def policy_violation(group: Group) -> Floats:
 
 
 def moving_average(group: Group, window: int) -> tuple[Ints, Floats]:
-    """Times (n,) and averages (R, m + 1, n) of each cost over the last `window` rounds; full windows only."""
+    """The average of each cost over the last steps; full windows only.
+
+    Args:
+        group: the runs.
+        window: the steps of a window, a multiple of the spacing of the checkpoints.
+
+    Returns:
+        Times (n,) and averages (R, m + 1, n).
+
+    Raises:
+        InvalidArgumentError: the window does not fit the checkpoints.
+    """
     d = group.spacing
     if window % d:
         raise InvalidArgumentError(
-            f"the window is {window} rounds; it must be a multiple of the {d} between checkpoints"
+            f"the window is {window} steps; it must be a multiple of the {d} between checkpoints"
         )
     k = window // d
     if k > len(group.grid):
-        raise InvalidArgumentError(f"the window of {window} rounds is longer than the run of {group.horizon}")
+        raise InvalidArgumentError(f"the window of {window} steps is longer than the run of {group.horizon}")
     totals = np.concatenate([np.zeros_like(group.cumulative[..., :1]), group.cumulative], axis=-1)
     return group.grid[k - 1 :], (totals[..., k:] - totals[..., :-k]) / window
 
 
 def pseudo_regret(group: Group) -> Floats:
-    """Lagrangian pseudo-regret (R, G); the runs must have been made with evaluate_policies."""
+    """The Lagrangian pseudo-regret.
+
+    Args:
+        group: runs that were made with evaluate_policies.
+
+    Returns:
+        (R, G).
+
+    Raises:
+        InvalidArgumentError: the policies of the runs were not evaluated.
+    """
     if not group.evaluated:
         raise InvalidArgumentError(f"{group.label}: the policies were not evaluated; run it with evaluate_policies")
     curves = []

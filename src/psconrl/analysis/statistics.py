@@ -55,7 +55,16 @@ class Interval:
 
 @lru_cache(maxsize=32)
 def weights(runs: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
-    """(B, R): how much of each resample's mean each run is."""
+    """What each bootstrap resample is made of.
+
+    Args:
+        runs: R, the number of runs.
+        resamples: B, the number of resamples.
+        seed: of the resamples; independent sets of runs take different ones.
+
+    Returns:
+        (B, R), the share of each run in each resample; read-only.
+    """
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     drawn = rng.multinomial(runs, np.full(runs, 1 / runs), size=resamples) / runs
     drawn.setflags(write=False)
@@ -63,7 +72,17 @@ def weights(runs: int, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
 
 
 def interval_of(value: float, resampled: Floats, runs: int, level: float = LEVEL) -> Interval:
-    """The statistic of all runs with the middle `level` of its values on the resamples; of one run, the whole line."""
+    """A statistic with its percentile bootstrap interval.
+
+    Args:
+        value: the statistic of all runs.
+        resampled: (B,), its values on the resamples.
+        runs: the number of runs.
+        level: the share of the resamples inside the interval.
+
+    Returns:
+        The interval; of one run, the whole line.
+    """
     if runs < 2:
         return Interval(float(value), -np.inf, np.inf)
     low, high = (1 - level) / 2, (1 + level) / 2
@@ -75,7 +94,14 @@ def interval_of(value: float, resampled: Floats, runs: int, level: float = LEVEL
 
 
 def mean_interval(values: ArrayLike) -> Interval:
-    """The mean over runs (R,), with its interval."""
+    """The mean over runs with its 95% interval.
+
+    Args:
+        values: (R,), one for each run.
+
+    Returns:
+        The interval; of one run, the whole line.
+    """
     x = np.asarray(values, dtype=np.float64)
     return interval_of(x.mean(), weights(len(x)) @ x, len(x))
 
@@ -94,21 +120,45 @@ def worst_tenth(values: ArrayLike) -> float:
 
 
 def difference_interval(values: ArrayLike, others: ArrayLike, level: float = LEVEL) -> Interval:
-    """The difference of the means of two independent sets of runs, with its interval at a level."""
+    """The difference of the means of two independent sets of runs.
+
+    Args:
+        values: (R,), one for each run.
+        others: (R',), what is subtracted.
+        level: of the interval.
+
+    Returns:
+        mean(values) - mean(others) with its interval.
+    """
     x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))
     resampled = weights(len(x)) @ x - weights(len(y), seed=1) @ y
     return interval_of(float(x.mean() - y.mean()), resampled, min(len(x), len(y)), level)
 
 
 def ratio_interval(values: ArrayLike, others: ArrayLike) -> Interval:
-    """The ratio of the means of two independent sets of runs, with its interval; others have a positive mean."""
+    """The ratio of the means of two independent sets of runs.
+
+    Args:
+        values: (R,), one for each run.
+        others: (R',), the denominators, with a positive mean.
+
+    Returns:
+        mean(values) / mean(others) with its 95% interval.
+    """
     x, y = (np.asarray(v, dtype=np.float64) for v in (values, others))
     resampled = (weights(len(x)) @ x) / (weights(len(y), seed=1) @ y)
     return interval_of(float(x.mean() / y.mean()), resampled, min(len(x), len(y)))
 
 
 def band(curves: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean, low and high (G,) over runs of curves (R, G), pointwise."""
+    """The mean of curves with its pointwise 95% interval.
+
+    Args:
+        curves: (R, G), one for each run.
+
+    Returns:
+        Mean, low and high, each (G,); of one run, three times its curve.
+    """
     resampled = curves.T @ weights(len(curves)).T
     resampled.sort(axis=1)  # faster than the search for a quantile
     return curves.mean(axis=0), *(_quantile(resampled, (1 + sign * LEVEL) / 2) for sign in (-1, 1))
@@ -123,7 +173,19 @@ def _quantile(sorted_rows: Floats, level: float) -> Floats:
 
 
 def growth_exponent(times: Ints, curves: Floats, start: float = 0.1) -> Interval:
-    """The exponent of the mean of curves (R, G) over times from `start` of the last one on."""
+    """How fast the mean of curves grows: its slope in log-log coordinates.
+
+    Args:
+        times: (G,), the checkpoints.
+        curves: (R, G), one for each run.
+        start: the share of the last time from which on the slope is fitted.
+
+    Returns:
+        The exponent with its 95% interval; -inf where the mean is not positive.
+
+    Raises:
+        InvalidArgumentError: fewer than two checkpoints lie in the range.
+    """
     chosen = _log_spaced(times, start)
     x = np.log(times[chosen])
     return interval_of(

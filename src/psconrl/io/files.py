@@ -46,6 +46,13 @@ NUMBERS = (
 )
 TEXTS = ("state_names", "action_names", "cost_names", "layout_rows")
 """The arrays of an .npz file."""
+LEARNED = tuple(
+    f"learned_{name}"
+    for name in (
+        *("moves", "spent", "costs", "available", "limits", "state", "ranges", "known", "confidence", "issues", "rows"),
+    )
+)
+"""What the file of an estimate has in addition; for a model they do not matter."""
 FIELDS = ("format", "version", "states", "actions", "costs", "thresholds", "initial", "sparse", "layout", "transitions")
 """The fields of a .json file."""
 
@@ -84,7 +91,7 @@ def _wrong_suffix(path: Path) -> ModelFileError:
 
 
 def _read_npz(path: Path) -> CMDP:
-    arrays = reading.read_npz(path, ModelFileError, (*NUMBERS, *TEXTS))
+    arrays = reading.read_npz(path, ModelFileError, (*NUMBERS, *TEXTS, *LEARNED))
     found = f"(found: {', '.join(sorted(arrays)) or 'nothing'})"
     if "transitions" not in arrays and not {"data", "indices", "indptr"} <= arrays.keys():
         raise ModelFileError(f"{path}: has no array 'transitions', nor 'data', 'indices' and 'indptr' {found}")

@@ -10,7 +10,6 @@ size is made. Rows are numbered from 1, without the header, in every message.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError, ModelFileError, did_you_mean
+from psconrl.io import reading
 
 MAX_STATES = 100_000
 """More states than this are taken for a mistake, such as a time stamp in the column `state`."""
@@ -119,8 +119,12 @@ class Table:
         numbers = np.array([*(known.get(name, -1) for name in texts), -1])
         return numbers[codes]
 
-    def numbers(self, column: str) -> Floats:
+    def numbers(self, column: str, missing: bool = False) -> Floats:
         """A column of finite numbers.
+
+        Args:
+            column: its name.
+            missing: whether values may be missing; they are nan then.
 
         Raises:
             InvalidModelError: a value that is missing, no number or not finite, with its row.
@@ -138,11 +142,11 @@ class Table:
             floats = pc.cast(values, pa.float64(), safe=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise InvalidModelError(f"{self.name}: column {column!r} holds no numbers, but {values.type}") from None
-        row = _first(pc.is_null(floats).to_numpy())
+        row = None if missing else _first(pc.is_null(floats).to_numpy())
         if row is not None:
             self.refuse(row, f"{column} is missing")
         found = floats.to_numpy()
-        row = _first(~np.isfinite(found))
+        row = _first(np.isinf(found) if missing else ~np.isfinite(found))
         if row is not None:
             self.refuse(row, f"{column} is {found[row]}; it must be a finite number")
         return np.asarray(found, dtype=np.float64)
@@ -170,7 +174,8 @@ def from_tables(
     """The model in two tables; see `psconrl.CMDP.from_tables`."""
     moves, priced = Table.of(transitions, "transitions"), Table.of(costs, "costs")
     states, actions, entries = _entries(moves, checks.whole(max_states, "max_states"))
-    names, tau = _limits(priced, thresholds)
+    given = [name for name in priced.data.column_names if name not in (*_KEYS, "probability", "count")]
+    names, tau = limits_of(given, thresholds, priced.name)
     S, A = len(states), len(actions)
     if S * A * len(names) > MAX_COSTS:
         raise InvalidModelError(
@@ -215,10 +220,7 @@ def load(path: Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
         found: dict[str, Any] = {name: _in_folder(path, name) for name in ("transitions", "costs")}
     else:
         path = path / "model.toml" if path.is_dir() else path
-        try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError) as error:
-            raise ModelFileError(f"{path}: not a TOML file: {error}") from None
+        found = reading.read_toml(path, ModelFileError)
         unknown = [key for key in found if key not in ("transitions", "costs", "initial", "limits")]
         if unknown:
             raise ModelFileError(
@@ -328,8 +330,8 @@ def _entries(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, i
             "is no mistake, such as a time in the column 'state', raise max_states"
         )
     table.require_names(["state", "action"], [s, a])
-    s, state = _ordered(s, states)
-    a, action = _ordered(a, actions)
+    s, state = _numbered(s, states)
+    a, action = _numbered(a, actions)
     t = table.codes("next_state", state)
     row = _first(t < 0)
     if row is not None:
@@ -343,14 +345,19 @@ def _entries(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, i
     return state, action, (s, a, t)
 
 
-def _ordered(codes: Ints, names: list[str]) -> tuple[Ints, dict[str, int]]:
-    """Names by number: whole numbers in their order, others by first appearance."""
+def ordered(names: list[str]) -> tuple[Ints, list[str]]:
+    """The number of each name, and the names by number: whole numbers in their order, others as they are."""
     order = np.arange(len(names))
     if all(name.isascii() and name.lstrip("-").isdigit() for name in names):
-        order = np.array(sorted(range(len(names)), key=lambda k: int(names[k])))
+        order = np.array(sorted(range(len(names)), key=lambda k: int(names[k])), dtype=np.int64)
     places = np.empty(len(names), dtype=np.int64)
     places[order] = np.arange(len(names))
-    return places[codes], {names[k]: i for i, k in enumerate(order)}
+    return places, [names[k] for k in order]
+
+
+def _numbered(codes: Ints, names: list[str]) -> tuple[Ints, dict[str, int]]:
+    places, names = ordered(names)
+    return places[codes], {name: i for i, name in enumerate(names)}
 
 
 def _probabilities(table: Table, pairs: Ints, count: int) -> Floats:
@@ -383,30 +390,32 @@ def _distinct(table: Table, keys: Ints, what: str) -> Ints:
     return order
 
 
-def _limits(table: Table, thresholds: Any) -> tuple[list[str], list[float]]:
-    """The names of the costs and their limits; of limits by name, only the costs that have one and the first."""
-    names = [name for name in table.data.column_names if name not in (*_KEYS, "probability", "count")]
-    if not names:
-        raise InvalidModelError(f"{table.name}: has no column of costs besides state, action and next_state")
+def limits_of(costs: list[str], thresholds: Any, where: str) -> tuple[list[str], list[float]]:
+    """The names of the costs that are used, and their limits: with limits by name, those that have one and the first.
+
+    Args:
+        costs: names, the main cost first.
+        thresholds: limits by name, or a list, one per cost after the first, or none.
+        where: what messages call the table.
+    """
+    if not costs:
+        raise InvalidModelError(f"{where}: has no column of costs")
     if isinstance(thresholds, Mapping):
-        if names[0] in thresholds:
+        if costs[0] in thresholds:
             raise InvalidModelError(
-                f"thresholds has a limit for {names[0]!r}, the first column of costs, which is minimised; only the "
+                f"thresholds has a limit for {costs[0]!r}, the first column of costs, which is minimised; only the "
                 "others have one"
             )
-        limits = checks.limits(thresholds, names[1:])
-        names = [names[0], *(name for name in names[1:] if name in limits)]
-        tau = [
-            checks.real(limits[name], f"thresholds[{name!r}]", "a finite number", lambda _: True) for name in names[1:]
-        ]
-        return names, tau
+        limits = checks.limits(thresholds, costs[1:])
+        costs = [costs[0], *(name for name in costs[1:] if name in limits)]
+        return costs, checks.thresholds(limits, costs).tolist()
     tau = checks.thresholds(thresholds).tolist()
-    if len(tau) not in (0, len(names) - 1):
+    if len(tau) not in (0, len(costs) - 1):
         raise InvalidModelError(
-            f"there are {len(tau)} thresholds, but {len(names) - 1} costs after the first ({', '.join(names[1:])}); "
+            f"there are {len(tau)} thresholds, but {len(costs) - 1} costs after the first ({', '.join(costs[1:])}); "
             "give limits by name to use some of them"
         )
-    return names[: len(tau) + 1], tau
+    return costs[: len(tau) + 1], tau
 
 
 def _costs(

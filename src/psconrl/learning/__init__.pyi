@@ -1,4 +1,5 @@
 from .estimate import Estimate as Estimate
+from .fitting import fit as fit
 from .gymnasium_loop import learn as learn
 from .learner import Learner as Learner
 from .metrics import METRICS as METRICS

@@ -15,19 +15,24 @@ theta, how much it is worth, is drawn from its own posterior: small where all pa
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
+from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
-from psconrl.errors import CallOrderError, InvalidArgumentError
+from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidModelError, ModelFileError
+from psconrl.io import files, reading, writing
 from psconrl.learning import state_io
 from psconrl.planning.averages import long_run
+from psconrl.planning.evaluation import evaluate
 from psconrl.planning.solving import solve
 from psconrl.problem import Problem
 
@@ -69,6 +74,14 @@ class Evidence(NamedTuple):
         return averages if units is None else units.sums(averages, 1)
 
 
+class Evaluated(NamedTuple):
+    """What a policy would do: policy (S, A), posterior means (m + 1,) and credible intervals (m + 1, 2) of averages."""
+
+    policy: Floats
+    average_costs: Floats
+    intervals: Floats
+
+
 class Estimate(CMDP):
     """A model that was learned: a CMDP, with credible intervals of what policies do in it.
 
@@ -77,14 +90,22 @@ class Estimate(CMDP):
             tightened.
         confidence: in which share of draws from the posterior the plan keeps the limits at least, if that was asked
             for; else None.
+        issues: of a log, the numbers of rows by what is wrong with them.
     """
 
     visits: Ints
     limits: Floats
     confidence: float | None
+    issues: dict[str, Ints]
     evidence: Evidence
 
-    def __init__(self, evidence: Evidence, thresholds: Floats | None = None, confidence: float | None = None) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        thresholds: Floats | None = None,
+        confidence: float | None = None,
+        issues: Mapping[str, Ints] | None = None,
+    ) -> None:
         problem, belief, costs, state, names = evidence
         S, A = belief.available.shape
         N = belief.N.reshape(S, A).astype(np.int64)
@@ -102,22 +123,141 @@ class Estimate(CMDP):
             cost_names=problem.cost_names,
         )
         N.setflags(write=False)
-        self.__dict__.update(visits=N, limits=problem.thresholds, confidence=confidence, evidence=evidence)
+        self.__dict__.update(
+            visits=N, limits=problem.thresholds, confidence=confidence, issues=dict(issues or {}), evidence=evidence
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Estimate, (self.evidence, self.thresholds, self.confidence)
+        return Estimate, (self.evidence, self.thresholds, self.confidence, self.issues)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("CMDP", "Estimate", 1)
 
-    def intervals(self, policy: ArrayLike, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Floats:
-        """Credible intervals (m + 1, 2) of a policy's long-run averages, from where the learner is now.
+    @property
+    def coverage(self) -> dict[str, NDArray[Any]]:
+        """How often each action was tried in each state: columns state, action and visits, as `Solution.table`."""
+        s, a = np.nonzero(self.evidence.belief.available)
+        return {
+            "state": np.array(self.state_names)[s],
+            "action": np.array(self.action_names)[a],
+            "visits": self.visits[s, a],
+        }
 
-        policy: (S, A), or one action (S,) for each state; it may take actions that were never tried. level: the share
-        of the posterior inside. draws: how many models are drawn from it. seed: chooses them.
+    @cached_property
+    def behaviour(self) -> Evaluated:
+        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`."""
+        total = self.visits.sum(axis=1, keepdims=True)
+        available = self.evidence.belief.available
+        policy = np.where(
+            total > 0, self.visits / np.maximum(total, 1), available / available.sum(axis=1, keepdims=True)
+        )
+        return self.evaluate(policy)
+
+    def evaluate(self, policy: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Evaluated:
+        """What a policy would do, as far as the data tell: off-policy evaluation.
+
+        Args:
+            policy: (S, A), or one action (S,) for each state; it may take actions that were never tried.
+            level: the share of the posterior inside the intervals.
+            draws: how many models are drawn from it.
+            seed: chooses them.
+
+        Returns:
+            The policy, with the posterior means of its long-run averages and their credible intervals.
         """
         level = real(level, "level", "a number between 0 and 1", lambda x: 0 < x < 1)
-        return np.quantile(self.averages(policy, draws, seed), [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        averages = self.averages(policy, draws, seed)
+        intervals = np.quantile(averages, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        return Evaluated(self._policy(policy), averages.mean(axis=0), intervals)
+
+    def tightened(self, confidence: float = 0.95, *, draws: int = DRAWS, seed: int = 0) -> Estimate:
+        """The same model with limits so much lower that its plan, `psconrl.solve` of it, keeps the true ones.
+
+        Args:
+            confidence: in which share of models drawn from the posterior it does.
+            draws: how many are drawn.
+            seed: chooses them.
+
+        Raises:
+            InvalidArgumentError: no plan is that sure.
+        """
+        confidence = real(confidence, "confidence", "a number between 0 and 1", lambda x: 0 < x < 1)
+        return self._tightened(confidence, whole(draws, "draws", most=MOST_DRAWS), whole(seed, "seed", 0, most=None))
+
+    def to_try(self, policy: ArrayLike | None = None, most: int = 10) -> dict[str, NDArray[Any]]:
+        """What to try next: the actions about which least is known where a policy spends its time.
+
+        Args:
+            policy: (S, A); the best one of this model if left out.
+            most: how many rows.
+
+        Returns:
+            Columns state, action, visits, and share: of time in the state over the square root of one more than the
+            visits, which is how they are sorted.
+        """
+        pi = solve(self).policy if policy is None else self._policy(policy)
+        stationary = evaluate(self, np.where(self.available, pi, 0.0)).stationary
+        s, a = np.nonzero(self.evidence.belief.available)
+        worth = stationary[s] / np.sqrt(self.visits[s, a] + 1.0)
+        first = np.argsort(-worth, kind="stable")[: whole(most, "most")]
+        table = {name: column[first] for name, column in self.coverage.items()}
+        return table | {"share": worth[first]}
+
+    def save(self, path: str | Path) -> None:
+        """Write the model; to .npz with all that it was learned from, so that `Estimate.load` brings back everything.
+
+        Args:
+            path: .npz, or what `CMDP.save` writes.
+        """
+        path = checks.path(path)
+        if path.suffix.lower() != ".npz":
+            super().save(path)
+            return
+        writing.write_npz(path, self.to_arrays() | self._arrays())
+
+    @classmethod
+    def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> Estimate:
+        """Read an estimate that `save` wrote to a .npz file.
+
+        Args:
+            path: of the file.
+            thresholds: limits by name that replace those in the file.
+
+        Raises:
+            ModelFileError: a file that is no estimate.
+        """
+        arrays = reading.read_npz(path, ModelFileError, (*files.NUMBERS, *files.TEXTS, *files.LEARNED))
+        with reading.reraise_as(ModelFileError, path):
+            found = _from_arrays(arrays)
+        return found if thresholds is None else found.with_limits(thresholds)
+
+    def with_limits(self, thresholds: Mapping[str, float]) -> Estimate:
+        """The same evidence under other limits, by name of the cost."""
+        limits = dict(zip(self.cost_names[1:], self.limits.tolist(), strict=True))
+        tau = list((limits | checks.limits(thresholds, limits)).values())
+        return Estimate(self.evidence._replace(problem=_with_limits(self.evidence.problem, tau)), issues=self.issues)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        problem, belief, costs, state, _ = self.evidence
+        row, target, number, spent = belief.counts.entries()
+        arrays: dict[str, NDArray[Any]] = {
+            "learned_moves": np.array([row, target, number]),
+            "learned_spent": spent,
+            "learned_costs": costs.sums,
+            "learned_available": belief.available,
+            "learned_limits": self.limits,
+            "learned_state": np.array([state, belief.K]),
+            "learned_ranges": np.zeros((0, 2)) if problem.cost_ranges is None else problem.cost_ranges,
+            "learned_known": np.zeros(0) if problem.costs is None else problem.costs,
+            "learned_confidence": np.array([np.nan if self.confidence is None else self.confidence]),
+            "learned_issues": np.array(list(self.issues), dtype=np.str_),
+            "learned_rows": np.concatenate([[len(rows), *rows] for rows in self.issues.values()] or [[]]).astype(int),
+        }
+        return arrays
+
+    def intervals(self, policy: ArrayLike, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Floats:
+        """Credible intervals (m + 1, 2) of a policy's long-run averages, from where it is now; see `evaluate`."""
+        return self.evaluate(policy, level=level, draws=draws, seed=seed).intervals
 
     def averages(self, policy: ArrayLike, draws: int = DRAWS, seed: int = 0) -> Floats:
         """The long-run averages (draws, m + 1) of a policy in models drawn from the posterior; see `intervals`."""
@@ -155,7 +295,7 @@ class Estimate(CMDP):
         lowered, surest = _Lowered(), 0.0
         spread = np.zeros(self.m)
         for _ in range(_ROUNDS):
-            tighter = Estimate(self.evidence, self.limits - lowered.now * spread, confidence)
+            tighter = Estimate(self.evidence, self.limits - lowered.now * spread, confidence, self.issues)
             plan = solve(tighter)
             if not plan.feasible:
                 if not lowered.too_far():
@@ -204,6 +344,57 @@ class _Lowered:
         self.missed = self.now
         self.now = (self.met + self.missed) / 2
         return self.missed > 0
+
+
+def _with_limits(problem: Problem, thresholds: ArrayLike) -> Problem:
+    names = problem.state_names
+    return Problem(
+        None if problem.open else problem.S if names is None else names,
+        problem.A if problem.action_names is None else problem.action_names,
+        thresholds,
+        problem.costs,
+        cost_ranges=problem.cost_ranges,
+        cost_names=problem.cost_names,
+        available=problem.available_function if problem.open else None if problem.pairs.every else problem.available,
+    )
+
+
+def _from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Estimate:
+    """The inverse of `Estimate.save`; names are texts."""
+    S, A = (len(arrays[name]) for name in ("state_names", "action_names"))
+    row, target, number = (np.asarray(part, dtype=np.int64) for part in arrays["learned_moves"])
+    available = checks.available(arrays["learned_available"], S, A)
+    available = np.ones((S, A), dtype=np.bool_) if available is None else available
+    sound = len(row) and row.min() >= 0 and row.max() < S * A and target.min() >= 0 and target.max() < S
+    sums = checks.numbers(arrays["learned_costs"], "learned_costs")
+    if not sound or number.min() < 1 or sums.shape[1:] != (S, A) or not available.ravel()[row].all():
+        raise InvalidModelError("the counts do not fit the model; write the file again with Estimate.save")
+    names = {key: [str(name) for name in arrays[f"{key}_names"]] for key in ("state", "action", "cost")}
+    ranges, known = arrays["learned_ranges"], arrays["learned_known"]
+    problem = Problem(
+        names["state"],
+        names["action"],
+        arrays["learned_limits"],
+        known if known.size else None,
+        cost_ranges=ranges if ranges.size else None,
+        cost_names=names["cost"],
+        available=available,
+    )
+    state, K = (int(number) for number in arrays["learned_state"])
+    checks.whole(state, "learned_state", 0, S - 1)
+    spent = checks.numbers(arrays["learned_spent"], "learned_spent").reshape(len(row), -1)
+    counts = Counts.from_entries(row, target, number, spent, S, A)
+    belief = Belief(counts, available, state, False)
+    if belief.K < K:
+        belief = Belief(belief.counts, available, state, True)
+    visits = belief.N.reshape(S, A)
+    inside = problem.normalized(S).costs
+    evidence = Evidence(problem, belief, CostBelief(sums, visits, inside), state, problem.state_names)
+    confidence = float(arrays["learned_confidence"][0])
+    issues, rows = {}, arrays["learned_rows"].astype(np.int64)
+    for reason in arrays["learned_issues"].tolist():
+        issues[reason], rows = rows[1 : 1 + rows[0]], rows[1 + rows[0] :]
+    return Estimate(evidence, arrays["thresholds"], None if np.isnan(confidence) else confidence, issues)
 
 
 def estimate(problem: Problem, state: Mapping[str, Any], confidence: float | None, draws: int, seed: int) -> Estimate:

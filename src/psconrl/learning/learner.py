@@ -51,13 +51,14 @@ from psconrl.planning.steered import FREE, Steered
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
-    from psconrl.learning import durable
+    from psconrl.learning import durable, fitting
     from psconrl.learning import estimate as estimation
     from psconrl.learning.durable import DurableLearner
     from psconrl.learning.estimate import Estimate
 else:
     durable = lazy_import("psconrl.learning.durable")
     estimation = lazy_import("psconrl.learning.estimate")
+    fitting = lazy_import("psconrl.learning.fitting")
 
 HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""
@@ -117,6 +118,7 @@ class Learner:
         horizon: T, for the agents that need it; `extend` moves it on.
         seed: of all random numbers.
         problem: instead of an agent, what is known of the environment.
+        log: what `psconrl.fit` made of old decisions; they count as steps that were done before.
 
     Attributes:
         agent, horizon, seed, problem: as above.
@@ -129,7 +131,13 @@ class Learner:
     """
 
     def __init__(
-        self, agent: Agent | None, horizon: int = HORIZON, seed: int = 0, *, problem: Problem | None = None
+        self,
+        agent: Agent | None,
+        horizon: int = HORIZON,
+        seed: int = 0,
+        *,
+        problem: Problem | None = None,
+        log: Estimate | None = None,
     ) -> None:
         self.agent = agent_for(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
@@ -159,6 +167,19 @@ class Learner:
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
         self._lock = RLock()
+        if log is not None:
+            self._take_over(log)
+
+    def _take_over(self, log: Estimate) -> None:
+        """Start with the counts and costs of a log, after as many steps."""
+        _, belief, costs, state, _ = fitting.require_log(log, self.problem).evidence
+        needed = self.observed.spent.shape[1]
+        self.observed, self.visits = belief.counts.copy(), log.visits.copy()
+        self.observed.spent = np.ascontiguousarray(self.observed.spent[:, :needed])
+        self.cost_sums = costs.sums.copy()
+        steps = int(self.visits.sum())
+        self.horizon += steps
+        self.clock[0], self.clock[2] = steps, state
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Learner.restore, (self.agent, self.state())

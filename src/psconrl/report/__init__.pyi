@@ -1,7 +1,6 @@
 from .environments import agent_label as agent_label
 from .environments import title as title
 from .figures import draw as draw
-from .figures import gallery as gallery
 from .figures import save as save
 from .panels import Level as Level
 from .panels import Line as Line

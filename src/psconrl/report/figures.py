@@ -40,8 +40,6 @@ _ABREAST = 4
 """Panels of one environment that stand side by side."""
 _LETTERS = 30
 """Characters that fit beside a panel."""
-_CAPTION = 0.35
-"""Inches for the title of a picture."""
 _INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
 """Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
 _SERIES = "series-"
@@ -115,7 +113,7 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     """Write a figure as PNG and PDF.
 
     Args:
-        figure: what `draw` or `gallery` made.
+        figure: any figure of matplotlib, for instance what `draw` made.
         folder: where to write; it is made if it does not exist.
         name: of the files, without their endings.
 
@@ -207,41 +205,6 @@ def _attributes(style: str) -> str:
             color = _PAGE_COLORS.get(value.lower())
             found.append(f'{name}="{f"var(--{color})" if color else value}"')
     return " " + " ".join(found)
-
-
-def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
-    """Put pictures together, all at the same scale.
-
-    Args:
-        rows: for each row titles and PNG files; shorter rows stand in the middle.
-
-    Returns:
-        The figure.
-    """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-    from matplotlib.image import imread
-
-    pictures = [[imread(path) for _, path in row] for row in rows]
-    widths = [sum(picture.shape[1] for picture in row) for row in pictures]
-    heights = [max(picture.shape[0] for picture in row) for row in pictures]
-    inches = _WIDTH * max(map(len, rows)) / max(widths)  # of a pixel
-    width, height = max(widths) * inches, sum(heights) * inches + _CAPTION * len(rows)
-    with rc_context(_FONTS):
-        figure = Figure(figsize=(width, height))
-        top = height
-        for row, images, across, high in zip(rows, pictures, widths, heights, strict=True):
-            top -= _CAPTION
-            left = (width - across * inches) / 2
-            for (caption, _), image in zip(row, images, strict=True):
-                wide, tall = image.shape[1] * inches, image.shape[0] * inches
-                ax = figure.add_axes((left / width, (top - tall) / height, wide / width, tall / height))
-                ax.set_axis_off()
-                ax.imshow(image)
-                ax.set_title(caption)
-                left += wide
-            top -= high * inches
-        return figure
 
 
 def _fill(ax: Axes, panel: Panel, looks: Mapping[str, Style]) -> None:

@@ -1,0 +1,252 @@
+"""What a log of decisions says: the model behind it, how sure it is, and what it leaves open.
+
+A log has one row per decision: the state, the action, its costs, and the next state; or, without next states, whole
+trajectories, whose next state is the state of the row below. Rows that say too little are left out, and told by number;
+so are places where a trajectory does not go on where its last row led. Rows are numbered from 1, without the header.
+
+The counts of a log are all that there is to know of a Markov decision process, whoever took the decisions and for
+whatever reason, as long as the state was all they went by. The posterior, its means and its intervals are those of
+`psconrl.learning.estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from psconrl._core import checks
+from psconrl._core.checks import Bools, Floats, Ints, range_rule
+from psconrl.agents.belief import Belief, CostBelief
+from psconrl.agents.counts import Counts
+from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.io.tables import MAX_COSTS, MAX_STATES, Table, limits_of, ordered
+from psconrl.learning.estimate import Estimate, Evidence
+from psconrl.problem import Problem
+
+COST_MARGIN = 1e-9
+"""A cost that is always the same has a range this much wider than nothing, as a share of its size."""
+
+
+def fit(
+    log: Any,
+    thresholds: Mapping[str, float] | ArrayLike = (),
+    *,
+    state: str = "state",
+    action: str = "action",
+    next_state: str = "next_state",
+    costs: Sequence[str] | None = None,
+    stream: str | None = None,
+    time: str | None = None,
+    cost_ranges: ArrayLike | None = None,
+) -> Estimate:
+    """The model behind a log of decisions, with what it says about the old decisions and about others.
+
+    Args:
+        log: a table: pandas, polars, duckdb, pyarrow, a list of dicts, or the path of a CSV or Parquet file.
+        thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost after
+            the first.
+        state, action, next_state: names of columns. Without a column of next states the log holds trajectories.
+        costs: names of columns, the main cost first; by default all columns that are nothing else.
+        stream: column that tells trajectories apart; one trajectory if left out.
+        time: column to sort by within a stream; the order of the rows if left out.
+        cost_ranges: (low, high) of each cost that is used; what the log has if left out.
+
+    Returns:
+        A model to be solved, with intervals; `Estimate.issues` says which rows were left out, and why.
+
+    Raises:
+        InvalidModelError: a table without rows that can be used, or with a mistake that is no gap.
+        ModelFileError: a file that cannot be read.
+
+    >>> rows = [{"state": s, "action": "go", "cost": float(s)} for s in (0, 1, 1, 0, 1, 1, 0)]
+    >>> fit(rows).coverage["visits"].tolist()
+    [2, 4]
+    """
+    named = [state, action, next_state, *([stream] if stream else [])]
+    table = Table.of(log, "log", named)
+    for name in (stream, time):
+        if name is not None:
+            table.column(name)
+    if costs is None:
+        costs = [name for name in table.data.column_names if name not in (*named, time)]
+    names, tau = limits_of(list(costs), thresholds, table.name)
+    s, a, t, states, actions = _codes(table, state, action, next_state)
+    order = _order(table, stream, time)
+    within = _same_stream(table, stream, order)
+    follows = np.full(len(s), -1)
+    follows[order[:-1]] = np.where(within, s[order[1:]], -1)
+    issues = _issues(table, s, a, t, follows, state, action, next_state, chained=stream is not None or time is not None)
+    t = follows if t is None else np.where(t < 0, follows, t)
+    used = (s >= 0) & (a >= 0) & (t >= 0)
+    paid = []
+    for name in names:
+        paid.append(table.numbers(name, missing=True))
+        unknown = np.isnan(paid[-1])
+        issues |= _rows_where(unknown, f"{name} is missing; left out")
+        used &= ~unknown
+    if not used.any():
+        raise InvalidModelError(f"{table.name}: no row has a state, an action, costs and a next state")
+    last = int(t[order[used[order]][-1]])
+    key = np.where(used, (s * len(actions) + a) * len(states) + t, -1)
+    totals = _totals(key, paid, used)
+    problem = Problem(
+        states,
+        actions,
+        tau,
+        cost_ranges=totals.ranges if cost_ranges is None else cost_ranges,
+        cost_names=names,
+    )
+    return Estimate(_evidence(totals, problem, last), issues=issues)
+
+
+class _Totals(NamedTuple):
+    """How often each move was made, its number (s * A + a) * S + t, the sums of its costs, and the range of each."""
+
+    key: Ints
+    number: Ints
+    sums: Floats
+    ranges: Floats
+
+
+def _totals(key: Ints, paid: list[Floats], used: Bools) -> _Totals:
+    """The rows by move. In one thread, so that sums are the same each time."""
+    columns = pa.table([key, *paid], ["key", *map(str, range(len(paid)))])
+    sums: list[Any] = [(str(i), "sum") for i in range(len(paid))]
+    moves = columns.group_by("key", use_threads=False).aggregate([*sums, ([], "count_all")]).sort_by("key")
+    found = {name: moves.column(name).to_numpy()[moves.column("key").to_numpy() >= 0] for name in moves.column_names}
+    low, high = (np.array([limit(cost, where=used, initial=start) for cost in paid]) for limit, start in _ENDS)
+    # A cost that is always the same gets a range of 1.
+    wider = np.maximum(1.0, COST_MARGIN * np.abs(low))
+    return _Totals(
+        found["key"],
+        found["count_all"],
+        np.array([found[f"{i}_sum"] for i in range(len(paid))]),
+        np.stack([low, np.where(high > low, high, low + wider)], axis=1),
+    )
+
+
+_ENDS: tuple[tuple[Any, float], ...] = (np.min, np.inf), (np.max, -np.inf)
+
+
+def _codes(
+    table: Table, state: str, action: str, next_state: str
+) -> tuple[Ints, Ints, Ints | None, list[str], list[str]]:
+    """States, actions and next states (None without such a column) as numbers, -1 where missing; and their names."""
+    s, states = table.names(state)
+    a, actions = table.names(action)
+    t: Ints | None = None
+    if next_state in table:
+        targets, others = table.names(next_state)
+        number = {name: k for k, name in enumerate(states)}
+        places = [number.setdefault(name, len(number)) for name in others]
+        t, states = np.array([*places, -1])[targets], list(number)
+        blank = number.get("")
+        t = t if blank is None else np.where(t == blank, -1, t)
+    s, states, t = _named(s, states, t)
+    a, actions, _ = _named(a, actions, None)
+    if len(states) > MAX_STATES or len(states) * len(actions) > MAX_COSTS:
+        raise InvalidModelError(
+            f"{table.name}: there are {len(states):,} different states and {len(actions):,} actions, too many; is "
+            "there a time or a measurement in one of these columns?"
+        )
+    return s, a, t, states, actions
+
+
+def _named(codes: Ints, names: list[str], more: Ints | None) -> tuple[Ints, list[str], Ints | None]:
+    """Numbers in the order of `ordered`, without the empty name."""
+    places, sorted_names = ordered([name for name in names if name])
+    table = np.full(len(names) + 1, -1)
+    table[[k for k, name in enumerate(names) if name]] = places
+    return table[codes], sorted_names, None if more is None else table[more]
+
+
+def _order(table: Table, stream: str | None, time: str | None) -> Ints:
+    """Rows sorted by stream, then by time; rows of the same time stay in their order."""
+    order: Ints = np.arange(len(table))
+    if time is not None:
+        order = np.argsort(table.column(time).to_numpy(), kind="stable")
+    if stream is not None:
+        order = order[np.argsort(table.names(stream)[0][order], kind="stable")]
+    return order
+
+
+def _same_stream(table: Table, stream: str | None, order: Ints) -> Bools:
+    """Whether a row of the order and the next one are of the same stream, (n - 1,)."""
+    if stream is None:
+        return np.ones(len(table) - 1, dtype=np.bool_)
+    return np.asarray(np.diff(table.names(stream)[0][order]) == 0)
+
+
+def _rows_where(mask: Any, reason: str) -> dict[str, Ints]:
+    return {reason: np.flatnonzero(mask) + 1} if mask.any() else {}
+
+
+def _issues(
+    table: Table,
+    s: Ints,
+    a: Ints,
+    t: Ints | None,
+    follows: Ints,
+    state: str,
+    action: str,
+    next_state: str,
+    chained: bool,
+) -> dict[str, Ints]:
+    """What is wrong with rows, and the numbers of these; follows (n,): the state of the row after in the stream."""
+    issues = _rows_where(s < 0, f"{state} is missing; left out")
+    issues |= _rows_where(a < 0, f"{action} is missing; left out")
+    if t is None:
+        return issues | _rows_where((follows < 0) & (s >= 0), "no next state, the last of its stream; left out")
+    issues |= _rows_where((t < 0) & (follows < 0), f"{next_state} is missing; left out")
+    issues |= _rows_where((t < 0) & (follows >= 0), f"{next_state} is missing; taken from the row after")
+    if chained:
+        gap = (t >= 0) & (follows >= 0) & (t != follows)
+        issues |= _rows_where(gap, f"the row after is not in {next_state}; the move itself is used")
+    return issues
+
+
+def _evidence(totals: _Totals, problem: Problem, last: int) -> Evidence:
+    S, A = problem.S, problem.A
+    units, ranges = problem.units, problem.cost_ranges
+    assert units is not None
+    assert ranges is not None
+    outside = np.flatnonzero((totals.ranges[:, 0] < ranges[:, 0]) | (totals.ranges[:, 1] > ranges[:, 1]))
+    if len(outside) and not np.array_equal(totals.ranges, ranges):
+        i = int(outside[0])
+        low, high = totals.ranges[i].tolist()
+        name = problem.cost_names[i]
+        raise InvalidModelError(f"the log's {name} goes from {low:g} to {high:g}; {range_rule(ranges, i)}")
+    row, target = np.divmod(totals.key, S)
+    n = totals.number.astype(np.float64)
+    spent = np.clip((totals.sums - units.low[:, np.newaxis] * n) / units.width[:, np.newaxis], 0.0, n)
+    counts = Counts.from_entries(row, target, totals.number, spent.T, S, A)
+    sums = np.array([np.bincount(row, cost, S * A).reshape(S, A) for cost in spent])
+    return Evidence(
+        problem,
+        Belief(counts, np.array(problem.available), last, False),
+        CostBelief(sums, np.bincount(row, n, S * A).reshape(S, A).astype(np.float64), None),
+        last,
+        problem.state_names,
+    )
+
+
+def require_log(log: Any, problem: Problem) -> Estimate:
+    """The estimate that a learner is to start from, if it is of the same states, actions and costs."""
+    if not isinstance(log, Estimate):
+        raise InvalidArgumentError(f"log is {checks.short_repr(log)}; it must be an Estimate; psconrl.fit makes one")
+    other = log.evidence.problem
+    same = (
+        (problem.S, problem.A, problem.m) == (other.S, other.A, other.m)
+        and problem.state_names in (None, other.state_names)
+        and problem.action_names in (None, other.action_names)
+        and np.array_equal(problem.cost_ranges, other.cost_ranges)  # type: ignore[arg-type]
+    )
+    if not same:
+        raise InvalidArgumentError(
+            f"log is about {other}, but the agent's problem is {problem}; make the agent with log.problem()"
+        )
+    return log
