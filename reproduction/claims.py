@@ -1,12 +1,13 @@
-"""The paper's claims, each with a test, what was measured, and a verdict computed from stored runs.
+"""The paper's claims, each with a test, what was measured, and verdicts computed from stored runs.
 
 held                   the test holds; where the claim is about a figure, both as plotted and for the signed quantity
 held only as plotted   it holds for the smoothed quantity of the paper's figures, not for the signed one
 did not hold           it does not hold for what the paper plots; the note says what happened instead
 not exercised          the stored runs cannot decide: they are missing or too few, or the claim's premise never arises
 
-Only claims that the paper makes are here, each once, by the part of the paper: they are of different weight, and how
-many held says nothing.
+Claims about curves have two verdicts by the same test: on the algorithms as printed, and in the authors' set-up. Only
+claims that the paper makes are here, each once, by the part of the paper: they are of different weight, and how many
+held says nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold",
 GROUPS = ("Figure 1", "Appendix", "Theory", "Computation")
 """Where claims belong, in the order in which they are shown."""
 
-PRESETS = ("figure-1", "tractable", "bonus", "bayesian", "feasibility")
+PRESETS = ("figure-1", "own-bonuses", "authors", "tractable", "bayesian", "feasibility")
 """The presets whose runs claims are tested on; without any of these nothing is said of the paper."""
 
 FEWEST = 5
 """Fewer runs than this give no interval worth the name, so they decide nothing."""
 
-SHORT_HEADER = ("Claim", "Verdict", "Measured")
-HEADER = ("Claim", "Where", "Test", "Measured", "Scale", "Verdict", "What happened")
+SHORT_HEADER = ("Claim", "In the authors' set-up", "As printed", "Measured")
+HEADER = ("Claim", "Where", "Test", "In the authors' set-up", "As printed", "Measured", "Scale", "What happened")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Claim:
         group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
         test: what decides, with its threshold. measured: the numbers, for people. brief: the one that decides.
         numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
+        verdict: on the algorithms as printed, or the only one. authors: in the authors' set-up, "" if it is not about
+        that; authors_brief, authors_measured: the numbers there.
         note: what happened, where the claim failed or could not be decided.
     """
 
@@ -68,20 +71,26 @@ class Claim:
     scale: Scale = Scale()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     brief: str = "-"
+    authors: str = ""
+    authors_brief: str = ""
+    authors_measured: str = ""
 
     @property
     def row(self) -> tuple[str, ...]:
         """The cells of a table, in the order of HEADER."""
-        return (self.text, self.where, self.test, self.measured, self.scale.text, self.verdict, self.note)
+        theirs = f"{self.authors}: {self.authors_measured}" if self.authors else ""
+        return (self.text, self.where, self.test, theirs, self.verdict, self.measured, self.scale.text, self.note)
 
     @property
     def short(self) -> tuple[str, ...]:
         """The cells of the short table, in the order of SHORT_HEADER."""
-        return (self.text, self.verdict, self.brief)
+        theirs = f"{self.authors} ({self.authors_brief})" if self.authors else ""
+        return (self.text, theirs, self.verdict, self.brief)
 
     def as_json(self) -> dict[str, Any]:
         """The row as JSON values."""
-        names = ("group", "key", "text", "where", "test", "measured", "brief", "verdict", "note")
+        names = ["group", "key", "text", "where", "test", "measured", "brief", "verdict", "note"]
+        names += ["authors", "authors_brief", "authors_measured"]
         return {name: getattr(self, name) for name in names} | {
             "scale": self.scale.text,
             "numbers": dict(self.numbers),
@@ -177,6 +186,21 @@ def as_markdown(rows: Sequence[Claim], made: Mapping[str, str] | None = None) ->
     return "\n".join(lines).rstrip() + "\n"
 
 
+def as_summary(document: Mapping[str, Any]) -> str:
+    """Both verdicts of the claims of a JSON document, a line each; Markdown."""
+    rows = [
+        (row["text"], _with_mark(row["authors"], row["authors_brief"]), _with_mark(row["verdict"], row["brief"]))
+        for name in GROUPS
+        for row in document["claims"]
+        if row["group"] == name
+    ]
+    return "\n".join(_table(("Claim", "In the authors' set-up", "As printed"), rows)) + "\n"
+
+
+def _with_mark(verdict: str, brief: str) -> str:
+    return f"{MARKS[verdict]} {verdict}: {brief}" if verdict else ""
+
+
 def as_cards(document: Mapping[str, Any]) -> str:
     """The claims of a JSON document as cards that read without scrolling sideways; Markdown."""
     lines = []
@@ -185,14 +209,18 @@ def as_cards(document: Mapping[str, Any]) -> str:
         lines += [f"## {name}", ""] if found else []
         for row in found:
             scale = f" ({row['scale']})" if row["scale"] else ""
+            first = "as printed: " if row["authors"] else ""
             lines += [
                 f"**{row['text']}** ({row['where']})",
                 "",
-                f": {MARKS[row['verdict']]} *{row['verdict']}*{scale}",
+                f": {first}{MARKS[row['verdict']]} *{row['verdict']}*{scale}",
                 "",
             ]
             lines += [*(f"  - {part}" for part in parts(row["measured"])), ""]
             lines += [f"  {row['note']}", ""] if row["note"] else []
+            if row["authors"]:
+                lines += [f"  In the authors' set-up: {MARKS[row['authors']]} *{row['authors']}*", ""]
+                lines += [*(f"  - {part}" for part in parts(row["authors_measured"])), ""]
             lines += [f"  Test: {row['test']}.", ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -234,6 +262,7 @@ def as_text(rows: Sequence[Claim], width: int = 80) -> str:
         lines += [*([""] if lines else []), name]
         for row in found:
             said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
+            said += f". In the authors' set-up {row.authors}: {row.authors_brief}" if row.authors else ""
             if row.note and row.verdict != "not exercised":
                 said += f". {row.note}"
             lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))

@@ -1,196 +1,256 @@
-"""Three columns for each curve of the paper's two figures: published, with the authors' settings, and ours.
+"""The curves of the paper's figures: as published, in the authors' set-up, and as the algorithms are printed.
 
 A published value is met if it lies within the 95% interval for a mean of as many runs, 1.96 sd sqrt(1/R' + 1/R) around
-the mean of ours, widened by what a reading may be off. Every number comes from stored runs.
+the mean of ours, widened by what a reading may be off. Every number comes from stored runs, and is read as the figure
+was drawn: over the same windows, at the same rounds, against the same levels (`published`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from psconrl.analysis import Group, Groups, format_mean_ci, listed, short
-from reproduction import Document
-from reproduction.comparisons import steps
-from reproduction.final_values import code_of, final_values, precise
-from reproduction.gridworlds import PAPER, algorithms
-from reproduction.published import APPENDIX, FIGURE_1, READ, REASONS, tolerance
-from reproduction.references import levels
-from reproduction.selection import by_agent
+import numpy as np
 
-NAMES = {"marsrover-4x4": "Marsrover 4x4", "marsrover-8x8": "Marsrover 8x8", "box": "Box"}
+from psconrl.analysis import Group, Groups, format_mean_ci, short
+from psconrl.experiments import Cell
+from reproduction import Document
+from reproduction.comparisons import TRIED, released_cell
+from reproduction.final_values import code_of, final_values, markdown_table, precise, summary
+from reproduction.gridworlds import Setting, algorithms, everywhere, settings_of
+from reproduction.measures import as_plotted
+from reproduction.published import APPENDIX, FIGURE_1, NOT_MET, PICTURES, Reading, tolerance
+from reproduction.references import levels
+from reproduction.settings import AUTHORS, OWN
+
+COLUMNS = {
+    "authors": "in the authors' set-up",
+    "own": "as printed, bonuses of the rivals' papers",
+    "scaled": "as printed, bonuses scaled",
+}
+"""Ways to run an algorithm, in the order of tables. PSConRL has no bonus: it stands under both of the last two."""
+
+
+def cell(setting: Setting, agent: str, column: str) -> Cell | None:
+    """The cell of an algorithm in a column; None if there is none: the authors had all of Box."""
+    if column == "authors":
+        whole = setting in settings_of(True) or setting in settings_of(False)
+        return released_cell(setting, agent) if whole else None
+    return setting.cell(agent, OWN if column == "own" and agent != "PSConRL" else None)
 
 
 def document(groups: Groups) -> Document | None:
-    """The numbers of the three columns; None unless both figures' runs are there."""
-    theirs, ours = by_agent("authors", groups), by_agent("figure-1", groups)
-    rows = []
-    for setting in PAPER:
-        for agent in algorithms(setting.env):
-            key = setting.env, agent
-            if key in theirs and key in ours:
-                rows.append(_row(groups, setting.env, agent, theirs[key].group, ours[key].group, setting.window))
-    if not rows:
-        return None
-    used = [found[key].group for found in (theirs, ours) for key in found]
-    return {"code": code_of(used), "rows": rows}
+    """The numbers of all curves at the largest scale that has runs of the authors' set-up; None without any."""
+    for quick in (False, True):
+        worlds = [s for s in everywhere(quick) if any(c and c.id in groups for _, _, c in _cells(s))]
+        rows = [_row(groups, setting, agent) for setting in worlds for agent in algorithms(setting.env)]
+        if any(row["authors"] for row in rows):
+            used = [groups[c.id] for s in worlds for _, _, c in _cells(s) if c and c.id in groups]
+            best = {s.name: _values(groups, s, s.cell("Recommended")) for s in worlds}
+            return {
+                "code": code_of(used),
+                "rows": rows,
+                "recommended": best,
+                "tried": _tried(groups, quick),
+                "pictures": _pictures(groups, quick),
+            }
+    return None
 
 
-def _row(groups: Groups, env: str, agent: str, theirs: Group, ours: Group, window: int) -> Document:
-    setting = next(setting for setting in PAPER if setting.env == env)
-    published = FIGURE_1[env, agent]._asdict()
-    columns = {"authors": final_values(theirs, window, READ[env]), "ours": final_values(ours, window, READ[env])}
-    met = {
-        name: _met(published[name], columns["authors"].get(f"plotted_{name}"), theirs.runs, setting.runs)
-        for name in published
-    }
-    scale = replace(setting, horizon=theirs.horizon)
-    tried = [
-        {"text": step.text, **final_values(groups[step.cell.id], window, READ[env])}
-        for step in steps(scale, agent)
-        if step.of == "tried" and step.cell.id in groups
-    ]
-    for variant in tried:
-        variant["met"] = all(
-            _met(published[name], variant.get(f"plotted_{name}"), variant["runs"], setting.runs) for name in published
-        )
-    found = levels(env)
-    policies = {name: [float(f"{x:.6g}") for x in getattr(found, name)] for name in ("optimal", "fast", "safe")}
-    return {"env": env, "agent": agent, "published": published, **columns, "met": met, "tried": tried, **policies}
-
-
-def _met(reading: float, quantity: Document | None, runs: int, published_runs: int) -> bool:
-    if quantity is None:
-        return False
-    spread = 1.96 * quantity["sd"] * math.sqrt(1 / runs + 1 / published_runs)
-    return bool(abs(quantity["mean"] - reading) <= spread + tolerance(reading))
-
-
-def where(env: str, numbers: Mapping[str, Any]) -> str:
-    """The environment in words; of Box, which."""
-    return f"Box, {numbers['states']} states" if env == "box" else NAMES.get(env, env)
-
-
-def figure_1(found: Document) -> str:
-    """The table of Figure 1 in Markdown: regret | violation as plotted in all columns, then the others."""
-    lines = [
-        "| | | published | authors' settings | ours |",
-        "|---|---|---|---|---|",
-    ]
-    for row in found["rows"]:
-        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
-        cells = [_pair(row[column], "plotted_regret", "plotted_violation") for column in ("authors", "ours")]
-        lines.append(f"| **{_name(row)}** | as plotted | {reading} | {cells[0]} | {cells[1]} |")
-        for name, first, second in (
-            ("signed", "regret", "violation"),
-            ("[V]+ \\| L", "positive_violation", "lagrangian"),
-        ):
-            told_here = [_pair(row[column], first, second) for column in ("authors", "ours")]
-            lines.append(f"| | {name} | | {told_here[0]} | {told_here[1]} |")
-    return "\n".join(lines) + "\n"
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{NAMES[row['env']]}, {row['agent']}"
-
-
-def _pair(numbers: Document, first: str, second: str) -> str:
-    return f"{format_mean_ci(numbers.get(first))} \\| {format_mean_ci(numbers.get(second))}"
-
-
-def unmet(found: Document) -> str:
-    """The published curves that the authors' settings do not meet: why, and what was tried; Markdown."""
-    lines = []
-    for row in found["rows"]:
-        if all(row["met"].values()):
-            continue
-        missed = " and ".join(name for name, met in row["met"].items() if not met)
-        lines.append(f"**{_name(row)}** ({missed}). {_one_line(REASONS[row['env'], row['agent']])}")
-        lines.append("")
-        lines += ["| tried | as plotted | met | runs |", "|---|---|---|---|"]
-        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
-        plotted = {column: _pair(row[column], "plotted_regret", "plotted_violation") for column in ("authors", "ours")}
-        lines.append(f"| published | {reading} | | |")
-        lines.append(f"| authors' settings | {plotted['authors']} | no | {row['authors']['runs']} |")
-        for variant in row["tried"]:
-            pair = _pair(variant, "plotted_regret", "plotted_violation")
-            lines.append(f"| {variant['text']} | {pair} | {'yes' if variant['met'] else 'no'} | {variant['runs']} |")
-        lines.append(f"| ours | {plotted['ours']} | | {row['ours']['runs']} |")
-        lines += ["", _met_by(row["tried"]), ""]
-    if not lines:
-        return "Every published curve is met.\n"
-    met = [_name(row) for row in found["rows"] if all(row["met"].values())]
-    head = f"Met: {'; '.join(met) or 'none'}. Not met:"
-    return "\n".join([head, "", *lines]).rstrip() + "\n"
-
-
-def _met_by(tried: list[Document]) -> str:
-    met = [variant["text"] for variant in tried if variant["met"]]
-    if not tried:
-        return "What else was tried is run by `python -m reproduction factors`."
-    return f"Met with: {'; '.join(met)}." if met else "Nothing that was tried meets it."
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def appendix(found: Document) -> str:
-    """The table of the appendix figure in Markdown: reward | consumption, moving averages at T."""
-    lines = [
-        "| | published (text; the curves are not readable) | authors' settings | ours | optimal | safe |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in found["rows"]:
-        pairs = [
-            f"{precise(row[column].get('reward'))} \\| {precise(row[column].get('consumption'))}"
-            for column in ("authors", "ours")
-        ]
-        policies = [f"{1 - row[name][0]:.4f} \\| {row[name][1]:.4f}" for name in ("optimal", "safe")]
-        said = APPENDIX[row["env"], row["agent"]]
-        lines.append(f"| {_name(row)} | {said} | {' | '.join([*pairs, *policies])} |")
-    return "\n".join(lines) + "\n"
-
-
-def readme(found: Document) -> str:
-    """One table for the README: environment and agent, regret, [V]+, L of ours, and the published values."""
-    lines = [
-        "| | regret | [V]+ | L | regret \\| violation as plotted | published |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in found["rows"]:
-        ours = row["ours"]
-        numbers = [format_mean_ci(ours[name]) for name in ("regret", "positive_violation", "lagrangian")]
-        plotted = f"{short(_mean(ours, 'plotted_regret'))} \\| {short(_mean(ours, 'plotted_violation'))}"
-        reading = f"{row['published']['regret']:,} \\| {row['published']['violation']:,}"
-        name = f"{where(row['env'], ours)}: {row['agent']}"
-        lines.append(f"| {name} | {' | '.join(numbers)} | {plotted} | {reading} |")
-    return "\n".join(lines) + "\n"
-
-
-def winners(places: Mapping[str, Sequence[str]]) -> str:
-    """Agents with the places where they win, in words."""
-    told = [f"{agent} on {listed(names)}" for agent, names in places.items()]
-    return told[0] if len(told) == 1 else f"{', to '.join(told[:-1])}, and to {told[-1]}"
-
-
-def headline(found: Document) -> str:
-    """Two sentences for the README: what was met, and who is best where."""
-    met = sum(all(row["met"].values()) for row in found["rows"])
-    best: dict[str, list[str]] = {}
-    for env in dict.fromkeys(row["env"] for row in found["rows"]):
-        here = [row for row in found["rows"] if row["env"] == env]
-        first = min(here, key=lambda row: row["ours"]["charged"]["mean"])
-        best.setdefault(first["agent"], []).append(where(env, first["ours"]))
-    return (
-        f"With settings that the authors' code had at some time, chosen among about 40 that were tried, {met} of the "
-        f"{len(found['rows'])} published curves are met within the noise of their runs. "
-        "With the algorithms as their papers define them, the least regret plus price of [V]+ belongs to "
-        f"{winners(best)}.\n"
+def _cells(setting: Setting) -> Iterator[tuple[str, str, Cell | None]]:
+    yield from (
+        (agent, column, cell(setting, agent, column)) for agent in algorithms(setting.env) for column in COLUMNS
     )
 
 
-def _mean(numbers: Document, name: str) -> float | None:
-    return numbers[name]["mean"] if name in numbers else None
+def _values(groups: Groups, setting: Setting, wanted: Cell | None) -> Document | None:
+    if wanted is None or wanted.id not in groups:
+        return None
+    return final_values(groups[wanted.id], setting.window, setting.level)
+
+
+def _row(groups: Groups, setting: Setting, agent: str) -> Document:
+    columns = {column: _values(groups, setting, cell(setting, agent, column)) for column in COLUMNS}
+    reading = FIGURE_1[setting.env, agent] if columns["authors"] else None
+    found = levels(setting.env)
+    policies = {name: [float(f"{x:.6g}") for x in getattr(found, name)] for name in ("optimal", "fast", "safe")}
+    return {
+        "env": setting.env,
+        "world": setting.name,
+        "agent": agent,
+        "published": reading._asdict() if reading else None,
+        **columns,
+        "met": _met(reading, columns["authors"], setting.runs) if reading else None,
+        **policies,
+    }
+
+
+def _met(reading: Reading, values: Document | None, published_runs: int) -> dict[str, bool]:
+    return {name: _is_met(x, (values or {}).get(f"plotted_{name}"), published_runs) for name, x in _pairs(reading)}
+
+
+def _pairs(reading: Reading) -> list[tuple[str, float]]:
+    return list(reading._asdict().items())
+
+
+def _is_met(reading: float, quantity: Document | None, published_runs: int) -> bool:
+    if quantity is None:
+        return False
+    spread = 1.96 * quantity["sd"] * math.sqrt(1 / quantity["runs"] + 1 / published_runs)
+    return bool(abs(quantity["mean"] - reading) <= spread + tolerance(reading))
+
+
+def _tried(groups: Groups, quick: bool) -> list[Document]:
+    """What else was tried, as far as it was run."""
+    settings = {setting.env: setting for setting in settings_of(quick)}
+    rows = []
+    for one in TRIED:
+        setting = settings[one.env]
+        values = _values(groups, setting, released_cell(setting, one.agent, one.change))
+        if values is not None:
+            met = all(_met(FIGURE_1[one.env, one.agent], values, setting.runs).values())
+            rows.append({"env": one.env, "agent": one.agent, "text": one.text, "met": met, **values})
+    return rows
+
+
+def _pictures(groups: Groups, quick: bool) -> list[Document]:
+    """PSConRL on Marsrover 8x8 with the floor that fits each picture, read as that picture was drawn."""
+    setting, rows = settings_of(quick)[1], []
+    for picture in PICTURES:
+        group = groups.get(released_cell(setting, "PSConRL", {"floor": picture.floor}).id)
+        if group is None or quick:
+            continue
+        values = _until(group, picture.window, picture.until)
+        met = all(_is_met(x, values[f"plotted_{name}"], setting.runs) for name, x in _pairs(picture.reading))
+        rows.append({**picture._asdict(), "reading": picture.reading._asdict(), "met": met, **values})
+    return rows
+
+
+def _until(group: Group, window: int, until: int) -> Document:
+    times, plotted = as_plotted(group, window)
+    last = plotted[..., int(np.searchsorted(times, until, side="right")) - 1]
+    return {f"plotted_{name}": summary(last[:, i]) for i, name in enumerate(Reading._fields)}
+
+
+def _pair(values: Mapping[str, Any] | None, first: str, second: str) -> str:
+    return f"{format_mean_ci(values.get(first))} \\| {format_mean_ci(values.get(second))}" if values else ""
+
+
+def _plotted(values: Mapping[str, Any] | None) -> str:
+    return _pair(values, "plotted_regret", "plotted_violation")
+
+
+def _columns(row: Mapping[str, Any]) -> list[Document | None]:
+    """The values of the columns; PSConRL has no bonus to scale, so they stand once."""
+    once = row["agent"] == "PSConRL"
+    return [None if once and column == "scaled" else row[column] for column in COLUMNS]
+
+
+def _means(values: Mapping[str, Any] | None) -> str:
+    return (
+        f"{short(values['plotted_regret']['mean'])} \\| {short(values['plotted_violation']['mean'])}"
+        if values and "plotted_regret" in values
+        else ""
+    )
+
+
+def _reading(row: Mapping[str, Any]) -> str:
+    read = row["published"]
+    return f"{read['regret']:,} \\| {read['violation']:,}" if read else ""
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['world']}: {row['agent']}"
+
+
+HEAD = ("", "published", "authors' set-up, here", "as printed", "as printed, bonus scaled")
+
+
+def overview(found: Document) -> list[list[str]]:
+    """Regret | violation of every curve in the measure of Figure 1, and of the recommended agent, under HEAD."""
+    rows = []
+    for world in dict.fromkeys(row["world"] for row in found["rows"]):
+        here = [row for row in found["rows"] if row["world"] == world]
+        rows += [[_name(row), _reading(row), *(_means(values) for values in _columns(row))] for row in here]
+        rows.append([f"{world}: the recommended agent", "", "", _means(found["recommended"].get(world)), ""])
+    return [[cell.replace("\\|", "|") for cell in row] for row in rows]
+
+
+def readme(found: Document) -> str:
+    """That table for the README."""
+    return markdown_table(list(HEAD), [[cell.replace("|", "\\|") for cell in row] for row in overview(found)])
+
+
+def headline(found: Document) -> str:
+    """One sentence for the README: what was met."""
+    published = [row for row in found["rows"] if row["published"]]
+    met = sum(all(row["met"].values()) for row in published)
+    return (
+        f"{met} of the {len(published)} published curves are met within the noise of their runs by settings that the "
+        "authors' code had at some time ([which, and where they stand](docs/reproduction/index.md)).\n"
+    )
+
+
+def figure_1(found: Document) -> str:
+    """The table of Figure 1 in Markdown: as plotted in all columns, then signed, then [V]+ and L."""
+    rows = []
+    for row in found["rows"]:
+        columns = _columns(row)
+        rows.append([f"**{_name(row)}**", "as plotted", _reading(row), *map(_plotted, columns)])
+        for name, *pair in (("signed", "regret", "violation"), ("[V]+ \\| L", "positive_violation", "lagrangian")):
+            rows.append(["", name, "", *(_pair(values, *pair) for values in columns)])
+    return markdown_table(["", "", "published", *COLUMNS.values()], rows)
+
+
+def provenance(found: Document) -> str:
+    """Curve by curve: what was published, what came out in the authors' set-up, and where each setting stands."""
+    rows = []
+    for row in (row for row in found["rows"] if row["published"]):
+        chosen = AUTHORS[row["env"], row["agent"]]
+        where = "; ".join(f"{s.text} ({s.commit}, {s.date}, {s.file})" for s in chosen.sources)
+        met = "yes" if all(row["met"].values()) else " and ".join(n for n, ok in row["met"].items() if not ok) + " not"
+        rows.append([_name(row), _reading(row), _plotted(row["authors"]), met, where, str(chosen.tried)])
+    return markdown_table(["", "published", "here", "met", "settings, and where they stand", "tried"], rows)
+
+
+def tried(found: Document) -> str:
+    """What else was tried, and why a curve is not met where that is known; Markdown."""
+    names = {row["env"]: row["world"] for row in found["rows"] if row["published"]}
+    rows = [
+        [f"{names[r['env']]}: {r['agent']}", r["text"], _plotted(r), "yes" if r["met"] else "no", str(r["runs"])]
+        for r in found["tried"]
+    ]
+    reasons = [
+        f"**{_name(row)}.** {NOT_MET.get((row['env'], row['agent']), 'No reason is known.')}"
+        for row in found["rows"]
+        if row["published"] and not all(row["met"].values())
+    ]
+    return "\n".join([*reasons, "", markdown_table(["", "change", "as plotted", "met", "runs"], rows)]).lstrip()
+
+
+def pictures(found: Document) -> str:
+    """The four pictures of PSConRL on Marsrover 8x8, and the floor that fits each."""
+    rows = [
+        [
+            f"{row['commit']}, {row['date']}",
+            f"{row['window']:,}",
+            f"{row['reading']['regret']:,} \\| {row['reading']['violation']:,}",
+            f"{row['floor']:g}",
+            _plotted(row),
+            "yes" if row["met"] else "no",
+        ]
+        for row in found["pictures"]
+    ]
+    return markdown_table(["picture", "window", "published", "floor", "here", "met"], rows)
+
+
+def appendix(found: Document) -> str:
+    """The table of the appendix figure in Markdown: reward | consumption, moving averages at the right edge."""
+    rows = []
+    for row in (row for row in found["rows"] if row["published"]):
+        read = APPENDIX[row["env"], row["agent"]]
+        here = [f"-{precise(v.get('c_0'))} \\| {precise(v.get('c_1'))}" if v else "" for v in _columns(row)]
+        exact = [f"-{row[name][0]:.4f} \\| {row[name][1]:.4f}" for name in ("optimal", "safe")]
+        rows.append([_name(row), f"{read.reward:g} \\| {read.consumption:g}", *here, *exact])
+    return markdown_table(["", "published", *COLUMNS.values(), "optimal policy", "safe policy"], rows)

@@ -1,180 +1,141 @@
-"""The paper's figures against other settings: the authors' own, and one change at a time."""
+"""What stands beside the paper's algorithms: the authors' set-up, what else was tried, own bonuses, all of Box."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from psconrl.experiments import Cell
-from reproduction import settings
-from reproduction.gridworlds import OPTIMISTIC, Setting, algorithms, settings_of
-from reproduction.settings import cell_of
-
-ALL_STATES = {"box": {"full": True}}
-"""The authors' Box has all 121 pairs of cells, ours the 60 that can be reached."""
-
-BOXES = {False: "60 states", True: "121 states"}
-
-FEWEST = 30
-"""Runs of each cell that a table compares."""
-
-FEW = {"box": 5}
-"""Runs of each setting that was tried to come nearer to a published curve, if not ten."""
-
-
-def options(env: str) -> dict[str, Any]:
-    """The options of an environment as the authors had it."""
-    return dict(ALL_STATES.get(env, {}))
-
-
-def authors(quick: bool) -> list[tuple[Cell, int]]:
-    """Figure 1 with the settings of the code that made it."""
-    return [
-        (
-            settings.released_cell(
-                setting.env, agent, setting.horizon, settings.released(agent, setting.env), options(setting.env)
-            ),
-            setting.runs,
-        )
-        for setting in settings_of(quick)
-        for agent in algorithms(setting.env)
-    ]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One change of settings, in words, and the cell after it; `of`: what it is compared with, "path" or "tried"."""
-
-    text: str
-    cell: Cell
-    of: str = "path"
-
-
-_SHORTEST = ("states without occupancy: the fastest way", {"off_support": "shortest_path"})
-_SCALE = "bonus scale as in the last released code"
-_PATHS: Mapping[str, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    "PSConRL": (
-        _SHORTEST,
-        ("prior 0.01 instead of the floor 0.05", {"floor": None, "prior": 0.01}),
-        ("episodes: TSDE instead of quadrupled counts", {"episodes": "tsde"}),
-    ),
-    "ConRL": (
-        (_SCALE, {"scale": ...}),
-        _SHORTEST,
-        ("costs after the bonus clipped to [0, 1]", {"clip": True}),
-        ("pairs never visited: uniform over seen states", {"impute": "seen"}),
-        ("episodes: doubling instead of quadrupling", {"episodes": "doubling"}),
-    ),
-    "C-UCRL": (
-        (_SCALE, {"scale": ...}),
-        _SHORTEST,
-        ("costs after the bonus clipped to [0, 1]", {"clip": True}),
-        ("pairs never visited: uniform over seen states", {"impute": "seen"}),
-    ),
-    "UCRL-CMDP": (
-        (_SCALE, {"scale": ...}),
-        ("episodes of ceil(T^(1/3)) steps, no uniform phase", {"h": None}),
-    ),
-}
-"""From the authors' settings to ours; ... stands for the value that ours has."""
-
-_LOOPS = {"impute": "self_loop"}
-_TRIED: Mapping[tuple[str, str], tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    ("marsrover-4x4", "PSConRL"): (("floor 0.01", {"floor": 0.01}),),
-    ("marsrover-4x4", "ConRL"): (("pairs never visited: self-loop", _LOOPS),),
-    ("marsrover-4x4", "C-UCRL"): (("h = 20", {"h": 20}),),
-    ("marsrover-4x4", "UCRL-CMDP"): (
-        ("h = 20", {"h": 20}),
-        ("h = 100", {"h": 100}),
-        ("bonus scale 0.5", {"scale": 0.5}),
-        ("bonus scale 1", {"scale": 1.0}),
-    ),
-    ("marsrover-8x8", "PSConRL"): (
-        ("floor 0.01", {"floor": 0.01}),
-        ("floor 0.002", {"floor": 0.002}),
-        ("floor 0.001", {"floor": 0.001}),
-        ("floor 0.0005", {"floor": 0.0005}),
-        ("prior 0.001 instead of a floor", {"floor": None, "prior": 0.001}),
-        ("prior 0.0001 instead of a floor", {"floor": None, "prior": 0.0001}),
-    ),
-    ("marsrover-8x8", "ConRL"): (
-        ("pairs never visited: self-loop", _LOOPS),
-        ("bonus scale 0.03", {"scale": 0.03}),
-        ("bonus scale 0.03, self-loop", {"scale": 0.03, **_LOOPS}),
-        ("bonus scale 0.1, self-loop", {"scale": 0.1, **_LOOPS}),
-        ("self-loop, costs after the bonus clipped", {"clip": True, **_LOOPS}),
-        ("self-loop, the fastest way", {"off_support": "shortest_path", **_LOOPS}),
-    ),
-    ("marsrover-8x8", "C-UCRL"): (("h = 60", {"h": 60}), ("h = 200", {"h": 200})),
-    ("box", "PSConRL"): (("floor 0.01", {"floor": 0.01}),),
-    ("box", "ConRL"): (("bonus scale 0.01", {"scale": 0.01}), ("pairs never visited: self-loop", _LOOPS)),
-    ("box", "C-UCRL"): (
-        ("bonus scale 0.1", {"scale": 0.1}),
-        ("bonus scale 0.01", {"scale": 0.01}),
-        ("costs after the bonus clipped", {"clip": True}),
-        ("h = 500", {"h": 500}),
-        ("h = 500, bonus scale 0.1", {"h": 500, "scale": 0.1}),
-    ),
-}
-"""What else was tried to come near to the published curves."""
-
-
-def steps(setting: Setting, agent: str) -> list[Step]:
-    """The authors' cell, then one change at a time until ours, then what else was tried."""
-    env, T = setting.env, setting.horizon
-    ours, chosen = settings.ours(agent, env), settings.released(agent, env)
-
-    def cell(given: Mapping[str, Any], env_options: Mapping[str, Any]) -> Cell:
-        return settings.released_cell(env, agent, T, given, env_options)
-
-    path = [Step("the authors' settings", cell(chosen, options(env)))]
-    tried = [Step(text, cell({**chosen, **change}, options(env)), "tried") for text, change in _TRIED[env, agent]]
-    if agent != OPTIMISTIC:
-        last = cell({**chosen, "off_support": "first_action"}, options(env))
-        tried.append(Step("states without occupancy: action 0, as in the last released code", last, "tried"))
-    for text, given in _PATHS[agent]:
-        change = {key: ours[key] if value is ... else value for key, value in given.items()}
-        if all(chosen.get(key) == value for key, value in change.items()):
-            continue
-        chosen = {**chosen, **change}
-        path.append(Step(text, cell(chosen, options(env))))
-    if options(env):
-        path.append(Step(f"{BOXES[False]} instead of {BOXES[True]}", cell(chosen, {})))
-    # With the last change it is what Figure 1 runs.
-    path[-1] = Step(path[-1].text, cell_of(env, agent, T))
-    return path + tried
-
+from reproduction.agents import RELEASED
+from reproduction.gridworlds import (
+    FEW,
+    OPTIMISTIC,
+    RIVALS,
+    SMALLEST,
+    Setting,
+    algorithms,
+    everywhere,
+    fewer,
+    reachable,
+    settings_of,
+)
+from reproduction.settings import AUTHORS, OWN
 
 EVERY_AGENT = ("PSConRL", "ConRL", "C-UCRL", OPTIMISTIC, "CMDP-PSRL", "FHA", "TSDE", "Uniform", "Optimal")
 """In the order of tables."""
 
 
-def others(quick: bool) -> list[tuple[Cell, int]]:
-    """The agents that no figure of the paper shows, where it shows the others."""
+def released_cell(setting: Setting, agent: str, change: Mapping[str, Any] | None = None) -> Cell:
+    """An algorithm as the authors had it for Figure 1, and what is changed of it."""
+    given = {**AUTHORS[setting.env, agent].settings, **(change or {})}
+    plain = setting.cell(RELEASED[agent])
+    return Cell(
+        plain.env,
+        plain.agent,
+        plain.horizon,
+        env_options=plain.env_options,
+        settings=given,
+        checkpoints=plain.checkpoints,
+    )
+
+
+def authors(quick: bool) -> list[tuple[Cell, int]]:
+    """Figure 1 in the authors' set-up."""
     return [
-        (cell_of(setting.env, agent, setting.horizon), setting.runs)
+        (released_cell(setting, agent), setting.runs)
         for setting in settings_of(quick)
-        for agent in ("CMDP-PSRL", "TSDE", "Uniform", "Optimal")
+        for agent in algorithms(setting.env)
     ]
 
 
-UNMET = (
-    ("marsrover-4x4", OPTIMISTIC),
-    ("marsrover-8x8", "PSConRL"),
-    ("marsrover-8x8", "ConRL"),
-    ("box", "C-UCRL"),
+def own_bonuses(quick: bool) -> list[tuple[Cell, int]]:
+    """The rivals with the bonuses of their own papers."""
+    return fewer(
+        [
+            (setting.cell(agent, OWN), setting.runs)
+            for setting in everywhere(quick)
+            for agent in algorithms(setting.env)
+            if agent != "PSConRL"
+        ]
+    )
+
+
+def all_states(quick: bool) -> list[tuple[Cell, int]]:
+    """The algorithms as printed, bonuses scaled, on the authors' Box of 121 states."""
+    box = settings_of(quick)[-1]
+    return fewer([(box.cell(agent), box.runs) for agent in algorithms(box.env)])
+
+
+def recommended(quick: bool) -> list[tuple[Cell, int]]:
+    """The agent that needs no tuning, where Figure 1 shows the others."""
+    return fewer([(setting.cell("Recommended"), setting.runs) for setting in everywhere(quick)])
+
+
+def others(quick: bool) -> list[tuple[Cell, int]]:
+    """The agents that no figure of the paper shows, where it shows the others."""
+    agents = ("CMDP-PSRL", "TSDE", "Uniform", "Optimal")
+    return fewer([(setting.cell(agent), setting.runs) for setting in reachable(quick) for agent in agents])
+
+
+def known_costs(quick: bool) -> list[tuple[Cell, int]]:
+    """Figure 1 with known costs, as the theory has it; UCRL-CMDP everywhere."""
+    return fewer(
+        [
+            (setting.cell(agent, costs="known"), setting.runs)
+            for setting in reachable(quick)
+            for agent in ("PSConRL", *RIVALS, OPTIMISTIC)
+        ]
+    )
+
+
+def tractable(quick: bool) -> list[tuple[Cell, int]]:
+    """UCRL-CMDP beyond the smallest grid, where the paper does not run it."""
+    larger = [setting for setting in reachable(quick) if setting.env != SMALLEST]
+    return fewer([(setting.cell(OPTIMISTIC), setting.runs) for setting in larger])
+
+
+class Tried(NamedTuple):
+    """One change of the authors' set-up of a curve, in words."""
+
+    env: str
+    agent: str
+    text: str
+    change: Mapping[str, Any]
+
+
+TRIED = (
+    Tried("marsrover-4x4", "PSConRL", "floor 0.01", {"floor": 0.01}),
+    Tried("marsrover-4x4", "PSConRL", "floor 0.05", {"floor": 0.05}),
+    Tried("marsrover-4x4", "ConRL", "scale 0.1", {"scale": 0.1}),
+    Tried("marsrover-4x4", "ConRL", "self-loops", {"impute": "self_loop"}),
+    Tried("marsrover-4x4", "C-UCRL", "scale 0.1", {"scale": 0.1}),
+    Tried("marsrover-4x4", "C-UCRL", "h = 50", {"h": 50}),
+    Tried("marsrover-4x4", OPTIMISTIC, "h = 50", {"h": 50}),
+    Tried("marsrover-4x4", OPTIMISTIC, "scale 0.1", {"scale": 0.1}),
+    Tried("marsrover-4x4", OPTIMISTIC, "scale 0.5", {"scale": 0.5}),
+    Tried("marsrover-4x4", OPTIMISTIC, "scale 1", {"scale": 1.0}),
+    Tried("marsrover-8x8", "PSConRL", "floor 0.0005", {"floor": 0.0005}),
+    Tried("marsrover-8x8", "PSConRL", "floor 0.01", {"floor": 0.01}),
+    Tried("marsrover-8x8", "PSConRL", "floor 0.05", {"floor": 0.05}),
+    Tried("marsrover-8x8", "ConRL", "Dirichlet(1)", {"impute": "dirichlet"}),
+    Tried("marsrover-8x8", "ConRL", "scale 0.1", {"scale": 0.1}),
+    Tried("marsrover-8x8", "C-UCRL", "h = 200", {"h": 200}),
+    Tried("marsrover-8x8", "C-UCRL", "scale 0.1", {"scale": 0.1}),
+    Tried("box", "PSConRL", "floor 0.001", {"floor": 0.001}),
+    Tried("box", "ConRL", "self-loops", {"impute": "self_loop"}),
+    Tried("box", "C-UCRL", "scale 0.5", {"scale": 0.5}),
 )
-"""The published curves that the authors' settings do not meet."""
+"""What else was tried to meet the published curves, with few runs each; floors on 8x8 with all, as four pictures show
+them."""
 
 
 def tried(quick: bool) -> list[tuple[Cell, int]]:
-    """What else was tried to meet the published curves that the authors' settings do not meet."""
+    """What else was tried."""
+    settings = {setting.env: setting for setting in settings_of(quick)}
     return [
-        (step.cell, min(setting.runs, FEW.get(setting.env, 10)))
-        for setting in settings_of(quick)
-        for env, agent in UNMET
-        if env == setting.env
-        for step in steps(setting, agent)
-        if step.of == "tried"
+        (
+            released_cell(settings[one.env], one.agent, one.change),
+            settings[one.env].runs if "floor" in one.change and one.env != "box" else min(settings[one.env].runs, FEW),
+        )
+        for one in TRIED
     ]

@@ -13,7 +13,8 @@ def summary(values: Floats) -> Document:
     """Mean, 95% interval, standard deviation and the mean of the worst tenth of runs; JSON values."""
     interval = mean_interval(values).as_json()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {name: rounded(x) for name, x in {**interval, "sd": deviation, "worst": worst_tenth(values)}.items()}
+    numbers = {**interval, "sd": deviation, "worst": worst_tenth(values)}
+    return {name: rounded(x) for name, x in numbers.items()} | {"runs": len(values)}
 
 
 def rounded(x: float | None) -> float | None:
@@ -21,13 +22,11 @@ def rounded(x: float | None) -> float | None:
     return None if x is None or not np.isfinite(x) else float(f"{x:.6g}")
 
 
-def final_values(group: Group, window: int | None = None, read: int | None = None) -> Document:
+def final_values(group: Group, window: int | None = None, level: float | None = None) -> Document:
     """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
 
-    read: the round at which that is read off the plot; the last one if there is none.
-
-    charged: regret plus the price of the limit times [V]+. It is L without credit for unused allowance, so that
-    staying on a safe policy has its price.
+    level: what the figure holds regret against, if it is not the optimum. charged: regret plus the price of the limit
+    times [V]+. It is L without credit for unused allowance, so that staying on a safe policy has its price.
     """
     signed = curves.signed(group)[..., -1]
     positive = np.maximum(signed[:, 1], 0.0)
@@ -42,14 +41,13 @@ def final_values(group: Group, window: int | None = None, read: int | None = Non
         "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:
-        times, plotted_curves = as_plotted(group, window)
-        plotted = plotted_curves[..., np.searchsorted(times, read, side="right") - 1 if read else -1]
+        plotted = as_plotted(group, window, level)[1][..., -1]
         average = curves.moving_average(group, window)[1][..., -1]
         values |= {
             "plotted_regret": summary(plotted[:, 0]),
             "plotted_violation": summary(plotted[:, 1]),
-            "reward": summary(1.0 - average[:, 0]),
-            "consumption": summary(average[:, 1]),
+            "c_0": summary(average[:, 0]),
+            "c_1": summary(average[:, 1]),
         }
     return values
 

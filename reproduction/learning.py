@@ -8,8 +8,7 @@ from psconrl.analysis import Group, Groups, curves, mean_interval
 from reproduction import Document, Floats
 from reproduction.comparisons import EVERY_AGENT
 from reproduction.final_values import code_of, rounded
-from reproduction.gridworlds import PAPER, SMALLEST
-from reproduction.settings import cell_of
+from reproduction.gridworlds import SMALLEST, reachable
 
 _ONLY_SMALLEST = ("FHA",)
 _HEADER = "| agent | seeds | regret | violation | plans | infeasible | last fifth above J*, tau |"
@@ -18,11 +17,11 @@ _HEADER = "| agent | seeds | regret | violation | plans | infeasible | last fift
 def document(groups: Groups) -> Document | None:
     """The numbers of all agents; None unless the runs of all are there."""
     rows, used = [], []
-    for setting in PAPER:
+    for setting in reachable(False):
         for agent in EVERY_AGENT:
             if agent in _ONLY_SMALLEST and setting.env != SMALLEST:
                 continue
-            group = groups.get(cell_of(setting.env, agent, setting.horizon).id)
+            group = groups.get(setting.cell(agent).id)
             if group is None:
                 return None
             used.append(group)

@@ -13,10 +13,16 @@ from psconrl.analysis import Group, Interval, curves, interval_of, weights
 from reproduction import Floats, Ints
 
 
-def as_plotted(group: Group, window: int) -> tuple[Ints, Floats]:
-    """Times (n,) and what the paper plots (R, m + 1, n) for each cost."""
+def as_plotted(group: Group, window: int, level: float | None = None) -> tuple[Ints, Floats]:
+    """The last rounds of the windows (n,) and what the paper plots (R, m + 1, n) for each cost.
+
+    level: what c_0 is held against, if it is not the optimum.
+    """
     times, average = curves.moving_average(group, window)
-    excess = np.maximum(average - curves.levels(group)[..., np.newaxis], 0.0)
+    against = curves.levels(group)
+    if level is not None:
+        against = np.concatenate([np.full_like(against[:, :1], level), against[:, 1:]], axis=1)
+    excess = np.maximum(average - against[..., np.newaxis], 0.0)
     return times, group.spacing * np.cumsum(excess, axis=-1)
 
 

@@ -11,7 +11,7 @@ from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, m
 from psconrl.report import Level, Line, Panel, agent_label, line, regret_column, runs_title, title
 from reproduction import Floats, Ints, ranking, references
 from reproduction.agents import ALGORITHM
-from reproduction.gridworlds import window
+from reproduction.gridworlds import PAPER, window
 from reproduction.measures import as_plotted
 from reproduction.selection import Selected, select
 
@@ -26,7 +26,8 @@ def _label(group: Group) -> str:
 
 
 def _plotted(group: Group) -> tuple[Ints, Floats]:
-    return as_plotted(group, window(group.env))
+    setting = next(setting for setting in PAPER if setting.env == group.env)
+    return as_plotted(group, setting.window, setting.level)
 
 
 def _column(groups: Sequence[Group], env: str, quantity: Quantity) -> list[Panel]:

@@ -15,8 +15,17 @@ from typing import Any
 from psconrl.errors import UnknownNameError
 from psconrl.experiments import Cell, Experiment
 from reproduction import beyond
-from reproduction.comparisons import authors, others, tried
-from reproduction.gridworlds import OPTIMISTIC, RIVALS, SMALLEST, gridworlds, settings_of
+from reproduction.comparisons import (
+    all_states,
+    authors,
+    known_costs,
+    others,
+    own_bonuses,
+    recommended,
+    tractable,
+    tried,
+)
+from reproduction.gridworlds import OPTIMISTIC, RIVALS, SMALLEST, fewer, gridworlds, settings_of
 from reproduction.settings import cell_of
 
 SLIP = 0.1
@@ -29,6 +38,7 @@ class Figure:
 
     panels: what makes its panels of the stored runs: a function of them, or the name of one in `reproduction.panels`.
     arguments: what that function takes besides the groups of stored runs, by name.
+    closed: whether it opens on demand only, and is not printed.
     """
 
     name: str
@@ -36,6 +46,7 @@ class Figure:
     text: str
     panels: str | Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +92,7 @@ def find(name: str) -> Preset:
 
 
 def _stochastic(quick: bool) -> list[tuple[Cell, int]]:
-    cells = gridworlds(quick, env_options={"slip": SLIP})
+    cells = fewer(gridworlds(quick, env_options={"slip": SLIP}))
     return [(cell, runs) for cell, runs in cells if cell.env == SMALLEST] if quick else cells
 
 
@@ -134,12 +145,12 @@ def _feasibility(quick: bool) -> list[tuple[Cell, int]]:
 
 def _bonus(quick: bool) -> list[tuple[Cell, int]]:
     setting = settings_of(quick)[0]
-    cells = [(cell_of(setting.env, "PSConRL", setting.horizon), setting.runs)]
+    cells = [(setting.cell("PSConRL"), setting.runs)]
     variants = [{"bonus": "simple", "scale": scale} for scale in (SCALES[::2] if quick else SCALES)]
     variants.append({"bonus": "original", "scale": 1.0})
     for agent in (*RIVALS, OPTIMISTIC):
         runs = min(setting.runs, 30)
-        cells += [(cell_of(setting.env, agent, setting.horizon, variant), runs) for variant in variants]
+        cells += [(setting.cell(agent, variant), runs) for variant in variants]
     return cells
 
 
@@ -148,12 +159,7 @@ def _table_1(quick: bool) -> list[tuple[Cell, int]]:
     few = 1 if quick else 30
     all_runs = setting.runs
     runs = {"C-UCRL": all_runs, OPTIMISTIC: min(all_runs, 30), "FHA": few, "CMDP-PSRL": all_runs, "PSConRL": all_runs}
-    return [(cell_of(setting.env, agent, setting.horizon), n) for agent, n in runs.items()]
-
-
-def _tractable(quick: bool) -> list[tuple[Cell, int]]:
-    larger = [setting for setting in settings_of(quick) if setting.env != SMALLEST]
-    return [(cell_of(setting.env, OPTIMISTIC, setting.horizon), setting.runs) for setting in larger]
+    return [(setting.cell(agent), n) for agent, n in runs.items()]
 
 
 def register(preset: Preset) -> None:
@@ -165,24 +171,41 @@ _SIGNED = "Sums of (cost − optimum) and of (cost − limit)"
 _PRESETS: dict[str, Preset] = {}
 for _preset in (
     Preset(
+        "authors",
+        "Figure 1 in the authors' set-up",
+        authors,
+        (
+            Figure(
+                "authors-as-plotted",
+                "Figure 1 in the authors' set-up",
+                "As the paper plots it: the positive part of the moving average's excess, summed in each run, then "
+                "averaged over runs. Settings that the authors' code had at some time; Box has all 121 states.",
+                "regret_and_violation",
+                {"preset": "authors", "quantity": "plotted"},
+            ),
+        ),
+    ),
+    Preset(
         "figure-1",
-        "cumulative regret and violation in the three gridworlds",
+        "the algorithms as printed, bonuses scaled: regret and violation in the three gridworlds",
         gridworlds,
         (
             Figure(
+                "figure-1-as-plotted",
+                "The algorithms as printed, as the paper plots it",
+                "The same sums. The rivals' bonuses are scaled down, as in the authors' code; Box has the 60 states "
+                "that can be reached.",
+                "regret_and_violation",
+                {"preset": "figure-1", "quantity": "plotted"},
+            ),
+            Figure(
                 "figure-1-signed",
-                "Figure 1, signed",
+                "The same runs, signed",
                 f"{_SIGNED}. Gains pay for losses: an agent that breaks the limit can have negative regret, so read "
                 "the two together.",
                 "regret_and_violation",
                 {"preset": "figure-1", "quantity": "signed"},
-            ),
-            Figure(
-                "figure-1-as-plotted",
-                "Figure 1, as the paper plots it",
-                "The positive part of the moving average's excess, summed in each run, then averaged over runs.",
-                "regret_and_violation",
-                {"preset": "figure-1", "quantity": "plotted"},
+                closed=True,
             ),
         ),
     ),
@@ -193,32 +216,21 @@ for _preset in (
         (
             Figure(
                 "figure-appendix",
-                "Averages",
+                "The appendix figure",
                 "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe "
                 "policy.",
                 "averages",
             ),
         ),
     ),
-    Preset(
-        "authors",
-        "Figure 1 with the settings of the authors' code",
-        authors,
-        (
-            Figure(
-                "authors-as-plotted",
-                "Figure 1 with the authors' settings, as the paper plots it",
-                "Settings that the authors' code had at some time, chosen to come near; Box has 121 states here.",
-                "regret_and_violation",
-                {"preset": "authors", "quantity": "plotted"},
-            ),
-        ),
-    ),
+    Preset("own-bonuses", "the rivals with the bonuses of their own papers", own_bonuses),
+    Preset("box-121", "the algorithms as printed on all 121 states of Box", all_states),
+    Preset("recommended", "the library's recommended agent, where Figure 1 shows the others", recommended),
     Preset("tried", "what else was tried to meet the published curves", tried),
     Preset(
         "known-costs",
         "Figure 1 with known costs, as the theory has it",
-        lambda quick: gridworlds(quick, costs="known"),
+        known_costs,
         (
             Figure(
                 "known-costs-signed",
@@ -227,6 +239,7 @@ for _preset in (
                 "seen, so that a part of all exploration comes from pairs thought free because never tried.",
                 "regret_and_violation",
                 {"preset": "known-costs", "quantity": "signed"},
+                closed=True,
             ),
         ),
     ),
@@ -242,6 +255,7 @@ for _preset in (
                 "The gridworlds with random slips; sums as in Figure 1, signed.",
                 "regret_and_violation",
                 {"preset": "stochastic", "quantity": "signed"},
+                closed=True,
             ),
             Figure(
                 "stochastic-as-plotted",
@@ -249,6 +263,7 @@ for _preset in (
                 "The same runs, smoothed, positive part.",
                 "regret_and_violation",
                 {"preset": "stochastic", "quantity": "plotted"},
+                closed=True,
             ),
         ),
     ),
@@ -290,6 +305,7 @@ for _preset in (
                 "learner knows the grids alone.",
                 "bayesian",
                 {"preset": "bayesian-learned"},
+                closed=True,
             ),
         ),
     ),
@@ -312,7 +328,11 @@ for _preset in (
         _bonus,
         (
             Figure(
-                "bonus", "The rivals against the scale of their bonus", "Regret and violation at the horizon.", "bonus"
+                "bonus",
+                "The rivals against the scale of their bonus",
+                "Regret and violation at the horizon.",
+                "bonus",
+                closed=True,
             ),
         ),
     ),
@@ -322,13 +342,14 @@ for _preset in (
     Preset(
         "tractable",
         "UCRL-CMDP beyond the smallest grid",
-        _tractable,
+        tractable,
         (
             Figure(
                 "tractable",
                 "Beyond the smallest grid",
                 "UCRL-CMDP where the paper calls it computationally inefficient, beside PSConRL; signed.",
                 "tractable",
+                closed=True,
             ),
         ),
     ),

@@ -32,14 +32,16 @@ TABLES: Mapping[str, Table] = {
             "readme": comparison.readme,
             "headline": comparison.headline,
             "figure-1": comparison.figure_1,
+            "provenance": comparison.provenance,
+            "tried": comparison.tried,
+            "pictures": comparison.pictures,
             "appendix": comparison.appendix,
-            "unmet": comparison.unmet,
         },
     ),
     "theory": Table(
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
     ),
-    "claims": Table(None, {"claims": claims.as_cards, "made": claims.as_made}),
+    "claims": Table(None, {"claims": claims.as_cards, "verdicts": claims.as_summary, "made": claims.as_made}),
     "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
     "untuned": Table(

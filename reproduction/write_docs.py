@@ -87,7 +87,7 @@ def take(folder: Path) -> None:
         path = folder / "figures" / f"{name}.png"
         if path.exists():
             shutil.copyfile(path, DOCS / "figures" / f"{there}.png")
-    shutil.copyfile(DOCS / "figures" / "figure-1.png", TITLE_FIGURE)
+    shutil.copyfile(DOCS / "figures" / "figure-1-authors.png", TITLE_FIGURE)
 
 
 def main(arguments: list[str]) -> int:

@@ -2,12 +2,16 @@
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAPER = re.compile(r"paper|author(?!i[sz])|published|claim|figure.?1|preset", re.IGNORECASE)
+"""Words of one paper; "Authorization" is a header of HTTP."""
+
 MODULES = sorted((ROOT / "reproduction").glob("*.py"))
 
 
@@ -28,3 +32,25 @@ def test_the_reproduction_uses_public_names_alone(path: Path) -> None:
         assert not any(part.startswith("_") for part in f"{module}.{name}".split(".") if part), f"{module}.{name}"
         listed = getattr(importlib.import_module(module), "__all__", None)
         assert listed is None or name in listed, f"{module} does not list {name}"
+
+
+def docstrings(tree: ast.AST) -> set[int]:
+    """The lines of docstrings."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return found
+
+
+def test_the_library_knows_no_paper_but_those_that_its_agents_cite() -> None:
+    source, found = ROOT / "src" / "psconrl", []
+    for path in sorted(path for path in source.rglob("*") if path.suffix in {".py", ".pyi", ".js", ".css", ".jinja"}):
+        text = path.read_text(encoding="utf-8")
+        cited = docstrings(ast.parse(text)) if path.parent.name == "agents" and path.suffix == ".py" else set()
+        found += [
+            f"{path.relative_to(source)}:{k}: {line.strip()}"
+            for k, line in enumerate(text.splitlines(), start=1)
+            if PAPER.search(line) and k not in cited
+        ]
+    assert not found

@@ -7,7 +7,7 @@ from psconrl import CMDP, make, solve
 from psconrl.learning import simulate
 from psconrl.planning import evaluate
 from reproduction import proof
-from reproduction.settings import ours
+from reproduction.settings import scaled
 
 
 @pytest.fixture(scope="module")
@@ -88,4 +88,4 @@ def test_fha_is_told_the_true_span(env: str) -> None:
     cmdp = make(env)
     bias = evaluate(cmdp, solve(cmdp).policy).bias
     # Several policies are optimal, and their biases differ a little.
-    assert np.ptp(bias[1]) - 1e-9 <= ours("FHA", env)["span"] <= 1.1 * np.ptp(bias[1])
+    assert np.ptp(bias[1]) - 1e-9 <= scaled("FHA", env)["span"] <= 1.1 * np.ptp(bias[1])

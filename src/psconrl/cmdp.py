@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
@@ -185,6 +185,12 @@ class CMDP:
         kind = f"sparse, {self.matrix.nnz} transitions" if self.is_sparse else "dense"
         some = "" if self.pairs.every else f"{self.pairs.K} of {self.S * self.A} pairs, "
         return f"CMDP(S={self.S}, A={self.A}, m={self.m}, {some}{kind})"
+
+    def _repr_html_(self) -> str:
+        limits = ["", *(f"{tau:g}" for tau in self.thresholds)]
+        costs = self.pairs.taken(self.costs)
+        rows = zip(self.cost_names, limits, costs.min(axis=1), costs.max(axis=1), strict=True)
+        return display.html_table(repr(self), ("cost", "limit", "least", "most"), rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CMDP):

@@ -51,6 +51,8 @@ def test_intervals_cover_what_old_and_new_policies_really_cost(kind: str) -> Non
     covered, behaviour = np.zeros(2), np.zeros(2)
     for draw in range(40):
         cmdp = small(draw)
+        if kind == "mostly one":  # a cost that the action alone decides
+            cmdp = cmdp.replace(costs=np.stack([cmdp.costs[0], np.tile([0.0, 1.0], (cmdp.S, 1))]))
         rng = np.random.default_rng(draw)
         old = {
             "uniform": cmdp.uniform,
@@ -171,3 +173,22 @@ def test_a_learner_starts_from_a_log() -> None:
     np.testing.assert_array_equal(again.visits, learner.visits)
     with pytest.raises(InvalidArgumentError):
         Learner(agents.PSConRL(psconrl.make("box").problem()), log=estimate)
+
+
+def test_notebooks_show_tables_and_plots() -> None:
+    cmdp = psconrl.make("toy", tau=0.6).replace(cost_names=["work <b>", "sleep"])
+    estimate = fitted(cmdp, logged(cmdp, cmdp.uniform, 200, 0))
+    run = psconrl.simulate(agents.Uniform(cmdp.problem()), cmdp, 50, 0)
+    sweep = psconrl.threshold_sweep(cmdp, "sleep", points=4)
+    learner = Learner(agents.Uniform(cmdp.problem()), 10)
+    for shown in (cmdp, psconrl.solve(cmdp), psconrl.solve(cmdp, episode=3), sweep, run, estimate, learner):
+        html = shown._repr_html_()
+        assert "<div" in html
+        assert "work <b>" not in html
+    axes = sweep.plot()
+    assert axes.get_xlabel().endswith("sleep")
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), sweep.values)
+    assert len(run.plot()) == len(estimate.plot()) == 2
+    from matplotlib import pyplot
+
+    pyplot.close("all")

@@ -11,6 +11,8 @@ is computed, exactly (see `planning.optimistic`), with the radius
     eps(s, a) = scale * sqrt(log(T^b S A) / max(1, N(s, a)))      "original"
     eps(s, a) = scale / sqrt(N(s, a))                             "simple"
 
+The original radius is given from memory of the literature; it was not compared with the article's text.
+
 Parameters
     alpha           exponent of the episode length; 1/3 gives the rate T^(2/3)
     bonus, scale    which radius, and a factor to it

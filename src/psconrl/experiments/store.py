@@ -26,20 +26,15 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from psconrl._core.lazy import lazy_import
 from psconrl.errors import PsconrlError, RunFileError, SpecError, StoreError
+from psconrl.experiments import export as exporting
+from psconrl.experiments import record as recording
+from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell, Experiment, check_document
 from psconrl.io import reading, writing
 from psconrl.io.text import file_name
-
-if TYPE_CHECKING:
-    from psconrl.experiments import export as exporting
-    from psconrl.experiments import record as recording
-    from psconrl.experiments.record import RunRecord
-else:
-    exporting, recording = lazy_import("psconrl.experiments.export"), lazy_import("psconrl.experiments.record")
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Floats, Ints, real, whole
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.agents.counts import Counts
@@ -37,6 +37,8 @@ from psconrl.planning.solving import solve
 from psconrl.problem import Problem
 
 DRAWS = 200
+LEVEL = 0.95
+"""Share of the posterior inside an interval, by default."""
 MOST_DRAWS = 10**6
 _ROUNDS = 20
 """How often limits are tightened anew before it is said that this does not help."""
@@ -145,15 +147,19 @@ class Estimate(CMDP):
 
     @cached_property
     def behaviour(self) -> Evaluated:
-        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`."""
-        total = self.visits.sum(axis=1, keepdims=True)
-        available = self.evidence.belief.available
-        policy = np.where(
-            total > 0, self.visits / np.maximum(total, 1), available / available.sum(axis=1, keepdims=True)
-        )
-        return self.evaluate(policy)
+        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`.
 
-    def evaluate(self, policy: ArrayLike, *, level: float = 0.95, draws: int = DRAWS, seed: int = 0) -> Evaluated:
+        How often it takes each action is not known for sure either: for the intervals it is drawn from
+        Dirichlet(visits).
+        """
+        often = np.where(self.visits.any(axis=1, keepdims=True), self.visits, self.evidence.belief.available)
+        averages = np.empty((DRAWS, self.m + 1))
+        for k in range(DRAWS):
+            drawn = np.random.default_rng([1, k]).gamma(often)
+            averages[k] = self._drawn(drawn / drawn.sum(axis=1, keepdims=True), 0, k)
+        return _evaluated(often / often.sum(axis=1, keepdims=True), averages, LEVEL)
+
+    def evaluate(self, policy: ArrayLike, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> Evaluated:
         """What a policy would do, as far as the data tell: off-policy evaluation.
 
         Args:
@@ -166,9 +172,7 @@ class Estimate(CMDP):
             The policy, with the posterior means of its long-run averages and their credible intervals.
         """
         level = real(level, "level", "a number between 0 and 1", lambda x: 0 < x < 1)
-        averages = self.averages(policy, draws, seed)
-        intervals = np.quantile(averages, [(1 - level) / 2, (1 + level) / 2], axis=0).T
-        return Evaluated(self._policy(policy), averages.mean(axis=0), intervals)
+        return _evaluated(self._policy(policy), self.averages(policy, draws, seed), level)
 
     def tightened(self, confidence: float = 0.95, *, draws: int = DRAWS, seed: int = 0) -> Estimate:
         """The same model with limits so much lower that its plan, `psconrl.solve` of it, keeps the true ones.
@@ -183,6 +187,22 @@ class Estimate(CMDP):
         """
         confidence = real(confidence, "confidence", "a number between 0 and 1", lambda x: 0 < x < 1)
         return self._tightened(confidence, whole(draws, "draws", most=MOST_DRAWS), whole(seed, "seed", 0, most=None))
+
+    def plot(self) -> Any:
+        """Draw the long-run averages of what was done and of the plan, with 95% intervals, with matplotlib.
+
+        Returns:
+            The axes, one per cost.
+        """
+        policies = {"so far": self.behaviour, "with the plan": self.evaluate(solve(self).policy)}
+        return display.plot_intervals(policies, [None, *self.limits.tolist()], self.cost_names)
+
+    def _repr_html_(self) -> str:
+        columns = self.coverage
+        rows = list(zip(*(column[: display.LISTED].tolist() for column in columns.values()), strict=True))
+        total = len(columns["state"])
+        note = f"{len(rows)} of {total:,} rows; .coverage has all" if total > len(rows) else ""
+        return super()._repr_html_() + display.html_table("Tried", list(columns), rows, note)
 
     def to_try(self, policy: ArrayLike | None = None, most: int = 10) -> dict[str, NDArray[Any]]:
         """What to try next: the actions about which least is known where a policy spends its time.
@@ -344,6 +364,11 @@ class _Lowered:
         self.missed = self.now
         self.now = (self.met + self.missed) / 2
         return self.missed > 0
+
+
+def _evaluated(policy: Floats, averages: Floats, level: float) -> Evaluated:
+    intervals = np.quantile(averages, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+    return Evaluated(policy, averages.mean(axis=0), intervals)
 
 
 def _with_limits(problem: Problem, thresholds: ArrayLike) -> Problem:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl import agents
-from psconrl._core import compiling
+from psconrl._core import compiling, display
 from psconrl._core.checks import Floats, Ints, range_rule, short_repr, unavailable, whole
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
@@ -183,6 +183,11 @@ class Learner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Learner.restore, (self.agent, self.state())
+
+    def _repr_html_(self) -> str:
+        limits = self.status()["limits"]
+        rows = [tuple(limit.values()) for limit in limits]
+        return display.html_table(repr(self), ("cost", "limit", "average so far", "excess"), rows)
 
     def __repr__(self) -> str:
         averages = ", ".join(f"{average:.4g}" for average in self.average_costs)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from psconrl._core import display
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import Plan
@@ -196,6 +197,22 @@ class Run(RunData):
     state: dict[str, Any] = field(repr=False)
     problem: Problem = field(repr=False)
     truth: Solution | CMDP | None = field(default=None, repr=False)
+
+    def plot(self) -> Any:
+        """Draw the averages of all costs so far, with their limits, with matplotlib.
+
+        Returns:
+            The axes, one per cost.
+        """
+        return display.plot_averages(
+            self.grid, self.cumulative / self.grid, [None, *self.thresholds.tolist()], self.problem.cost_names
+        )
+
+    def _repr_html_(self) -> str:
+        limits = ["", *(f"{tau:g}" for tau in self.thresholds)]
+        rows = zip(self.problem.cost_names, self.cumulative[:, -1] / self.grid[-1], limits, strict=True)
+        caption = f"{self.agent}, seed {self.seed}: {self.horizon:,} steps, {len(self.episodes):,} plans"
+        return display.html_table(caption, ("cost", "average", "limit"), rows)
 
     @property
     def policy(self) -> Floats:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP
@@ -200,6 +200,20 @@ class Solution:
         if self.model is None:
             return f"constraint {i}"
         return f"{self.model.cost_names[i]} <= {self.model.thresholds[i - 1]:g}"
+
+    def _repr_html_(self) -> str:
+        if self.model is None:
+            return display.html_table(repr(self), (), ())
+        used = self.average_costs if self.total_costs is None else self.total_costs
+        names, limits = self.model.cost_names, ["", *(f"{tau:g}" for tau in self.model.thresholds)]
+        costs = zip(names, used, limits, ["", *self.multipliers], strict=True)
+        columns = self.table()
+        rows = list(zip(*(column[: display.LISTED].tolist() for column in columns.values()), strict=True))
+        total = len(columns["state"])
+        note = f"{len(rows)} of {total:,} rows; .table() has all" if total > len(rows) else ""
+        return display.html_table(repr(self), ("cost", "use", "limit", "shadow price"), costs) + display.html_table(
+            "Policy", list(columns), rows, note
+        )
 
     def __repr__(self) -> str:
         averages = _written(self.average_costs if self.total_costs is None else self.total_costs)

@@ -1,11 +1,12 @@
 """The trade-off curve: what the best policy costs as one limit moves."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, UnknownNameError
@@ -31,6 +32,7 @@ class Sweep:
         multipliers: (n, m), the shadow prices of all constraints; nan where infeasible.
         least: the smallest threshold that can be met together with the other constraints.
         idle: the threshold from which on the constraint costs nothing.
+        names: those of the main cost and of the constraint's.
     """
 
     constraint: int
@@ -39,6 +41,21 @@ class Sweep:
     multipliers: Floats
     least: float
     idle: float
+    names: tuple[str, str] = ("c0", "c1")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the trade-off curve with matplotlib.
+
+        Args:
+            ax: the axes to draw on; new ones if left out.
+
+        Returns:
+            The axes.
+        """
+        return display.plot_sweep(self.thresholds, self.values, self.least, self.idle, self.names, ax)
+
+    def _repr_html_(self) -> str:
+        return display.html_figure(repr(self), self.plot())
 
     def __repr__(self) -> str:
         feasible = int(np.isfinite(self.values).sum())
@@ -123,7 +140,8 @@ def threshold_sweep(
         prices = np.zeros(cmdp.m)
         prices[np.append(others, i)] = found.multipliers
         multipliers[k] = known.units.multipliers(prices)
-    return Sweep(constraint, taus, values, multipliers, least, idle)
+    names = cmdp.cost_names[0], cmdp.cost_names[constraint]
+    return Sweep(constraint, taus, values, multipliers, least, idle, names)
 
 
 def _sweep_of_totals(restarted: Restarted, constraint: int, thresholds: ArrayLike | None, points: int) -> Sweep:

@@ -47,6 +47,7 @@ def render(
     environments: Sequence[Environment],
     sections: Sequence[Section] = (),
     made: Mapping[str, str] | None = None,
+    overview: bool = True,
 ) -> str:
     """The page of the runs in a store.
 
@@ -55,6 +56,7 @@ def render(
         environments: what was run.
         sections: text, figures and tables, in their order.
         made: when and with what all this was made, for people.
+        overview: whether the summary and the policies of all runs are open, or open on demand.
 
     Returns:
         HTML.
@@ -82,6 +84,7 @@ def render(
         script=script,
         data=embedded([policies.document(env) for env in environments]),
         made=made or {},
+        overview=overview,
         heading=_heading([str(document["name"]) for _, document in experiments], [env.title for env in environments]),
         runs=sum(group.runs for group in groups),
         steps=sum(group.runs * group.horizon for group in groups),

@@ -55,7 +55,8 @@ def write(
         store: the folder of runs.
         out: the folder to write to; that of the runs by default.
         sections: what to show in addition, after the overview.
-        overview: whether to draw regret, averages and shadow prices of all runs.
+        overview: whether to draw regret, averages and shadow prices of all runs; without, the page is about the
+            sections, and its summary and policies open on demand.
 
     Returns:
         The files written.
@@ -75,7 +76,7 @@ def write(
             if rows and rows[0]:
                 paths += figures.save(figures.draw(rows), folder / "figures", name)
     page = folder / "report.html"
-    writing.write_text(page, printable(render(source, found, everything, provenance(source, groups))))
+    writing.write_text(page, printable(render(source, found, everything, provenance(source, groups), overview)))
     return [*paths, page]
 
 
