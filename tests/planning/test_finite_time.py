@@ -286,7 +286,7 @@ def test_steps_have_a_plain_twin() -> None:
     rng = np.random.default_rng(0)
     P, c, v = random_chain(rng, 6), rng.random(6), rng.random(6)
     chain = chain_of(sparse.csr_array(P))
-    np.testing.assert_array_equal(advance(chain, c, v, 7), advance.py_func(chain, c, v, 7))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(advance(chain, c, v, 7), advance.py_func(chain, c, v, 7))
     expected = v
     for _ in range(7):
         expected = c + P @ expected

@@ -20,11 +20,12 @@ from scipy import sparse
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
+from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import relaxation
 from psconrl.planning.chains import PARTS, EliminatedChain, SolvedChain, chain_of, solve_chain
-from psconrl.planning.compiled.elimination import Chain, residuals
+from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
 from psconrl.planning.criteria import Totals, check_criterion, time_shares
 from psconrl.planning.finite_time import GOOD, Setting, first_steps
 
@@ -138,7 +139,9 @@ def evaluate(
         found = evaluate(cmdp.uniformized(), time_shares(cmdp, pi))
         step = cmdp.time_step
         return replace(found, bias=step * found.bias, parts=step * found.parts, time_step=step)
-    return evaluate_chain(*_chain(cmdp, policy), cmdp.initial, steps)
+    chain, costs = _chain(cmdp, policy)
+    work = cmdp.S**2 * (cmdp.m + 1) ** 2
+    return solved_at_once(work, eliminate, lambda: evaluate_chain(chain, costs, cmdp.initial, steps))
 
 
 def _chain(cmdp: CMDP, policy: ArrayLike) -> tuple[sparse.csr_array, Floats]:
