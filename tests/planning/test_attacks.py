@@ -317,7 +317,7 @@ def test_limits_on_constant_costs_that_leave_next_to_nothing_or_nearly_all() -> 
     assert np.isnan(far.values).tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("method", ["compiled", "components"])
+@pytest.mark.parametrize("method", ["compiled", "highs"])
 def test_limits_that_are_far_away(method: str) -> None:
     """They take no digits from others."""
     rng = np.random.default_rng(0)

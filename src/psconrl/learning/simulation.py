@@ -108,7 +108,7 @@ class _Simulation:
         self.averages = Averages(cmdp) if flag(evaluate_policies, "evaluate_policies") else None
         self.run_plan: Callable[..., int] = kernels.run_plan
         if not flag(compiled, "compiled"):
-            self.run_plan = kernels.run_plan.py_func  # type: ignore[attr-defined]
+            self.run_plan = kernels.run_plan.py_func
         self.model = TabularModel(cmdp, problem.units)
         self.recorder = CurveRecorder(optimum, cmdp.thresholds, horizon, checkpoints, problem.units)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp

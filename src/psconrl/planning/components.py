@@ -6,7 +6,7 @@ each. Anything may propose the policy that has it:
 
     inverses or sparse factors     policy iteration in floats, which proves nearly all of them
     rational arithmetic            where that does not, in models of up to some hundred states
-    HiGHS                          in larger ones
+    starts at good places, HiGHS   in larger ones
 
 What decides is the certificate: the bound that a bias proves, rounding included, beside the average of the policy by
 elimination without subtractions. Where they do not meet, the answer says so.
@@ -38,7 +38,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
 from psconrl.planning.chains import stationary_law
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
+from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
@@ -60,8 +60,10 @@ _FULL, _LARGEST = 0.02, 2000
 
 _ROUNDS = 1000
 _ROOM = 4000
-_RATE = 1e-2
+_RATES = (1e-2, 1e-4, 1e-6)
 """How often models are left in which good places are looked for: biases are at most the inverse."""
+_CORE = 1e-3
+"""States visited less often than this share of the most visited are on the way to a place."""
 _SIGHT = 100
 """How often all states are looked at for the first place, at most."""
 _BLURRED = 1e-3
@@ -124,8 +126,9 @@ class Component:
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
         self._bias: Floats = np.zeros(self.rows.S)
-        self._hard = False
         self.inverted = inverted(self.rows)
+        large = [self._by_places, self._by_highs, self._by_elimination]
+        self._proposals = [self._by_kernels, *([self._by_rationals] if self.inverted else large)]
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (n, n) of a policy."""
@@ -146,11 +149,11 @@ class Component:
             pair = int(c.argmin())
             return Priced(np.array([pair]), float(c[pair]), float(c[pair]), np.ones(1))
         best: Priced | None = None
-        for propose in (self._by_kernels, self._by_rationals if self.inverted else self._by_highs):
-            if propose == self._by_kernels and self._hard:
-                continue
+        for propose in tuple(self._proposals):
             found = propose(c)
-            if found is not None and (best is None or found.gain - found.bound < best.gain - best.bound):
+            if found is None:
+                self._proposals.remove(propose)  # and would be of no use at other prices
+            elif best is None or found.gain - found.bound < best.gain - best.bound:
                 best = found
             if best is not None and best.gain - best.bound <= PROVEN:
                 break
@@ -164,6 +167,40 @@ class Component:
         none = np.zeros(0)
         found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
         return None if found.status != OPTIMAL else self._evaluated(found.mixture.policies[0], c, found.bound)
+
+    def _by_places(self, c: Floats) -> Priced | None:
+        """By sparse factors, from policies that go to a good place, wherever they are, and stay there.
+
+        Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
+        that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
+        one returns, has no such parts, and shows which is good.
+        """
+        none, best = np.zeros(0), None
+        home, self._last, _ = self._sighted(c, hopeful=True)
+        for rate in _RATES:
+            rows = self.rows.with_restarts(rate, home)
+            found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, rows=rows)
+            if found.status != OPTIMAL:
+                break
+            law, policy = found.mixture.laws[0], found.mixture.policies[0]
+            core = np.flatnonzero(law >= _CORE * law.max())
+            led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
+            self._last = led
+            best = self._by_kernels(c)
+            if best is not None and best.gain - best.bound <= PROVEN:
+                break
+            home, self._last = int(found.bias.argmin()), led
+        return best
+
+    def _by_elimination(self, c: Floats) -> Priced | None:
+        """The last policy, with what its bias by elimination proves."""
+        priced = self._evaluated(self.rows.begin[:-1] if self._last is None else self._last, c, -np.inf)
+        if priced is None:
+            return None
+        start = np.full(self.rows.S, 1.0 / self.rows.S)
+        found = evaluate_chain(self.chain(priced.policy), c[priced.policy][np.newaxis], start)
+        h = np.where(np.isfinite(found.bias[0]), found.bias[0], 0.0)
+        return priced._replace(bound=dual_lower_bound(self.rows, c, priced.gain, h))
 
     def _by_rationals(self, c: Floats) -> Priced | None:
         """By rational arithmetic."""
@@ -201,16 +238,25 @@ class Component:
 
         hopeful: whether to look for a place to stay at, or for what there is far away.
         """
-        ahead, policy = discounted_value_iteration(self.rows, np.ascontiguousarray(c), _RATE, hopeful, _BLURRED, _SIGHT)
+        ahead, policy = discounted_value_iteration(
+            self.rows, np.ascontiguousarray(c), _RATES[0], hopeful, _BLURRED, _SIGHT
+        )
         return int(ahead.argmin()), policy, ahead
 
     def plan(
-        self, costs: Floats, limits: Limits, goal: int, guess: Floats, bias: Floats, levels: Floats = NO_LEVELS
+        self,
+        costs: Floats,
+        limits: Limits,
+        goal: int,
+        guess: Floats,
+        bias: Floats,
+        levels: Floats = NO_LEVELS,
+        rows: Rows | None = None,
     ) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
-        decide between equals, or none (0,).
+        decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
         if not self.inverted and goal == MARGIN:
             _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
@@ -223,10 +269,9 @@ class Component:
         m = len(limits.tau)
         if m >= _MANY and _FEW_STATES * m >= self.rows.S:
             start = self._linear_program_start(costs, limits, goal, levels) or start
-        found = planner(self.rows)(self.rows, costs, limits, start, goal, levels)
+        found = planner(self.rows)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
         if not self.inverted:
             self._last, self._bias = found.last.copy(), found.bias
-            self._hard = found.status == FAILED
         return found
 
     def _linear_program_start(self, costs: Floats, limits: Limits, goal: int, levels: Floats) -> Start | None:

@@ -83,11 +83,15 @@ class BestPolicy(NamedTuple):
 
 
 class Steer(NamedTuple):
-    """That a mixture is to be steered after t steps with some excess (m,), by a plan that lasts to step `time`."""
+    """That a mixture is to be steered after t steps with some excess (m,), by a plan that lasts to step `time`.
+
+    rows: the model in which it is executed, if it is another one than that of the plan, which may have restarts.
+    """
 
     t: int
     time: int
     excess: Floats
+    rows: Rows | None = None
 
 
 def best_policy(

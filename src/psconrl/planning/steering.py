@@ -38,6 +38,7 @@ class Places(NamedTuple):
 
 def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
     """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
+    rows = steer.rows or rows
     least = 1.0 / max(steer.time, rows.S)  # so that every row has a move that likely
     actions, drifts, binding, laws, whole = mixed(tuple(rows), tuple(mixture), thresholds, least)
     made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
