@@ -1,10 +1,10 @@
 """The learned prior beside fixed ones: what it learns, what it costs, and what its assumption costs where it is false.
 
-python benchmarks/learned_prior.py learning    regret, violation, L [--seeds 10] [--only NAME ...] [--variants NAME ...]
 python benchmarks/learned_prior.py false       worlds in which the actions of a state share nothing [--seeds 20]
 python benchmarks/learned_prior.py spare       ten declared states that never occur, the recommended agent [--seeds 30]
 python benchmarks/learned_prior.py owed        the recommended agent with and without paying back [--seeds 24]
-python benchmarks/learned_prior.py factors     prior, steering, paying back, one at a time, where L is lost [--seeds 30]
+python benchmarks/learned_prior.py factors     from PSConRL to the recommended agent and back, one part at a time
+                                               [--seeds 10] [--only NAME ...] [--variants NAME ...]
 python benchmarks/learned_prior.py doors       the recommended agent where a door often stays shut [--seeds 60]
 python benchmarks/learned_prior.py coverage    of hyperparameters, in models drawn from their prior [--seeds 200]
 python benchmarks/learned_prior.py speed       processor time per plan at 16, 64, 121 and 1,024 states
@@ -12,7 +12,7 @@ python benchmarks/learned_prior.py speed       processor time per plan at 16, 64
 With --keep the table goes into the documentation.
 
 L = regret + lambda* violation, lambda* the shadow prices of the optimum: what counts where the two are traded.
-Numbers are means and standard errors over seeds 0, 1, ...
+Numbers are means and standard errors over seeds.
 """
 
 import argparse
@@ -31,11 +31,7 @@ from psconrl import CMDP, agents
 from psconrl._core import graph
 from psconrl._core.checks import Floats
 from psconrl.agents import Memory, Plan, hierarchy
-from psconrl.agents.planning import carried, exploit, plan_in
 from psconrl.agents.sampled_model import SampledModel
-from psconrl.agents.schedules import tsde
-from psconrl.experiments import beyond
-from psconrl.planning.compiled.rows import Rows
 
 HOLES = (5, 7, 11, 12)
 
@@ -143,43 +139,6 @@ WORLDS: dict[str, tuple[Callable[[], CMDP], int]] = {
 }
 
 
-def within(part: SampledModel, here: int, least: float) -> SampledModel:
-    """What can be reached from state `here` by moves of probability `least` or more; a row's likeliest move stays."""
-    matrix = part.rows.matrix().tocsr()
-    source = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    most = np.asarray(matrix.max(axis=1).todense()).ravel()
-    matrix.data[(matrix.data < least) & (matrix.data < most[source])] = 0.0
-    matrix.eliminate_zeros()
-    sums = np.asarray(matrix.sum(axis=1)).ravel()
-    matrix.data /= np.repeat(sums, np.diff(matrix.indptr))
-    reached, new = np.zeros(part.rows.S, dtype=np.bool_), np.array([here])
-    while len(new):
-        reached[new] = True
-        pairs = np.concatenate([np.arange(part.rows.begin[i], part.rows.begin[i + 1]) for i in new])
-        new = np.unique(matrix[pairs].indices)
-        new = new[~reached[new]]
-    indptr, indices = (np.asarray(array, dtype=np.int64) for array in (matrix.indptr, matrix.indices))
-    rows = Rows(part.rows.begin, indptr, indices, matrix.data)
-    pairs = np.flatnonzero(reached[part.rows.source])
-    states = np.flatnonzero(reached)
-    return part._replace(rows=rows.part(states, pairs), states=part.states[states], pairs=part.pairs[pairs])
-
-
-@dataclass(frozen=True, eq=False)
-class CutAndReach(agents.PSConRL):
-    """PSConRL that plans only in what it can reach from where it is within the longest time that the plan may last."""
-
-    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
-        stop, p_k = tsde(memory), self.sample(memory, rng)
-        assert isinstance(p_k, SampledModel)
-        here = int(np.flatnonzero(p_k.states == memory.state)[0])
-        p_k = within(p_k, here, 1.0 / stop["max_length"])
-        best = plan_in(p_k, self.costs_in(p_k, memory), self.problem.thresholds, memory, stop)
-        if best.feasible:
-            return exploit(best, stop, memory)
-        return self.uniform_plan(**stop, feasible=False, carry=carried(best, memory))
-
-
 def shown(values: np.ndarray) -> str:
     mean, error = values.mean(), values.std(ddof=1) / np.sqrt(len(values))
     digits = 0 if abs(mean) >= 100 else 1
@@ -187,51 +146,47 @@ def shown(values: np.ndarray) -> str:
 
 
 def measured(
-    models: Callable[[int], CMDP], agent: type[agents.PSConRL], prior: float | str, T: int, n: int
+    models: Callable[[int], CMDP], agent: Callable[[psconrl.Problem], agents.Agent], T: int, seeds: range
 ) -> tuple[str, str, str]:
-    """L with its worst, regret, and the violation of each limit."""
-    regret, violation, L = np.zeros(n), [], np.zeros(n)
-    for seed in range(n):
+    """L with its worst, regret, and [V]+ in per cent of T, summed over limits."""
+    ends = []
+    for seed in seeds:
         cmdp = models(seed)
-        solution = psconrl.solve(cmdp)
-        run = psconrl.simulate(agent(cmdp.problem(), prior=prior), cmdp, T, seed, optimum=solution.value)
-        regret[seed] = run.regret[-1]
-        violation.append(run.violation[:, -1])
-        L[seed] = regret[seed] + run.violation[:, -1] @ solution.multipliers
-    limits = ", ".join(shown(column) for column in np.array(violation).T)
-    return f"{shown(L)} (worst {L.max():,.0f})", shown(regret), limits
+        run = psconrl.simulate(agent(cmdp.problem()), cmdp, T, seed, optimum=psconrl.solve(cmdp))
+        ends.append((run.lagrangian[-1], run.regret[-1], 100 * run.positive_violation[:, -1].sum() / T))
+    L, regret, over = np.array(ends).T
+    return f"{shown(L)} (worst {L.max():,.0f})", shown(regret), f"{over.mean():.2f}%"
 
 
-VARIANTS: dict[str, tuple[type[agents.PSConRL], float | str]] = {
-    "0.01": (agents.PSConRL, 0.01),
-    "learned": (agents.PSConRL, hierarchy.LEARNED),
-    "cut and reach": (CutAndReach, hierarchy.LEARNED),
+VARIANTS: dict[str, Callable[[psconrl.Problem], agents.Agent]] = {
+    "PSConRL, 0.01": agents.PSConRL,
+    "learned": lambda problem: agents.PSConRL(problem, prior=hierarchy.LEARNED),
+    "learned, steered": lambda problem: agents.PSConRL(problem, prior=hierarchy.LEARNED, execution="steered"),
+    "recommended": agents.recommended,
+    "without restarts": lambda problem: agents.Recommended(problem, restarts=False),
+    "uniform if infeasible": lambda problem: agents.Recommended(problem, infeasible="uniform"),
 }
+"""From PSConRL to the recommended agent, and the latter without one of its parts."""
 
 
-def learning(seeds: int, only: list[str], variants: list[str]) -> kept.Part:
+def factors(seeds: int, only: list[str], variants: list[str]) -> kept.Part:
     rows = []
     for name in only:
         make, T = WORLDS[name]
         cmdp = make()
-        row = [name, f"{T:,}"]
         for variant in variants:
-            agent, prior = VARIANTS[variant]
-            n = min(seeds, 5) if cmdp.S == 121 else seeds
-            L, regret, limits = measured(lambda _, cmdp=cmdp: cmdp, agent, prior, T, n)
-            row += [L, f"{regret}; {limits}"]
-        print(row, flush=True)
-        rows.append(row)
-    return kept.table(["world", "T", *(f"{v}: {what}" for v in variants for what in ("L", "regret; violation"))], rows)
+            ends = measured(lambda _, cmdp=cmdp: cmdp, VARIANTS[variant], T, range(200, 200 + seeds))
+            rows.append([name, f"{T:,}", variant, *ends])
+            print(rows[-1], flush=True)
+    return kept.table(["world", "T", "agent", "L", "regret", "[V]+"], rows)
 
 
 def false_assumption(seeds: int) -> kept.Part:
     """Worlds in which what the other actions of a state do tells nothing; eps fixed at 1 ignores it from the start."""
-    rows = [("0.01", *measured(leaps, agents.PSConRL, 0.01, 20_000, seeds))]
-    rows.append((hierarchy.LEARNED, *measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)))
+    rows = [(name, *measured(leaps, VARIANTS[name], 20_000, range(seeds))) for name in ("PSConRL, 0.01", "learned")]
     hierarchy.EPS = np.ones(1)
-    rows.append(("learned, nothing shared", *measured(leaps, agents.PSConRL, hierarchy.LEARNED, 20_000, seeds)))
-    return kept.table(["prior", "L", "regret", "violation"], rows)
+    rows.append(("learned, nothing shared", *measured(leaps, VARIANTS["learned"], 20_000, range(seeds))))
+    return kept.table(["prior", "L", "regret", "[V]+"], rows)
 
 
 def spare_states(seeds: int) -> kept.Part:
@@ -267,31 +222,6 @@ def owed(seeds: int) -> kept.Part:
             told += [shown(np.array([run.lagrangian[-1] for run in runs])), ", ".join(f"{share:.2%}" for share in over)]
         rows.append([name, f"{T:,}", *told])
     return kept.table(["world", "T", "without: L", "[V]+", "with: L", "[V]+"], rows)
-
-
-def factors(seeds: int) -> kept.Part:
-    """From PSConRL to the recommended agent, one factor at a time; seeds as in benchmarks/recommended.py."""
-    rows = []
-    for name, S, T in (("queue", None, 20_000), ("riverswim", 25, 100_000)):
-        cmdp = psconrl.make(name, **({} if S is None else {"S": S}))
-        solution, problem = psconrl.solve(cmdp), cmdp.problem()
-        variants: dict[str, agents.PSConRL] = {
-            "PSConRL, 0.01": agents.PSConRL(problem, prior=0.01),
-            "0.01, steered": agents.PSConRL(problem, prior=0.01, execution="steered"),
-            "learned": agents.PSConRL(problem, prior=hierarchy.LEARNED),
-            "learned, steered": agents.PSConRL(problem, prior=hierarchy.LEARNED, execution="steered"),
-            "recommended: learned, steered, pays back": agents.recommended(problem),
-        }
-        for told, agent in variants.items():
-            runs = [psconrl.simulate(agent, cmdp, T, beyond.TUNING + seed, optimum=solution) for seed in range(seeds)]
-            ends = [
-                [run.lagrangian[-1] for run in runs],
-                [run.regret[-1] for run in runs],
-                [run.positive_violation[:, -1].sum() for run in runs],
-            ]
-            place = f"{name}, {cmdp.S} states"
-            rows.append([place, f"{T:,}", told, *(shown(np.array(values)) for values in ends)])
-    return kept.table(["world", "T", "agent", "L", "regret", "[V]+"], rows)
 
 
 def doors(seeds: int) -> kept.Part:
@@ -413,22 +343,20 @@ class Timed(agents.PSConRL):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learning", "false", "spare", "owed", "factors", "doors", "coverage", "speed"])
+    parser.add_argument("what", choices=["false", "spare", "owed", "factors", "doors", "coverage", "speed"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--keep", action="store_true", help="take the table over into the documentation")
     args = parser.parse_args()
-    if args.what == "learning":
-        found = learning(args.seeds or 10, args.only, args.variants)
+    if args.what == "factors":
+        found = factors(args.seeds or 10, args.only, args.variants)
     elif args.what == "false":
         found = false_assumption(args.seeds or 20)
     elif args.what == "spare":
         found = spare_states(args.seeds or 30)
     elif args.what == "owed":
         found = owed(args.seeds or 24)
-    elif args.what == "factors":
-        found = factors(args.seeds or 30)
     elif args.what == "doors":
         found = doors(args.seeds or 60)
     elif args.what == "coverage":

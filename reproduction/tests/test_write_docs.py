@@ -1,6 +1,7 @@
 """The measured tables of README and documentation are those of the numbers that are kept."""
 
 import json
+import pkgutil
 import re
 from pathlib import Path
 
@@ -81,3 +82,18 @@ def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
     shown = (write_docs.DOCS / "index.md").read_text(encoding="utf-8")
     for name in write_docs.FIGURES.values():
         assert f"figures/{name}.png" in shown, name
+
+
+THEORY = (write_docs.DOCS / "theory.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), sorted(set(re.findall(r"`((?:tests|reproduction)/[\w/]+\.py)::(\w+)`", THEORY)))
+)
+def test_the_tests_that_the_theory_names_exist(file: str, name: str) -> None:
+    assert f"def {name}(" in (write_docs.ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:psconrl|reproduction)(?:\.\w+)+)", THEORY))))
+def test_the_code_that_the_theory_names_exists(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None

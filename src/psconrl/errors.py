@@ -92,6 +92,10 @@ class CommandError(PsconrlError):
     """A command line that cannot be understood."""
 
 
+class LimitsOutOfReachWarning(UserWarning):
+    """A learner that finds no model in which its limits can be met."""
+
+
 OutOfTurnError = CallOrderError
 """The former name of `CallOrderError`."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psconrl import PsconrlError
-from tests.borders.entries import TOY, Entry, entries, forget, inner_state, learner, target_of
+from tests.borders.entries import ESTIMATE, TOY, Entry, entries, forget, inner_state, learner, target_of
 from tests.borders.hostile import wrong
 from tests.states import same
 
@@ -63,6 +63,7 @@ def main() -> None:
     callable_ones = [e for e in entries() if e.parameters]
     TOY.save("model.npz")
     learner().save("learner.npz")
+    ESTIMATE.save("estimate.npz")
     for entry in callable_ones:  # what has to be compiled is not what takes long later
         entry.call(target_of(entry), entry.right())
     for k in range(first, last):
@@ -79,6 +80,7 @@ def main() -> None:
                 log.write(json.dumps({"call": k, "entry": entry.name, "fault": fault}) + "\n")
     TOY.save("model.npz")
     learner().save("learner.npz")
+    ESTIMATE.save("estimate.npz")
     for entry in callable_ones:  # after all that, everything still works
         entry.call(target_of(entry), entry.right())
     with open(file, "w", encoding="utf-8") as note:

@@ -19,16 +19,32 @@ import numpy as np
 import psconrl
 from psconrl import CMDP, AddCosts, CMDPEnv, Learner, Problem, Run, Solution, Steering, agents, environments
 from psconrl.agents import catalogue
+from psconrl.environments import catalogue as environment_catalogue
 from psconrl.learning.estimate import Estimate
 
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in ("agents", "environments", "planning", "structure")))
 
 RESULTS = {
     *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap", "Member"),
-    *("Environment", "Plan", "Memory", "Agent"),
+    *(
+        "Environment",
+        "Plan",
+        "Memory",
+        "Agent",
+        "LimitedAgent",
+        "EstimatingAgent",
+        "PosteriorAgent",
+        "Stop",
+        "SampledModel",
+        "Decision",
+        "Estimate",
+    ),
 }
 """What the library hands out, or an agent's author fills in: plain values, checked where they are taken up. Only their
 methods are called."""
+
+FOR_AUTHORS = {"as_array", "exploit", "plan_in"}
+"""Pieces of agents, which take what a loop hands to an agent."""
 
 TOY = psconrl.make("toy")
 SOLUTION = psconrl.solve(TOY)
@@ -186,6 +202,41 @@ SPECIAL: dict[str, Any] = {
     "CMDP.from_arrays.costs": lambda: [TOY.costs[1]],
     "CMDP.from_gymnasium.costs": None,
     "CMDP.from_gymnasium.thresholds": (),
+    "CMDP.from_tables.transitions": lambda: [
+        {"state": "x", "action": "go", "next_state": "y", "probability": 1.0},
+        {"state": "y", "action": "go", "next_state": "x", "probability": 1.0},
+    ],
+    "CMDP.from_tables.costs": lambda: [
+        {"state": "x", "action": "go", "time": 1.0, "risk": 0.0},
+        {"state": "y", "action": "go", "time": 0.0, "risk": 1.0},
+    ],
+    "CMDP.from_tables.thresholds": lambda: {"risk": 0.7},
+    "CMDP.from_tables.initial": "x",
+    "CMDP.from_function.actions": lambda: lambda state: ["go"],
+    "CMDP.from_function.step": lambda: lambda state, action: [(1.0, state, [0.5, 0.5])],
+    "CMDP.from_rates.rates": lambda: TOY.transitions,
+    "CMDP.from_rates.cost_rates": lambda: TOY.costs,
+    "Estimate.load.path": "estimate.npz",
+    "Estimate.load.thresholds": None,
+    "Estimate.problem.costs": "known",
+    "Estimate.tightened.confidence": 0.5,
+    "Estimate.with_limits.thresholds": lambda: {"left": 0.9},
+    "Solution.explain.state": 0,
+    "Solution.explain.step": 1,
+    "agents.canonical.name": "psconrl",
+    "Estimate.save.path": "estimate.npz",
+    "fit.log": lambda: [
+        {"state": k % 2, "action": "go", "next_state": (k + 1) % 2, "time": 1.0, "risk": 0.5} for k in range(9)
+    ],
+    "fit.thresholds": lambda: {"risk": 0.7},
+    "fit.state": "state",
+    "fit.action": "action",
+    "fit.time": None,
+    "fit.costs": lambda: ["time", "risk"],
+    "Learner.open.path": lambda: f"learner{next(NUMBERS)}.db",
+    "Learner.open.problem": None,
+    "Learner.open.window": None,
+    "Learner.extend.horizon": 50,
     "Learner.observe.costs": lambda: [0.5, 0.5],
     "Steering.act.state": 0,
     "Steering.observe.costs": lambda: [0.5, 0.5],
@@ -262,7 +313,9 @@ def _of_module(module: ModuleType) -> Iterator[Entry]:
     prefix = module.__name__.removeprefix("psconrl").lstrip(".")
     for name in getattr(module, "__all__", dir(module)):
         value = getattr(module, name)
-        if name.startswith("_") or not getattr(value, "__module__", "").startswith("psconrl") or not callable(value):
+        if name.startswith("_") or name in FOR_AUTHORS or not callable(value):
+            continue
+        if not getattr(value, "__module__", "").startswith("psconrl"):
             continue
         if hasattr(psconrl, name) and getattr(psconrl, name) is value:
             full = name
@@ -283,12 +336,16 @@ def _methods(full: str, cls: type) -> Iterator[Entry]:
     if issubclass(cls, agents.Agent):
         return  # its methods are called by the loops, with what these have checked
     for name, member in inspect.getmembers(cls, callable):
-        if not name.startswith("_") and getattr(member, "__module__", "").startswith("psconrl"):
+        if not name.startswith("_") and str(getattr(member, "__module__", "")).startswith("psconrl"):
             bound = inspect.ismethod(member)  # a class method
+            if bound and name not in vars(cls):
+                continue
             yield Entry(f"{full}.{name}", member, None if bound else cls)
 
 
-REGISTERED = [(table, dict(table)) for table in (catalogue._AGENTS, environments._REGISTRY, gymnasium.registry)]
+REGISTERED = [
+    (table, dict(table)) for table in (catalogue._AGENTS, environment_catalogue._REGISTRY, gymnasium.registry)
+]
 
 
 def forget() -> None:

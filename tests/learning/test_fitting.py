@@ -161,7 +161,7 @@ def test_what_to_try_next_is_what_was_hardly_tried_where_time_is_spent() -> None
 def test_a_learner_starts_from_a_log() -> None:
     cmdp = small(2)
     estimate = fitted(cmdp, logged(cmdp, cmdp.uniform, 500, 0))
-    learner = Learner(None, horizon=100, problem=estimate.evidence.problem, log=estimate)
+    learner = Learner(None, horizon=100, log=estimate)
     np.testing.assert_array_equal(learner.visits, estimate.visits)
     assert learner.t == 500
     state = estimate.state_names[0]

@@ -243,7 +243,7 @@ def test_a_damaged_mixture_is_refused() -> None:
     for part, value in (("excess", np.array([np.nan])), ("excess", np.zeros(2)), ("direction", None)):
         with pytest.raises(PsconrlError, match=part):
             Learner.restore(agent, state | {part: value})
-    for forced in (-2, 2, 10**9):
+    for forced in (-2, made.choices, 10**9):
         clock = state["clock"].copy()
         clock[4] = forced
         with pytest.raises(PsconrlError, match="way of steering"):

@@ -8,10 +8,12 @@ from .catalogue import registry as registry
 from .check_agent import check_agent as check_agent
 from .cmdp_psrl import CMDPPSRL as CMDPPSRL
 from .conrl import ConRL as ConRL
+from .continuing_psrl import ContinuingPSRL as ContinuingPSRL
 from .contract import FOREVER as FOREVER
 from .contract import Agent as Agent
 from .contract import Memory as Memory
 from .contract import Plan as Plan
+from .dope import DOPE as DOPE
 from .fha import FHA as FHA
 from .planning import EstimatingAgent as EstimatingAgent
 from .planning import LimitedAgent as LimitedAgent
@@ -20,14 +22,17 @@ from .planning import as_array as as_array
 from .planning import exploit as exploit
 from .planning import plan_in as plan_in
 from .posterior import PosteriorAgent as PosteriorAgent
+from .primal_dual_q import PrimalDualQ as PrimalDualQ
 from .psconrl import PSConRL as PSConRL
 from .recommended import Recommended as Recommended
 from .recommended import recommended as recommended
 from .reference import Optimal as Optimal
 from .reference import Uniform as Uniform
+from .safe_psrl import SafePSRL as SafePSRL
 from .sampled_model import SampledModel as SampledModel
 from .schedules import Stop as Stop
 from .tsde import TSDE as TSDE
+from .uc_curl import UCCURL as UCCURL
 from .ucrl_cmdp import UCRLCMDP as UCRLCMDP
 
 __all__: list[str]

@@ -11,12 +11,17 @@ from psconrl._core.entry_points import load_entry_points
 from psconrl.agents.c_ucrl import CUCRL
 from psconrl.agents.cmdp_psrl import CMDPPSRL
 from psconrl.agents.conrl import ConRL
+from psconrl.agents.continuing_psrl import ContinuingPSRL
 from psconrl.agents.contract import Agent
+from psconrl.agents.dope import DOPE
 from psconrl.agents.fha import FHA
+from psconrl.agents.primal_dual_q import PrimalDualQ
 from psconrl.agents.psconrl import PSConRL
 from psconrl.agents.recommended import Recommended
 from psconrl.agents.reference import Optimal, Uniform
+from psconrl.agents.safe_psrl import SafePSRL
 from psconrl.agents.tsde import TSDE
+from psconrl.agents.uc_curl import UCCURL
 from psconrl.agents.ucrl_cmdp import UCRLCMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, UnknownNameError
 
@@ -29,6 +34,11 @@ _AGENTS: dict[str, type[Agent]] = {
     "CMDP-PSRL": CMDPPSRL,
     "FHA": FHA,
     "TSDE": TSDE,
+    "UC-CURL": UCCURL,
+    "DOPE": DOPE,
+    "Safe-PSRL": SafePSRL,
+    "Continuing-PSRL": ContinuingPSRL,
+    "Primal-dual-Q": PrimalDualQ,
     "Uniform": Uniform,
     "Optimal": Optimal,
 }
@@ -98,4 +108,6 @@ def find(name: str) -> type[Agent]:
 
 def parameters(agent: type[Agent]) -> dict[str, Any]:
     """The parameters of an agent and their defaults."""
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise InvalidTypeError(f"agent is {short_repr(agent)}; it must be a class of agents")
     return {field.name: field.default for field in fields(agent) if field.name != "problem"}

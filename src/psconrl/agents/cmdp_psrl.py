@@ -9,6 +9,7 @@ program is infeasible under the sample, the violated constraint is ignored for t
 
 Parameters
     prior        1 per next state, as its paper has it; or "learned", see `psconrl.agents.hierarchy`
+    restarts     whether samples are planned in for a limited time; see `PosteriorAgent.within_time`
     execution    "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
@@ -43,7 +44,7 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         stop = doubling(memory)
         if memory.episode == 0:
             return self.uniform_plan(**stop)
-        p_k = self.sample(memory, rng)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop)
         costs = p_k.costs
         best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:

@@ -100,6 +100,8 @@ class Plan:
         steered: several policies, and the rule that chooses between them by the excess of the limits; the policy,
             L = 1, then mixes them at random, and acts only in states that none of them visits. None: the policy acts.
         multipliers: (m,), the shadow prices of the limits in the model planned with; None if there are none.
+        nearest: (m,), the limits that the model planned with can meet, nearest to those that it cannot; None if it can
+            meet them, or the plan was not made for them.
     """
 
     policy: Floats
@@ -113,6 +115,7 @@ class Plan:
     carry: Carry = field(default_factory=dict)
     steered: Steered | None = None
     multipliers: Floats | None = None
+    nearest: Floats | None = None
 
     def __init__(
         self,
@@ -127,6 +130,7 @@ class Plan:
         carry: Carry | None = None,
         steered: Steered | None = None,
         multipliers: Floats | None = None,
+        nearest: Floats | None = None,
     ) -> None:
         # A frozen dataclass sets its fields one by one, which takes three times as long.
         self.__dict__.update(
@@ -141,6 +145,7 @@ class Plan:
             carry={} if carry is None else carry,
             steered=steered,
             multipliers=multipliers,
+            nearest=nearest,
         )
 
 

@@ -60,7 +60,7 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     """
     observed = memory.observed
     used, chains = observed.used.item(0), kernels.Chains(*observed.chains)
-    evidence, apart, counted, seen = _kept(memory)
+    evidence, apart, counted, seen = last_plan(memory)
     rows, states, pairs, (tried, weights, known) = kernels.sample(
         evidence,
         apart,
@@ -88,8 +88,11 @@ def sample(problem: Problem, memory: Memory, rng: np.random.Generator, cut: floa
     return SampledModel(Rows(*rows), states, pairs, problem, carry)
 
 
-def _kept(memory: Memory) -> tuple[Floats, kernels.Apart, Ints, Bools]:
-    """Copies of the evidence and the states seen, and the numbers they are of; kernels look at their values."""
+def last_plan(memory: Memory) -> tuple[Floats, kernels.Apart, Ints, Bools]:
+    """What the last plan left: copies of the evidence and of the states seen, and the numbers that they are of.
+
+    Nothing where that has other shapes; kernels look at the values.
+    """
     S, carry = memory.observed.S, memory.carry
     seen = np.zeros(S, dtype=np.bool_)
     try:

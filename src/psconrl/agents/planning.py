@@ -15,9 +15,10 @@ from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, model_margin, plan_rows
 from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.shortest_paths import shortest_path_policy
+from psconrl.planning.tolerances import PROVEN
 
 Execution = Literal["stationary", "steered"]
 Model = SampledModel | Rows | Floats
@@ -155,6 +156,8 @@ def plan_in(
             f"shape (m + 1, S, A) = {shape}, and the limits float64"
         )
     join, start = joining(memory, stop) if join is None else join, memory.carry if warm else None
+    if steer is not None and isinstance(model, SampledModel) and model.restarted is not None:
+        steer = steer._replace(rows=model.rows)
     if isinstance(model, SampledModel) and not model.complete:
         return model.best_policy(costs, thresholds, join=join, start=start, steer=steer)
     rows = _rows(model, pairs)
@@ -167,7 +170,7 @@ def plan_in(
 def _rows(model: Model, pairs: Pairs) -> Rows:
     """The rows of the available pairs of a model; arrays come from outside, and are checked."""
     if isinstance(model, SampledModel):
-        return model.rows
+        return model.planned
     if not isinstance(model, Rows):
         model = Rows.from_dense(checks.dense_transitions(model, None if pairs.every else pairs.available)[0])
     return with_pairs(model, pairs)
@@ -176,8 +179,37 @@ def _rows(model: Model, pairs: Pairs) -> Rows:
 def margin_in(model: Model, costs: Floats, limits: Floats, memory: Memory) -> float:
     """By how much all limits (m,) could be lower in a model; negative if they cannot be met."""
     if isinstance(model, SampledModel):
-        return model_margin(model.rows, model.own_costs(costs), limits)
+        return model_margin(model.planned, model.own_costs(costs), limits)
     return model_margin(_rows(model, memory.pairs), memory.pairs.taken(costs), limits)
+
+
+def nearest_limits(model: Model, costs: Floats, limits: Floats, memory: Memory) -> Floats:
+    """The limits that a model can meet, nearest to those that it cannot.
+
+    Args:
+        model: the model to plan in, in which no policy meets all limits.
+        costs: its costs (m + 1, S, A).
+        limits: (m,).
+        memory: what the agent knows.
+
+    Returns:
+        The limits (m,), raised by the least share of each cost's range with which all can be met; those that can be met
+        as they are, with the others raised, are not.
+    """
+    ranges = np.ptp(costs[1:], axis=(1, 2))
+    ranges[ranges == 0.0] = 1.0
+    scaled = np.concatenate([costs[:1], costs[1:] / ranges[:, np.newaxis, np.newaxis]])
+
+    def margin(tau: Floats) -> float:
+        return margin_in(model, scaled, tau / ranges, memory)
+
+    raised = limits + ranges * (PROVEN - margin(limits))
+    for i in range(len(limits)):
+        kept = raised.copy()
+        kept[i] = limits[i]
+        if margin(kept) >= 0.0:
+            raised = kept
+    return raised
 
 
 def as_array(model: Model, memory: Memory) -> Floats:

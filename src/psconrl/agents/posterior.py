@@ -6,7 +6,7 @@ has the method and how near it is to an exact draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
@@ -19,10 +19,11 @@ from psconrl._core.checks import Bools, Floats, Ints, short_repr
 from psconrl._core.pairs import Pairs
 from psconrl.agents import _posterior_kernels as kernels
 from psconrl.agents import _random_kernels as random_kernels
-from psconrl.agents import hierarchy, move_costs
+from psconrl.agents import discovery, hierarchy, move_costs
 from psconrl.agents.contract import Agent, Memory
 from psconrl.agents.counts import Counts
 from psconrl.agents.sampled_model import SampledModel
+from psconrl.agents.schedules import Stop
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.problem import Problem
@@ -43,15 +44,19 @@ class PosteriorAgent(Agent):
             (S, A, S) mask of the possible moves, each with the parameter 0.01; the last two also as a sparse matrix
             (S * A, S). "learned": how random the moves are, and what the actions of a state have in common, is learned
             as well, and states never seen are treated as one; see `psconrl.agents.hierarchy`.
+        restarts: plan in the sample for a limited time, see `within_time`; with a learned prior it is also learned how
+            likely discoveries are, and what they are worth in this time, see `psconrl.agents.discovery`.
 
     Raises:
         InvalidModelError: a prior of another shape, with a negative parameter, or that allows no move for some pair.
     """
 
     prior: ArrayLike | sparse.csr_array = DEFAULT
+    restarts: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checks.flag(self.restarts, "restarts")
         self.parameters  # noqa: B018  the prior is checked at once
 
     @cached_property
@@ -94,11 +99,30 @@ class PosteriorAgent(Agent):
         """
         if self.parameters is None:
             model = hierarchy.sample(self.problem, memory, rng, CUT)
+            if self.restarts:
+                model = discovery.with_discoveries(model, memory, rng)
         elif self.problem.open:
             model = draw_open(self.parameters, self.problem, memory.observed, rng)
         else:
             model = SampledModel.of_all_states(draw(self.parameters, memory.observed, rng), self.problem)
         return model._replace(costs=self.costs_in(model, memory))
+
+    def within_time(self, model: SampledModel, memory: Memory, stop: Stop) -> SampledModel:
+        """A sampled model to plan in: with `restarts`, for about ten times as long as the plan may last.
+
+        A plan is followed by others, which go on where it ends, so its own length T_k alone would make every longer way
+        look useless; a state further away than there are states can hardly be. Hence L = 10 T_k + n for n states. Plans
+        that end by counts alone last about as long as all that was before.
+
+        Args:
+            model: the sampled model.
+            memory: what the agent knows.
+            stop: when the plan ends.
+        """
+        if not self.restarts:
+            return model
+        longest = min(stop["max_length"], max(memory.t, 1))
+        return model.with_restarts(memory.state, 10 * longest + len(model.states))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,11 @@
 
     prior = "learned"          how random the moves are, and which states there are, is learned (`hierarchy`)
     execution = "steered"      the excess of the limits so far decides what to do next (`psconrl.planning.steered`)
+    restarts = True            samples are planned in for the time a plan lasts (`PosteriorAgent.within_time`), and what
+                               may be discovered in it is learned (`psconrl.agents.discovery`)
+    infeasible = "nearest"     where a sample cannot meet the limits, the nearest that it can take their place
 
-All others, margin and infeasible, are PSConRL's, with its defaults.
+The margin is PSConRL's, zero by default.
 
 Steering alone cannot keep a limit if plans promise too much. The columns of an optimum may differ in one action of one
 state, so that none of them lowers an excess by more than a thousandth per step, while a sample, whose optimum takes the
@@ -19,6 +22,7 @@ What is proved, and what is only measured, says docs/algorithms/recommended.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +43,9 @@ class Recommended(PSConRL):
     """PSConRL with a learned prior, its limits kept by steering."""
 
     prior: ArrayLike | sparse.csr_array = LEARNED
+    infeasible: Literal["uniform", "explore", "nearest"] = "nearest"
     execution: Execution = field(default="steered", kw_only=True)
+    restarts: bool = field(default=True, kw_only=True)
 
     def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
         """The best policy in a sampled model that pays back what is owed."""

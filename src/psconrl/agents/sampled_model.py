@@ -40,6 +40,7 @@ class SampledModel(NamedTuple):
         carry: what the next sample must find in its memory, in addition to the planner's warm start.
         costs: the costs (m + 1, S, A) to plan with; the agent sets them.
         complete: whether it has all states of the problem, with the problem's numbers.
+        restarted: the transitions to plan with, if plans are made for a limited time; see `with_restarts`.
     """
 
     rows: Rows
@@ -49,6 +50,7 @@ class SampledModel(NamedTuple):
     carry: Carry
     costs: Floats = _NO_COSTS
     complete: bool = False
+    restarted: Rows | None = None
 
     @staticmethod
     def of_all_states(rows: Rows, problem: Problem) -> SampledModel:
@@ -56,6 +58,29 @@ class SampledModel(NamedTuple):
         return SampledModel(
             with_pairs(rows, problem.pairs), np.arange(problem.S), problem.pairs.numbers, problem, {}, complete=True
         )
+
+    def with_restarts(self, state: int, steps: float) -> SampledModel:
+        """The model planned in for the next steps only: its chain starts anew, on average after so many of them.
+
+        The averages of a policy in a model that returns to the current state with probability 1 / L in every step are
+        those of a run from there that lasts L steps on average. So a place that is too far for this time is not chosen,
+        what cannot be reached counts for nothing, and no bias spans more than L. The policy is executed without
+        restarts.
+
+        Args:
+            state: the problem's number of the current state.
+            steps: L, the mean time between restarts.
+
+        Returns:
+            The model with `restarted` transitions.
+        """
+        home = int(np.flatnonzero(self.states == state)[0])
+        return self._replace(restarted=self.rows.with_restarts(1.0 / steps, home))
+
+    @property
+    def planned(self) -> Rows:
+        """The transitions to plan with."""
+        return self.rows if self.restarted is None else self.restarted
 
     @property
     def transitions(self) -> Floats:
@@ -116,7 +141,7 @@ class SampledModel(NamedTuple):
         own_start["multipliers"] = np.zeros(len(thresholds))
         if start is not None and "multipliers" in start:
             own_start["multipliers"] = start["multipliers"]
-        best = plan_rows(self.rows, self.own_costs(costs), thresholds, join=join, start=own_start, steer=steer)
+        best = plan_rows(self.planned, self.own_costs(costs), thresholds, join=join, start=own_start, steer=steer)
         following = dict(self.carry)
         if "policies" in best.start:
             new = kernels.WarmStart(*(best.start[name] for name in kernels.WarmStart._fields))

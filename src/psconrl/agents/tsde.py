@@ -9,6 +9,7 @@ in it is run until t > t_k + T_{k-1}, or N_t(s, a) > 2 N_{t_k}(s, a) for some pa
 Parameters
     prior    0.01 per next state, the same as PSConRL's, for comparison (the released script uses 0.1); or "learned",
              see `psconrl.agents.hierarchy`
+    restarts whether samples are planned in for a limited time; see `PosteriorAgent.within_time`
 
 Deviations. None; constraints are ignored, which makes it the reference line for what they cost.
 """
@@ -29,5 +30,6 @@ class TSDE(PosteriorAgent):
 
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and minimise its main cost."""
-        p_k, stop = self.sample(memory, rng), tsde(memory)
-        return exploit(plan_in(p_k, self.costs_in(p_k, memory)[:1], np.zeros(0), memory, stop), stop, memory)
+        stop = tsde(memory)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop)
+        return exploit(plan_in(p_k, p_k.costs[:1], np.zeros(0), memory, stop), stop, memory)

@@ -15,7 +15,7 @@ from scipy import sparse
 from psconrl._core import checks
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, DENSE_STATES
-from psconrl.errors import InvalidArgumentError, InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
 
 MAX_DENSE = 10**7
 """Numbers in dense transitions (S, A, S), at most."""
@@ -34,6 +34,9 @@ def from_function(
 ) -> CMDP:
     """The model of two functions; see `psconrl.CMDP.from_function`."""
     max_states = checks.whole(max_states, "max_states")
+    for name, given in (("actions", actions), ("step", step), ("progress", progress)):
+        if not callable(given) and not (name == "progress" and given is None):
+            raise InvalidTypeError(f"{name} is {checks.short_repr(given)}; it must be a function")
     if cost_names is None and isinstance(thresholds, Mapping):
         cost_names = ["c0", *thresholds]
     tau = checks.thresholds(thresholds, cost_names)

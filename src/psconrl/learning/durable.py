@@ -186,7 +186,7 @@ class DurableLearner:
                 if learner.current is None:
                     self._plan(replica, number)
                 id = replica.decisions
-                action, probability = learner.choose(number, self._uniform(id))
+                action, probability = learner._choose(number, self._uniform(id))
                 asked = self._time()
                 row = (id, stream, number, action, probability, replica.plans, asked, asked + self.expires_after)
                 self.store.run("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)", *row, request)
@@ -414,7 +414,7 @@ class DurableLearner:
                 "SELECT state, action, next_state, costs FROM observations WHERE number >= ? ORDER BY number",
                 replica.observations - self.window,
             )
-            learner.recount(
+            learner._recount(
                 np.array([row[:3] for row in rows], dtype=np.int64),
                 np.array([step_costs(json.loads(row[3]), self.problem) for row in rows]),
             )
@@ -523,7 +523,7 @@ class _Replica:
     def apply(self, stream: str, s: int, a: int, costs: list[float], x: int, seen: float) -> None:
         """Count a step."""
         c = step_costs(costs, self.learner.problem)
-        self.learner.count(s, a, c, x)
+        self.learner._count(s, a, c, x)
         self.observations += 1
         self.monitor.add(s, a, x, c, self.observations)
         self.ledger.add(stream, costs, seen)

@@ -246,6 +246,7 @@ class Estimate(CMDP):
         Raises:
             ModelFileError: a file that is no estimate.
         """
+        path = checks.path(path)
         arrays = reading.read_npz(path, ModelFileError, (*files.NUMBERS, *files.TEXTS, *files.LEARNED))
         with reading.reraise_as(ModelFileError, path):
             found = _from_arrays(arrays)

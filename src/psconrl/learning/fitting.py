@@ -73,7 +73,7 @@ def fit(
             table.column(name)
     if costs is None:
         costs = [name for name in table.data.column_names if name not in (*named, time)]
-    names, tau = limits_of(list(costs), thresholds, table.name)
+    names, tau = limits_of([str(name) for name in checks.texts(costs, "costs")], thresholds, table.name)
     s, a, t, states, actions = _codes(table, state, action, next_state)
     order = _order(table, stream, time)
     within = _same_stream(table, stream, order)
@@ -247,6 +247,7 @@ def require_log(log: Any, problem: Problem) -> Estimate:
     )
     if not same:
         raise InvalidArgumentError(
-            f"log is about {other}, but the agent's problem is {problem}; make the agent with log.problem()"
+            f"log is about {other}, but the agent's problem is {problem}; leave out agent and problem, and they follow "
+            "from the log"
         )
     return log

@@ -24,6 +24,7 @@ Inside, costs are those of the problem's ranges brought to [0, 1]; see `psconrl.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -40,14 +41,21 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.agents.contract import Agent, Memory, Plan
 from psconrl.agents.counts import Counts
-from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidTypeError, LearnerFileError, PsconrlError
+from psconrl.errors import (
+    CallOrderError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LearnerFileError,
+    LimitsOutOfReachWarning,
+    PsconrlError,
+)
 from psconrl.learning import _kernels as kernels
 from psconrl.learning import state_io
 from psconrl.learning.labels import Labels
 from psconrl.learning.loop_data import CompiledPlan, Statistics, compile_plan, extended_plan, random_streams
-from psconrl.learning.run import COLUMNS, Episode, Snapshot, row_of
+from psconrl.learning.run import COLUMNS, Episode, Snapshot, nearest_by_name, row_of
 from psconrl.planning.compiled import steering_rule
-from psconrl.planning.steered import FREE, Steered
+from psconrl.planning.steered import FREE
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -65,6 +73,8 @@ HORIZON = 10**6
 REASONS = ("length", "count", "horizon")
 FEASIBLE = [column.name for column in COLUMNS].index("feasible")
 SNAPSHOTS = 40
+PATIENCE = 300
+"""Steps without a model that could meet the limits after which the user is told."""
 
 
 def require_agent(agent: Any) -> None:
@@ -139,6 +149,8 @@ class Learner:
         problem: Problem | None = None,
         log: Estimate | None = None,
     ) -> None:
+        if agent is None and problem is None and log is not None:
+            problem = log.evidence.problem
         self.agent = agent_for(agent, problem)
         self.horizon, self.seed = whole(horizon, "horizon"), whole(seed, "seed", 0, most=None)
         self.problem = self.agent.problem
@@ -166,6 +178,7 @@ class Learner:
         self.episode = 0  # how many there were; whoever runs for ever drops old rows
         self.kept: list[Snapshot] = []
         self.newest: Snapshot | None = None  # of the current plan, or the last
+        self.met_at, self.warned = 0, False  # when the limits were last met in a plan; whether the user knows
         self._lock = RLock()
         if log is not None:
             self._take_over(log)
@@ -298,12 +311,8 @@ class Learner:
         self.last_length = self.rows[-1][1]
         self.carry, self.current = dict(plan.carry), None
         if self.compiled.steered is not None:
-            self.direction = self._heading(self.compiled.steered)
-
-    def _heading(self, steered: Steered) -> Floats:
-        """The direction (m,) of the way that is forced, zero if there is none."""
-        forced = self.clock.item(4)
-        return np.zeros(len(self.excess)) if forced == FREE else steered.directions[forced].copy()
+            self.direction = self.compiled.steered.direction(self.clock.item(4))
+            self.clock[4] = FREE
 
     def _row(self, reason: int, averages: Floats | None = None) -> tuple[Any, ...]:
         """The row of the current plan."""
@@ -313,9 +322,32 @@ class Learner:
         if units is not None:
             prices = None if plan.multipliers is None else units.prices(plan.multipliers)
             value = float(units.low[0]) + float(units.width[0]) * float(plan.value)
-            plan = replace(plan, value=value, multipliers=prices)
+            plan = replace(plan, value=value, multipliers=prices, nearest=self._nearest(plan))
         row = row_of(Episode(plan, self.t - length, length, REASONS[reason]))
         return row if averages is None else (*row, averages)
+
+    def _nearest(self, plan: Plan) -> Floats | None:
+        """The nearest limits (m,) that the model of a plan could meet, in the user's units; None if it met them."""
+        units = self.problem.units
+        if plan.nearest is None or units is None:
+            return plan.nearest
+        return np.asarray(units.low[1:] + units.width[1:] * plan.nearest)
+
+    def _warn_of_conflict(self) -> None:
+        """Tell the user, once, if for some hundred steps no model that was planned in could meet the limits."""
+        plan = self.current
+        if plan is None or plan.feasible or plan.nearest is None:
+            self.met_at = self.t
+        elif self.t - self.met_at >= PATIENCE and not self.warned:
+            self.warned = True
+            nearest = nearest_by_name(self._nearest(plan), self.problem)
+            warnings.warn(
+                f"the limits on {' and '.join(nearest)} seem out of reach: no model believed in for {PATIENCE} steps "
+                f"could meet them all. About {', '.join(f'{name} {limit:.4g}' for name, limit in nearest.items())} can "
+                "be met, and is what the agent aims at; loosen the limits",
+                LimitsOutOfReachWarning,
+                stacklevel=4,
+            )
 
     def episode_rows(self, averages: Floats | None = None) -> list[tuple[Any, ...]]:
         """The rows of all plans; averages (m + 1,) are those of a plan that is under way."""
@@ -363,10 +395,11 @@ class Learner:
                 self.states.forget_last()
                 self.observed, self.visits, self.cost_sums, self.compiled, self.pairs = before
             raise
-        self.asked = state, self.choose(state, self.actions.random())[0]
+        self.asked = state, self._choose(state, self.actions.random())[0]
         self.clock[2] = state
+        self._warn_of_conflict()
 
-    def choose(self, state: int, u: float) -> tuple[int, float]:
+    def _choose(self, state: int, u: float) -> tuple[int, float]:
         """The action of the current plan in a state, and its probability; u: a uniform random number."""
         policy, steered, A = self.compiled.policy, self.compiled.steered, self.problem.A
         if steered is not None:
@@ -409,10 +442,10 @@ class Learner:
             if after == len(self.states):
                 self._discover(s_next)
             self.asked = None
-            self.count(state, action, c, after)
+            self._count(state, action, c, after)
             return self.current is None
 
-    def count(self, state: int, action: int, c: Floats, after: int) -> None:
+    def _count(self, state: int, action: int, c: Floats, after: int) -> None:
         """Count a step, with costs (m + 1,) in [0, 1]; the current plan, if there is one, may be over after it."""
         self.observed.add(state, action, after, c)
         self.visits[state, action] += 1
@@ -431,7 +464,7 @@ class Learner:
         elif self.visits[state, action] > plan.count_limit[state, action]:
             self._end(1)
 
-    def recount(self, moves: Ints, costs: Floats) -> None:
+    def _recount(self, moves: Ints, costs: Floats) -> None:
         """Forget all steps but these: moves (n, 3) are states, actions and next states, costs (n, m + 1) in [0, 1]."""
         S, A = self.visits.shape
         row = moves[:, 0] * A + moves[:, 1]
@@ -468,10 +501,12 @@ class Learner:
             "steps" done and the "horizon"; "limits", for each limit its "name", the "limit", the "average" so far (nan
             before the first step) and the "excess", the sum of what was above the limit less what was below;
             "plans" made, "infeasible_plans" of these, in whose model the limits could not all be met, and "conflict",
-            the names of the limits that cannot hold together in the model of the current plan.
+            the names of the limits that cannot hold together in the model of the current plan, with the "nearest" that
+            can, by name.
         """
         with self._lock:
             averages, names = self.average_costs[1:].tolist(), self.problem.cost_names[1:]
+            nearest = nearest_by_name(None if self.current is None else self._nearest(self.current), self.problem)
             feasible = [row[FEASIBLE] for row in self.rows]
             if self.current is not None:
                 feasible.append(self.current.feasible)
@@ -489,7 +524,8 @@ class Learner:
                 ],
                 "plans": self.episode + (self.current is not None),
                 "infeasible_plans": feasible.count(False),
-                "conflict": [names[i] for i in getattr(self.current, "conflict", ())],
+                "conflict": list(nearest),
+                "nearest": nearest,
             }
 
     def save(self, path: str | Path) -> None:

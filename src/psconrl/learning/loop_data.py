@@ -165,8 +165,9 @@ def compile_plan(
     cumulative = np.empty((len(policy), S * A))
     if not kernels.cumulate_policy(policy, cumulative):
         raise InvalidArgumentError("Plan.policy has a row that is not a distribution over the actions")
-    if plan.multipliers is not None:
-        _check_array(plan.multipliers, "Plan.multipliers", np.dtype(np.float64), (len(limits),))
+    for name, values in (("multipliers", plan.multipliers), ("nearest", plan.nearest)):
+        if values is not None:
+            _check_array(values, f"Plan.{name}", np.dtype(np.float64), (len(limits),))
     if not pairs.every:
         wrong = np.argwhere((policy > 0) & ~pairs.available)
         if len(wrong):

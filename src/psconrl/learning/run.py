@@ -69,6 +69,12 @@ COLUMNS = [
         lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers.copy(),
         each_limit=True,
     ),
+    Column(
+        "nearest",
+        np.float64,
+        lambda episode: np.nan if episode.plan.nearest is None else episode.plan.nearest.copy(),
+        each_limit=True,
+    ),
 ]
 """The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
 
@@ -105,6 +111,19 @@ def episode_columns(m: int, averages: bool = False) -> list[Any]:
         (column.name, column.kind, (m,)) if column.each_limit else (column.name, column.kind) for column in COLUMNS
     ]
     return [*columns, ("average_costs", np.float64, (m + 1,))] if averages else columns
+
+
+def nearest_by_name(nearest: Floats | None, problem: Problem) -> dict[str, float]:
+    """The limits that could not be met together in the model of a plan, by name, and the nearest that could.
+
+    Args:
+        nearest: (m,), `Plan.nearest` in the user's units.
+        problem: what names the limits.
+    """
+    if nearest is None:
+        return {}
+    raised = np.flatnonzero(nearest > problem.thresholds)
+    return {problem.cost_names[i + 1]: float(nearest[i]) for i in raised}
 
 
 class Snapshot(NamedTuple):
@@ -235,6 +254,24 @@ class Run(RunData):
         if isinstance(self.truth, CMDP):
             return solve(self.truth).multipliers
         return np.full(len(self.thresholds), np.nan) if self.truth is None else self.truth.multipliers
+
+    def status(self) -> dict[str, Any]:
+        """How far the run came, and whether its limits can be met.
+
+        Returns:
+            "steps"; "plans"; "infeasible_plans", those made where the limits could not be met; and "conflict", of the
+            last of these the names of the limits that could not hold together, with the "nearest" that could, by name.
+        """
+        missed = self.episodes[~self.episodes["feasible"]]
+        nearest = missed["nearest"][-1] if len(missed) and not np.isnan(missed["nearest"][-1]).any() else None
+        by_name = nearest_by_name(nearest, self.problem)
+        return {
+            "steps": int(self.grid[-1]),
+            "plans": len(self.episodes),
+            "infeasible_plans": len(missed),
+            "conflict": list(by_name),
+            "nearest": by_name,
+        }
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> "Estimate":
         """What was learned, as a model to be solved: the plan in it, not the last sample, is what to deploy.

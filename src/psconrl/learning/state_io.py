@@ -155,15 +155,15 @@ def restore(learner: Learner, state: Mapping[str, Any]) -> None:
     learner.episode = _integer(state["episode"], "episode", len(learner.rows))
     learner.kept = _snapshots(state["snapshots"], S, A)
     learner.newest = learner.kept.pop() if learner.kept else None
-    plan, ways = _plan(state["plan"]), 0
+    plan, choices = _plan(state["plan"]), 0
     if plan is not None:
         # Where states were discovered since, the plan knows only the first of them.
         shape: tuple[int, ...] = getattr(plan.policy, "shape", ())
         learner._adopt(plan, min(shape[1], S) if problem.open and len(shape) == 3 else S)
         learner.compiled = extended_plan(learner.compiled, plan, learner.pairs)
-        ways = 0 if plan.steered is None else len(plan.steered.ways)
-    if not FREE <= forced < max(ways, FREE + 1):
-        raise invalid_state("clock", "names a way of steering that the plan does not have")
+        choices = 0 if plan.steered is None else plan.steered.choices
+    if not FREE <= forced < max(choices, FREE + 1):
+        raise invalid_state("clock", "names a column or way of steering that the plan does not have")
     asked = state["asked"]
     if asked is not None:
         if learner.current is None or not isinstance(asked, (tuple, list)) or len(asked) != 2:

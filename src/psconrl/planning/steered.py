@@ -3,8 +3,11 @@
 The optimum of a constrained model is a mixture of at most m + 1 deterministic policies, its *columns*. Steering does
 not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i), and the drifts D_ik = J_i(k) - tau_i:
 
-    free      in each state, of the columns that come there, the one with the least score sum_i V_i D_ik acts. Where
-              none comes, the stationary policy acts, which leads to them.
+    free      with one limit: in each state, of the columns that come there, the one with the least score
+              sum_i V_i D_ik acts. Where none comes, the stationary policy acts, which leads to them.
+    held      with several limits: the column with the least score is held for about B / k steps, k the number of
+              columns, so that a round of all of them takes a band. In states where it does not come, the rule of
+              "free" leads to it.
     forced    a column whose states are far from where the others live cannot be had so. If V lies outside the band by
               what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the fastest way into its core is taken, and the
               column is run there until V has come back and half a band further: so trips are rare. Another one takes
@@ -19,18 +22,23 @@ not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i)
     floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.
     reserve   if no column lowers a limit whose V_i exceeds 2 B, the policy of least J_i is run until V_i <= B.
 
-Why it costs nothing to change columns freely. Let lambda be the multipliers of the optimum J*, and h the bias that
-proves it: A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the
-pairs of every column in its recurrent class. Summed over the steps of any behaviour,
+Why it costs nothing to change columns. Let lambda be the multipliers of the optimum J*, and h the bias that proves it:
+A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the pairs of
+every column in its recurrent class. Summed over the steps of any behaviour,
 
     regret + lambda . V = sum_t A(s_t, a_t) + h(s_1) - h(s_{T+1}) + a martingale,
 
-whatever chooses between these pairs: only trips, whose pairs have A > 0, cost anything. Why V stays small. It is driven
-by the column with the least V . D_k, and the mixture's weights w have V . sum_k w_k D_k <= 0, so V . D_k <= 0 for that
-one, and |V|^2 grows by a constant per step at the most: |V| is of the order of sqrt(T), the rate at which the negative
-orthant is approached (Blackwell, Pacific Journal of Mathematics 6, 1956). If 0 lies inside the hull of the drifts,
-V . D_k <= -delta |V| for the best column, and |V| stays bounded in the mean (Neely, Stochastic Network Optimization,
-2010, chapter 4).
+whatever chooses between these pairs: only trips, whose pairs have A > 0, cost anything.
+
+Why V stays small. In n steps column k changes V by n D_k, up to a martingale and its bias, whose span is at most some
+sigma. Columns that alternate from step to step are a policy with averages of its own: with several limits its V may
+grow for ever along the surface where two scores are equal. A column that is held keeps its promise up to sigma. There
+are at most 2 k sqrt(T / slope) decisions until step T, so that this adds O(k sigma sqrt(T)) to V. The rest is driven by
+the column of least V . D_k: as the weights w > 0 have sum_k w_k D_k = 0 for binding limits, V . D_k <= -delta |V| for
+the part of V in the span of the drifts, with some delta > 0, and |V| is O(B / delta) (Blackwell, Pacific Journal of
+Mathematics 6, 1956; Neely, Stochastic Network Optimization, 2010, chapter 4). So V, and with it the regret, is
+O(sqrt(T)) in the mean for every m. With one limit the scores change sign with V, there is no surface to slide along,
+and |V| is bounded without holding.
 """
 
 from functools import lru_cache
@@ -42,7 +50,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.pairs import Pairs
 
 FREE = -1
-"""No way is forced."""
+"""Neither a column nor a way is held: the rule chooses in each state."""
 
 
 class Steered(NamedTuple):
@@ -82,6 +90,16 @@ class Steered(NamedTuple):
             if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
                 return name
         return "" if isinstance(self.slope, float) else "slope"
+
+    @property
+    def choices(self) -> int:
+        """How many columns and ways there are; a run numbers what acts so, the columns first."""
+        return len(self.actions) + len(self.ways)
+
+    def direction(self, acting: int) -> Floats:
+        """Where what acts drives the excess to, (m,), if it is a way, else zero."""
+        way = acting - len(self.actions)
+        return self.directions[way].copy() if way >= 0 else np.zeros(len(self.limits))
 
     def extended(self, new: int) -> "Steered":
         """With so many more states, to which no column comes."""

@@ -24,7 +24,6 @@ window = 50000                        # forget older steps; left out: nothing is
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from psconrl._core.checks import path as checked_path
 from psconrl._core.checks import short_repr
 from psconrl.agents import Agent
 from psconrl.errors import InvalidArgumentError, PsconrlError, did_you_mean
+from psconrl.io.reading import read_toml
 from psconrl.problem import Problem
 
 _KEYS = ("title", "states", "actions", "costs", "available", "learner")
@@ -72,12 +72,7 @@ def read_problem(path: str | Path) -> ServiceProblem:
         InvalidArgumentError: if the file cannot be read or understood; the message names the key and the rule.
     """
     file = checked_path(path)
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgumentError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{file}: not TOML: {error}") from error
+    document = read_toml(file, InvalidArgumentError)
     try:
         return _problem(document)
     except PsconrlError as error:

@@ -60,12 +60,7 @@ class Rows(NamedTuple):
 
     def with_restarts(self, rate: float, home: int) -> Rows:
         """The rows of the model that is left for a state at a rate, in every step."""
-        indptr = self.indptr + np.arange(self.K + 1)
-        added = np.zeros(indptr[-1], dtype=np.bool_)
-        added[indptr[1:] - 1] = True
-        indices, data = np.full(len(added), home), np.full(len(added), rate)
-        indices[~added], data[~added] = self.indices, (1.0 - rate) * self.data
-        return Rows(self.begin, indptr, indices, data)
+        return Rows(self.begin, *_with_restarts(self.indptr, self.indices, self.data, rate, home))
 
     def checked(self) -> Rows:
         """The rows, if kernels may read them; InvalidModelError else."""
@@ -100,6 +95,27 @@ class Rows(NamedTuple):
     def part(self, states: Ints, pairs: Ints) -> Rows:
         """The model of some states with some pairs of theirs, all ascending, none of which leaves the states."""
         return part_of(self, states, pairs)
+
+
+@njit
+def _with_restarts(indptr: Ints, indices: Ints, data: Floats, rate: float, home: int) -> tuple[Ints, Ints, Floats]:
+    """Rows with the probability `rate` moved to state `home`, which no row has twice."""
+    K, size = len(indptr) - 1, 0
+    begin = np.zeros(K + 1, dtype=np.int64)
+    following, moved = np.empty(len(indices) + K, dtype=np.int64), np.empty(len(indices) + K)
+    for row in range(K):
+        leads_home = False
+        for entry in range(indptr[row], indptr[row + 1]):
+            following[size], moved[size] = indices[entry], (1.0 - rate) * data[entry]
+            if indices[entry] == home:
+                moved[size] += rate
+                leads_home = True
+            size += 1
+        if not leads_home:
+            following[size], moved[size] = home, rate
+            size += 1
+        begin[row + 1] = size
+    return begin, following[:size].copy(), moved[:size].copy()
 
 
 @njit
