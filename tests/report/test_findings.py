@@ -94,7 +94,7 @@ def test_infeasible_plans_are_reported_with_the_limits_in_conflict_where_runs_ha
     columns = [*group.episodes[0].dtype.descr, ("nearest", np.float64, (2,))]
     tables = tuple(np.zeros(2, columns) for _ in group.episodes)
     for table, limits in zip(tables, group.thresholds, strict=True):
-        table["nearest"][0] = limits + [0.0, 0.1]
+        table["nearest"][0] = [limits[0], limits[1] + 0.1]
     assert finding("x", replace(group, episodes=tables)).conflict == ("c2",)
 
 
