@@ -340,17 +340,17 @@ def starting() -> list[str]:
 
 
 def figure() -> list[str]:
-    """`psconrl reproduce figure-1` at the paper's scale, and UCRL-CMDP beyond it."""
+    """`python -m reproduction figure-1` at the paper's scale, and UCRL-CMDP beyond it."""
     lines = []
-    command = str(Path(sys.executable).with_name("psconrl"))
+    command = [sys.executable, "-m", "reproduction"]
     with tempfile.TemporaryDirectory() as folder:
         for preset in ("figure-1", "tractable"):
             start = time.perf_counter()
-            subprocess.run([command, "reproduce", preset, "--out", folder], check=True, capture_output=True)
+            subprocess.run([*command, preset, "--out", folder], check=True, capture_output=True, cwd=kept.ROOT)
             spent = time.perf_counter() - start
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
             lines += [
-                f"`psconrl reproduce {preset}`: {spent:.0f} s on {os.cpu_count()} cores, "
+                f"`python -m reproduction {preset}`: {spent:.0f} s on {os.cpu_count()} cores, "
                 f"largest process {peak:.0f} MiB.",
                 "",
             ]

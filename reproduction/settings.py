@@ -59,7 +59,6 @@ class Found(NamedTuple):
     tried: int
 
 
-FIGURE = Source("c1d5cfd", "2023-05-15", "src/av_reward_cost_regret.png", "the picture that Figure 1 is")
 _FLOOR = Source("c3b0c52", "2023-08-26", "src/codebase/algs/psrl2.py", "floor 0.001")
 _OLD_FLOOR = Source("c1d5cfd", "2023-05-15", "src/codebase/algs/psrl2.py", "floor 0.01")
 _DRAWN = Source("c1d5cfd", "2023-05-15", "src/codebase/algs/psrl2.py", "pairs never visited: Dirichlet(1)")

@@ -288,10 +288,13 @@ def _print_limits(cmdp: CMDP, solution: Solution) -> None:
 def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     all_limits = "The limit" if cmdp.m == 1 else "All limits together"
     lowered = 0.0 if abs(solution.margin) < NOISE else solution.margin
+    by = f"{lowered:.6g}"
+    if cmdp.m > 1 and lowered > 0 and solution.total_costs is None:
+        by = f"{planning.relative_margin(cmdp, solution):.3g} times the range of their costs"
     print()
     say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")
     if lowered > 0:
-        say(f"{all_limits} could be lowered by {lowered:.6g} and still be met.")
+        say(f"{all_limits} could be lowered by {by} and still be met.")
     else:
         say(
             "There is no room: were the limit lower, no policy would meet it."
@@ -307,7 +310,10 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
 def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     broken = [f"{cmdp.cost_names[i]} <= {cmdp.thresholds[i - 1]:g}" for i in solution.conflict]
     say(f"infeasible: {' and '.join(broken)} cannot hold{' together' if len(broken) > 1 else ''}")
-    say(f"every policy breaks some limit by at least {-solution.margin:.6g}; nearest limits that can be met:")
+    least = f"{-solution.margin:.6g}"
+    if cmdp.m > 1:
+        least = f"{-planning.relative_margin(cmdp, solution):.3g} times the range of its cost"
+    say(f"every policy breaks some limit by at least {least}; nearest limits that can be met:")
     found = planning.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {found.together[i]:.6g}"

@@ -1,21 +1,43 @@
-"""How kernels are compiled."""
+"""Small problems are solved without the compiler, and with the same bits."""
 
-from typing import Any
+import subprocess
+import sys
 
-from psconrl._core.njit import njit
+import numpy as np
+import pytest
+
+import psconrl
+from psconrl._core import njit
+
+UNCOMPILED = """
+import sys
+import psconrl
+from psconrl.agents import recommended
+
+model = psconrl.make("{name}")
+solution = psconrl.solve(model)
+psconrl.evaluate(model, solution.policy)
+psconrl.simulate(recommended(model.problem()), model, 50, 0)
+print(solution.value, "numba" in sys.modules)
+"""
 
 
-@njit
-def _sum(n: int, k: int) -> int:
-    return n + k
+@pytest.mark.parametrize("name", ["toy", "queue"])
+def test_small_problems_do_not_even_import_the_compiler(name: str) -> None:
+    done = subprocess.run([sys.executable, "-c", UNCOMPILED.format(name=name)], capture_output=True, text=True)
+    value, imported = done.stdout.split()
+    assert imported == "False", done.stderr
+    assert float(value) == psconrl.solve(psconrl.make(name)).value
 
 
-@njit
-def _sums(n: int) -> int:
-    return _sum(n, 1) + _sum(2, n) + _sum(n, k=n)
-
-
-def test_constants_are_not_of_a_kind_of_their_own() -> None:
-    inner: Any = _sum
-    assert _sums(3) == 4 + 5 + 6
-    assert len(inner.signatures) == 1
+@pytest.mark.parametrize("name", ["toy", "queue", "riverswim", "garnet", "marsrover-4x4", "media-streaming"])
+def test_compiled_and_interpreted_kernels_agree_bit_for_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = psconrl.make(name)
+    answers = []
+    for seconds in (-1.0, np.inf):  # nothing is interpreted; everything small is
+        monkeypatch.setattr(njit, "MAX_INTERPRETED_SECONDS", seconds)
+        monkeypatch.setattr(njit.Kernel, "is_loaded", False)
+        answers.append(psconrl.solve(model))
+    compiled, interpreted = answers
+    for field in ("value", "policy", "average_costs", "occupancy", "multipliers", "margin", "gap", "bias_spans"):
+        assert np.array_equal(getattr(compiled, field), getattr(interpreted, field), equal_nan=True), field

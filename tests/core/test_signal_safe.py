@@ -23,7 +23,7 @@ def pairs(x: np.ndarray) -> tuple[Pair, Pair, Pair]:
 def number(x: np.ndarray) -> float:
     return x[0]
 
-assert type(pairs) is SignalSafeDispatcher and type(number) is not SignalSafeDispatcher
+assert type(pairs.compiled) is SignalSafeDispatcher and type(number.compiled) is not SignalSafeDispatcher
 x = np.zeros(2)
 heard = done = 0
 calling = False

@@ -302,3 +302,15 @@ def test_the_same_problem_from_everywhere(tmp_path: Path) -> None:
     assert values == pytest.approx(dict.fromkeys(known, psconrl.solve(machine).value), abs=1e-12)
     for name in ("arrays", "json", "npz", "drn", "gymnasium"):
         assert known[name] == machine
+
+
+def test_packed_files_are_read_and_written(tmp_path: Path) -> None:
+    cmdp = psconrl.make("queue")
+    cmdp.save(tmp_path / "queue.drn.gz")
+    cmdp.save(tmp_path / "queue.drn")
+    packed = (tmp_path / "queue.drn.gz").read_bytes()
+    assert len(packed) < 0.5 * (tmp_path / "queue.drn").stat().st_size
+    assert CMDP.load(tmp_path / "queue.drn.gz") == CMDP.load(tmp_path / "queue.drn")
+    (tmp_path / "queue.drn.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(ModelFileError, match="truncated"):
+        CMDP.load(tmp_path / "queue.drn.gz")

@@ -7,8 +7,6 @@ import pytest
 
 from psconrl import CMDP, evaluate, solve
 from psconrl._core.checks import Floats
-from psconrl._core.graph import closed_classes
-from psconrl.planning.compiled.counting import closed_laws
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.rows import Rows
@@ -119,31 +117,6 @@ def test_where_to_end_in_a_long_corridor() -> None:
     costs = np.zeros((2, S, 2))
     costs[0, 0], costs[0, -1], costs[1, 0] = 0.2, 1.0, 1.0
     assert solve(CMDP(p, costs, [0.5], initial=S // 2)).value == pytest.approx(0.6, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_every_closed_class_of_a_policy_counts_once(seed: int) -> None:
-    """Against all deterministic policies, evaluated one by one."""
-    S, A = 1 + seed % 4, 2
-    p = model(seed, S, A)
-    rows = Rows.from_dense(p)
-    policies, laws = closed_laws(rows, np.arange(rows.K), rows.begin)
-    wanted = {}
-    for actions in product(range(A), repeat=S):
-        chain = CMDP(p, np.zeros((1, S, A))).policy_matrix(np.eye(A)[list(actions)])
-        for states in closed_classes(chain):
-            law = np.zeros(S)
-            alone = CMDP(chain.toarray()[states][:, states][:, np.newaxis], np.zeros((1, len(states), 1)))
-            law[states] = evaluate(alone, np.zeros(len(states), dtype=np.int64)).stationary
-            wanted[tuple((int(s), actions[s]) for s in states)] = law
-    found = {}
-    for policy, law in zip(policies, laws, strict=True):
-        inside = np.flatnonzero(law)
-        found[tuple((int(s), int(policy[s] - rows.begin[s])) for s in inside)] = law
-    assert found.keys() == wanted.keys()
-    assert len(found) == len(policies)
-    for name, law in wanted.items():
-        np.testing.assert_allclose(found[name], law, rtol=1e-12)
 
 
 @pytest.mark.parametrize("leak", [1e-3, 1e-20, 1e-300])

@@ -147,3 +147,20 @@ def test_odd_criteria_are_refused() -> None:
         psconrl.solve(psconrl.make("queue"), episode=10**9)
     with pytest.raises(InvalidModelError):
         psconrl.evaluate(toy, np.zeros((3, 1, 1)), episode=3)
+
+
+def test_rules_say_what_they_cost_where_the_policy_randomises() -> None:
+    toy = psconrl.make("toy", tau=0.6)
+    exact = psconrl.solve(toy.replace(thresholds=[2.0])).rules()
+    assert exact.exact
+    np.testing.assert_allclose(exact.costs, exact.before, atol=1e-9)
+    random = psconrl.solve(toy)
+    found = random.rules()
+    assert not found.exact
+    np.testing.assert_allclose(found.costs, psconrl.evaluate(toy, found.policy).average_costs[:, 0], atol=1e-12)
+    assert str(found).count("\n") >= 1
+    discounted = psconrl.solve(toy.replace(thresholds=[2.5]), discount=0.8).rules()
+    totals = psconrl.evaluate(toy, discounted.policy, discount=0.8).total_costs @ toy.initial
+    np.testing.assert_allclose(discounted.costs, totals)
+    with pytest.raises(InvalidArgumentError):
+        psconrl.solve(toy, episode=3).rules()

@@ -137,7 +137,7 @@ def test_kernels_equal_their_plain_twins(seed: int) -> None:
     results = []
     for backward, forward, averages in (
         (kernels.backward, kernels.forward, kernels.averages),
-        (kernels.backward.py_func, kernels.forward.py_func, kernels.averages.py_func),  # type: ignore[attr-defined]
+        (kernels.backward.py_func, kernels.forward.py_func, kernels.averages.py_func),
     ):
         actions, orders = np.zeros((H, S), dtype=np.int64), np.tile(np.arange(S), (H, 1))
         V = backward(within, costs[0], actions, orders)

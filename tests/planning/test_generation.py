@@ -61,7 +61,7 @@ def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None, halfw
     given = Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10
     if not halfway:
         return plain_generate(type(way).ask, way, *given)
-    found: Optimum = generate.py_func(type(way).ask, way, *given, True)  # type: ignore[attr-defined]
+    found: Optimum = generate.py_func(type(way).ask, way, *given, True)
     return found
 
 

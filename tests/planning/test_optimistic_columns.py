@@ -193,7 +193,7 @@ def test_twins_of_the_kernels() -> None:
     costs = rng.random((3, S, A))
     actions: Ints = rng.integers(0, A, S)
     results = []
-    for evaluate in (kernels.evaluate, kernels.evaluate.py_func):  # type: ignore[attr-defined]
+    for evaluate in (kernels.evaluate, kernels.evaluate.py_func):
         work = kernels.Work(np.empty((S, S)), np.empty((S, 4)), np.empty(S, dtype=np.int64), np.empty(S))
         J, H = np.empty(3), np.empty((3, S))
         assert evaluate(within, costs, actions, np.arange(S), work, J, H)

@@ -10,7 +10,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method, plan_rows
 from psconrl.planning.model_rows import rows_of
 
-METHODS: tuple[Method, ...] = ("compiled", "components", "highs")
+METHODS: tuple[Method, ...] = ("compiled", "components")
 
 
 def twins(seed: int, m: int, S: int = 6) -> tuple[Rows, Floats, Floats]:

@@ -101,7 +101,7 @@ def test_nearly_deterministic_samples(m: int) -> None:
         rows, costs = sampled(1000 * m + seed, S, A), rng.random((m + 1, S, A))
         thresholds = rng.uniform(0.05, 0.6, size=m)
         fast, slow = (
-            best_policy(rows, costs, thresholds, join=1e-6, method=method) for method in ("compiled", "highs")
+            best_policy(rows, costs, thresholds, join=1e-6, method=method) for method in ("compiled", "components")
         )
         assert fast.feasible == slow.feasible
         infeasible += not fast.feasible
@@ -162,7 +162,7 @@ def test_every_plan_of_a_run_is_certified(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(answer is None for _, answer in plans) <= 0.01 * len(plans)
     for (rows, costs, thresholds), given in plans[::25] + [asked for asked in plans if asked[1] is None]:
         answer = best_policy(rows, costs, thresholds, join=0.1) if given is None else given
-        slow = best_policy(rows, costs, thresholds, join=0.1, method="highs")
+        slow = best_policy(rows, costs, thresholds, join=0.1, method="components")
         assert answer.feasible == slow.feasible
         if answer.feasible:
             assert answer.value == pytest.approx(slow.value, abs=2e-8)

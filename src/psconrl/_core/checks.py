@@ -24,6 +24,9 @@ FLOAT, INT, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
 ROW_TOLERANCE = 1e-9
 """How far a row of probabilities may be from summing to one; it is renormalised then."""
 
+NEGATIVE_TOLERANCE = 1e-12
+"""Probabilities below zero by no more than this are what rounding leaves of zero, and become zero."""
+
 LARGEST = 2**62
 """The largest whole number that compiled code is given."""
 
@@ -209,10 +212,11 @@ def hashable(value: Any, what: str) -> Hashable:
 
 def distributions(p: Floats, what: str, remedy: str, among: Bools | None = None) -> Floats:
     """The array with its last axis renormalised; among: which rows must be distributions, if not all."""
-    bad = ~(p >= 0)
+    bad = ~(p >= -NEGATIVE_TOLERANCE)
     if bad.any():
         at = _first(bad)
         raise InvalidModelError(f"{what}[{_text(at)}] is {p[at]}; a probability must be >= 0; {remedy}")
+    p = np.maximum(p, 0.0)
     sums = p.sum(axis=-1)
     if among is not None:
         sums = np.where(among, sums, 1.0)
@@ -401,7 +405,7 @@ def sparse_transitions(matrix: Any, mask: Any = None) -> tuple[sparse.csr_array,
     sound_sparse(matrix, "transitions")
     among = available(mask, S, A)
     entries = matrix.tocoo()  # entries of the same place not yet added up: a negative one would hide in the sum
-    bad = ~(entries.data >= 0)
+    bad = ~(entries.data >= -NEGATIVE_TOLERANCE)
     if among is not None:
         inside = among.ravel()[entries.coords[0]]
         bad &= inside
@@ -415,6 +419,7 @@ def sparse_transitions(matrix: Any, mask: Any = None) -> tuple[sparse.csr_array,
     p = sparse.csr_array(matrix, dtype=np.float64, copy=True)
     if among is not None:
         p.data[~np.repeat(among.ravel(), np.diff(p.indptr))] = 0.0
+    p.data = np.maximum(p.data, 0.0)
     p.sum_duplicates()
     p.eliminate_zeros()
     sums = np.asarray(p.sum(axis=1), dtype=np.float64).reshape(S, A)
@@ -589,7 +594,7 @@ def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:
 
 def _row_scale(sums: Floats, name: Any, remedy: str) -> Floats:
     """What to divide rows by; rows that sum to one but for rounding are left alone."""
-    bad = ~(np.abs(sums - 1) <= ROW_TOLERANCE)
+    bad = ~(np.abs(sums - 1) <= ROW_TOLERANCE * (1 + 1e-6))  # 1 - 1e-9 itself is rounded
     if bad.any():
         at = _first(bad)
         raise InvalidModelError(

@@ -16,36 +16,57 @@ _silent: list[bool] = []
 """Not empty after the message was printed, or where the command line prints its own."""
 
 
-@cache
-def _listener() -> Any:
-    from numba.core import event
-
-    class First(event.Listener):
-        def __init__(self, callback: Callable[[], Any]) -> None:
-            self.callback, self.called = callback, False
-
-        def on_start(self, event: Any) -> None:
-            if not self.called:
-                self.called = True
-                self.callback()
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    return First
+_waiting: list[Callable[[], Any]] = []
+"""What is called when the next kernel is compiled; the last one is the innermost context's."""
+_registered: list[Any] = []
+"""The listener, while numba knows it."""
 
 
 @contextmanager
 def on_compile(callback: Callable[[], Any]) -> Iterator[None]:
     """Call `callback` when the first kernel that is not cached is compiled: at most once, within the context only."""
-    from numba.core import event
-
-    listener = _listener()(callback)
-    event.register("numba:compile", listener)  # type: ignore[no-untyped-call]
+    depth = len(_waiting)
+    _waiting.append(callback)
+    if "numba" in sys.modules:
+        listen()
     try:
         yield
     finally:
-        event.unregister("numba:compile", listener)  # type: ignore[no-untyped-call]
+        del _waiting[depth:]
+        if not _waiting and _registered:
+            from numba.core import event
+
+            event.unregister("numba:compile", _registered.pop())  # type: ignore[no-untyped-call]
+
+
+def listen() -> None:
+    """Hear of what numba compiles, if anybody wants to know; called when numba is imported."""
+    if not _waiting or _registered:
+        return
+    from numba.core import event
+
+    _registered.append(_listener()())
+    event.register("numba:compile", _registered[0])  # type: ignore[no-untyped-call]
+
+
+@cache
+def _listener() -> Any:
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            for k, callback in enumerate(_waiting):
+                _waiting[k] = _nothing
+                callback()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    return Listener
+
+
+def _nothing() -> None:
+    pass
 
 
 @contextmanager

@@ -8,6 +8,8 @@ discounted by gamma from the current state.
 Parameters
     window     1 / (1 - gamma), the mean length of a plan; None: sqrt(T), as gamma may depend on the horizon
     prior      0.01 per next state, the same as PSConRL's, for comparison; or "learned", see `psconrl.agents.hierarchy`
+    restarts   whether a learned prior also learns what may be discovered (`psconrl.agents.discovery`); plans are
+               discounted in any case
     execution  "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
     margin     0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 

@@ -12,7 +12,7 @@ so that what optimism exceeds them by is made up for.
 
 Parameters
     margin          K of its paper, there a bound of unknown constants; 1 by default
-    bonus, scale, b which radius, and a factor to it, as in UCRL-CMDP
+    bonus, scale, b which radius, and a factor to it, as in UCRL-CMDP; its alpha is not used
     execution       "stationary", or "steered" by the excess of the limits so far (`psconrl.planning.steered`)
 
 Deviations. Utilities are linear: the main cost is its average. The confidence set bounds each transition probability,

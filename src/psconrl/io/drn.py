@@ -17,6 +17,7 @@ there. Rows may miss the sum 1 by 1e-6, as Storm allows; they are renormalised.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,8 +48,13 @@ def write_drn(cmdp: CMDP, path: str | Path) -> None:
     path = checks.path(path)
     if cmdp.durations is not None:
         raise InvalidModelError("a .drn file has no durations; save cmdp.uniformized(), which has equal steps")
+    lines = (f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
     with writing.replacing(path) as file:
-        file.writelines(f"{line}\n".encode("utf-8", "backslashreplace") for line in _lines(cmdp, path.name))
+        if path.suffix == ".gz":
+            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+                packed.writelines(lines)
+        else:
+            file.writelines(lines)
 
 
 def _lines(cmdp: CMDP, name: str) -> Iterator[str]:

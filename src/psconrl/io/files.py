@@ -61,6 +61,8 @@ def save(cmdp: CMDP, path: str | Path) -> None:
     """Write a model; the file's ending chooses the format."""
     path = checks.path(path)
     match path.suffix.lower():
+        case ".gz" if path.name.lower().endswith(".drn.gz"):
+            write_drn(cmdp, path)
         case ".npz":
             writing.write_npz(path, cmdp.to_arrays())
         case ".json":
@@ -79,7 +81,7 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
         return tables.load(path, thresholds)
     if not is_model:
         raise _wrong_suffix(path)
-    if suffix == ".drn":
+    if suffix in (".drn", ".gz"):
         return read_drn(path, thresholds=thresholds)
     with reading.reraise_as(ModelFileError, path):
         cmdp = _read_npz(path) if suffix == ".npz" else _read_json(path)

@@ -7,6 +7,7 @@ names, and say which file, and where in it.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -36,8 +37,12 @@ MAX_DEPTH = 32
 """Levels of lists and tables in each other."""
 MAX_DIGITS = 40
 """Digits of a whole number; a longer one is read as a float."""
-MODEL_SUFFIXES = (".npz", ".json", ".drn")
+MODEL_SUFFIXES = (".npz", ".json", ".drn", ".drn.gz")
 """What the names of model files end in."""
+
+
+GZIP = b"\x1f\x8b"
+"""What gzip files begin with."""
 
 
 def is_model_file(name: str) -> bool:
@@ -103,10 +108,24 @@ def reraise_as(error: ErrorType, path: str | Path) -> Iterator[None]:
 
 def read_text(path: str | Path, error: ErrorType, most: int = MAX_TEXT) -> str:
     """The text in a file, UTF-8."""
+    content = read_bytes(path, error, most)
+    if content.startswith(GZIP):
+        content = _unzipped(content, path, error, most)
     try:
-        return read_bytes(path, error, most).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as problem:
         raise error(f"{path}: not a text file in UTF-8 (byte {problem.start})") from None
+
+
+def _unzipped(content: bytes, path: str | Path, error: ErrorType, most: int) -> bytes:
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            text = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as problem:
+        raise error(f"{path}: truncated or not a gzip file ({problem}); write it again") from None
+    if len(text) > most:
+        raise error(f"{path}: unpacks to more than {_size(most)}, the most that is read")
+    return text
 
 
 def read_json(path: str | Path, error: ErrorType, most: int = MAX_TEXT) -> Any:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from psconrl._core import compiling
 from psconrl._core.checks import Floats, Ints, flag, real, short_repr, unavailable, whole
+from psconrl._core.njit import interpreted
 from psconrl.agents.contract import Agent, Plan
 from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP, require_model, require_ranges
@@ -25,6 +26,11 @@ from psconrl.learning.run import Run, Snapshot, episode_table
 from psconrl.planning.averages import Averages
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem, Units
+
+MAX_INTERPRETED_STEPS = 10_000
+"""Longer runs are compiled from the start: one plan of theirs may last long."""
+MAX_INTERPRETED_SIZE = 2**14
+"""So are runs with a larger product of states and pairs, in which one plan takes long to make."""
 
 CHECKPOINTS = 500
 MAX_CHECKPOINTS = 10**7
@@ -66,13 +72,18 @@ def simulate(
         InvalidArgumentError: if the agent's problem does not fit the model, or the state not the run.
         InvalidModelError: if a cost lies outside its range.
     """
-    simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
-    until = horizon if stop is None else min(whole(stop, "stop"), horizon)
-    if state is not None:
-        simulation.restore(state)
+    require_model(cmdp)
+    until = whole(horizon, "horizon") if stop is None else min(whole(stop, "stop"), horizon)
+    # Short runs of small problems do not wait for a compiler.
+    short = until <= MAX_INTERPRETED_STEPS and cmdp.S * cmdp.pairs.K <= MAX_INTERPRETED_SIZE
     with one_thread(), compiling.notify():
-        simulation.run(until)
-    return simulation.result()
+        with interpreted(short, kernels.run_plan):
+            simulation = _Simulation(agent, cmdp, horizon, seed, checkpoints, optimum, evaluate_policies, compiled)
+        if state is not None:
+            simulation.restore(state)
+        simulation.run(until, short)
+        with interpreted(short, kernels.run_plan):
+            return simulation.result()
 
 
 class _Simulation:
@@ -87,7 +98,6 @@ class _Simulation:
         evaluate_policies: bool,
         compiled: bool,
     ) -> None:
-        require_model(cmdp)
         self.learner = Learner(agent, horizon, seed)
         problem = agent.problem
         self.cmdp, self.open = cmdp, problem.open
@@ -98,7 +108,7 @@ class _Simulation:
         self.averages = Averages(cmdp) if flag(evaluate_policies, "evaluate_policies") else None
         self.run_plan: Callable[..., int] = kernels.run_plan
         if not flag(compiled, "compiled"):
-            self.run_plan = kernels.run_plan.py_func  # type: ignore[attr-defined]
+            self.run_plan = kernels.run_plan.py_func
         self.model = TabularModel(cmdp, problem.units)
         self.recorder = CurveRecorder(optimum, cmdp.thresholds, horizon, checkpoints, problem.units)
         self.truth = optimum if isinstance(optimum, Solution) else cmdp
@@ -135,24 +145,25 @@ class _Simulation:
         if self.learner.clock[3] != done:
             raise state_io.invalid_state("clock", f"must have passed {done} checkpoints")
 
-    def run(self, until: int) -> None:
+    def run(self, until: int, short: bool) -> None:
         learner, clock, recorder = self.learner, self.learner.clock, self.recorder
         environment, actions = learner.environment, learner.actions
         buffers = as_tuples(RandomBuffers(environment.buffer, actions.buffer, environment.position, actions.position))
         record = as_tuples(Curves(recorder.totals, recorder.levels, recorder.grid, recorder.curves))
         moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
         while clock.item(0) < until:
-            plan = learner.current or learner._begin(clock.item(2))
-            *compiled, steered = learner.compiled
-            mixture = None if steered is None else as_tuples(steered)
-            reason = self.run_plan(tuple(compiled), mixture, moves, buffers, statistics, record, clock, until)
-            is_new = self.open and self._discover_current_state()
-            if reason < kernels.HORIZON:
-                learner._end(reason, self._averages(plan))
-            elif reason == kernels.REFILL:
-                learner._refill()
-            if is_new or reason == kernels.REFILL:
-                moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
+            with interpreted(short, kernels.run_plan):
+                plan = learner.current or learner._begin(clock.item(2))
+                *compiled, steered = learner.compiled
+                mixture = None if steered is None else as_tuples(steered)
+                reason = self.run_plan(tuple(compiled), mixture, moves, buffers, statistics, record, clock, until)
+                is_new = self.open and self._discover_current_state()
+                if reason < kernels.HORIZON:
+                    learner._end(reason, self._averages(plan))
+                elif reason == kernels.REFILL:
+                    learner._refill()
+                if is_new or reason == kernels.REFILL:
+                    moves, statistics = as_tuples(self.model.moves), as_tuples(learner._statistics())
 
     def _discover_current_state(self) -> bool:
         """Let the learner discover the state that it is in; whether it is a new one."""

@@ -2,8 +2,14 @@
 
 In the long run a policy stays in an *end component*: states and actions that keep it there. So occupancy has mass in
 the maximal end components only. Within one, all states communicate, and the least average of a cost is the same from
-each: policy iteration finds it, policies evaluated without subtractions, their biases held in parts (`evaluation`), so
-that leaks of 1e-12 or 1e-200 neither vanish nor drown the rest.
+each. Anything may propose the policy that has it:
+
+    inverses or sparse factors     policy iteration in floats, which proves nearly all of them
+    rational arithmetic            where that does not, in models of up to some hundred states
+    starts at good places, HiGHS   in larger ones
+
+What decides is the certificate: the bound that a bias proves, rounding included, beside the average of the policy by
+elimination without subtractions. Where they do not meet, the answer says so.
 
 From a start law beta, a policy also decides where to end. With the least averages g_k of the components, the model in
 which every component is one state, which may be stopped in at the price g_k or left, has the least expected price
@@ -21,63 +27,76 @@ policy of one component.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from psconrl._core.checks import Bools, Floats, Ints
-from psconrl._core.graph import groups
+from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
-from psconrl.planning.compiled.counting import closed_laws
-from psconrl.planning.compiled.end_components import split
-from psconrl.planning.compiled.exact import bounded_advantages
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, Question, Reply
+from psconrl.planning.chains import stationary_law
+from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
-from psconrl.planning.compiled.pricing import Start, discounted_value_iteration
-from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.stride import plan_many
+from psconrl.planning.compiled.pricing import Start, discounted_value_iteration, dual_lower_bound
+from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.walk import plan
-from psconrl.planning.evaluation import Evaluation, evaluate_chain
-from psconrl.planning.tolerances import CLOSE, EPS, PROVEN
+from psconrl.planning.evaluation import evaluate_chain
+from psconrl.planning.exact import ExactModel
+from psconrl.planning.lp.decomposition import deterministic
+from psconrl.planning.lp.highs import run
+from psconrl.planning.lp.occupancy import occupancy_program
+from psconrl.planning.sparse_pricing import plan_sparse
+from psconrl.planning.tolerances import EPS, PROVEN
 
 SMALL = 130
 """Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors,"""
 _FULL, _LARGEST = 0.02, 2000
 """unless half of the pairs have such a share of all moves: inverses serve fuller models up to this size."""
 
-_HANDFUL = 10
-"""With no more states than this, iterations by Python are as fast as what might save some of them."""
 _ROUNDS = 1000
 _ROOM = 4000
-_TRIES, _TAME = 3, 1e5
-"""How often kernels are tried again after a policy whose bias is this small: it leaves them enough digits."""
 _RATES = (1e-2, 1e-4, 1e-6)
 """How often models are left in which good places are looked for: biases are at most the inverse."""
+_CORE = 1e-3
+"""States visited less often than this share of the most visited are on the way to a place."""
 _SIGHT = 100
 """How often all states are looked at for the first place, at most."""
 _BLURRED = 1e-3
 """Looking again shows nothing new if it changes what lies ahead by less than this share of the differences."""
-_CORE = 1e-3
-"""States visited less often than this share of the most visited are on the way to a place."""
 _LEVEL = 1e-14
 """Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
-_COUNTED = 1_500_000
-"""Deterministic policies are counted through, where nothing else proves which is best, if that takes no more steps: for
-each, states by states."""
+_MANY, _FEW_STATES = 4, 100
+"""With so many limits, and no more states than so many for each, the linear program finds the columns to begin with."""
+_MOST_COLUMNS = 64
+"""No more of these are begun with."""
+_MAGNIFIED = 2.0**20
+"""HiGHS, whose tolerance is absolute, gets costs times this."""
 
 Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
 
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
-    """The maximal end components: states and pairs of each, ascending, in the order of their first states."""
-    label, stays = np.empty(rows.S, dtype=np.int64), np.empty(rows.K, dtype=np.bool_)
-    split(rows, label, stays)
-    return list(zip(groups(label, label >= 0), groups(label[rows.source], stays), strict=True))
+    """The maximal end components: states and pairs of each, ascending, in the order of their first states.
+
+    Found by taking away pairs that leave their strong component until none does.
+    """
+    source, pair = rows.source, np.repeat(np.arange(rows.K), np.diff(rows.indptr))
+    stays, moves = np.ones(rows.K, dtype=np.bool_), rows.data > 0
+    while True:
+        used = moves & stays[pair]
+        graph = sparse.coo_array((used[used], (source[pair[used]], rows.indices[used])), shape=(rows.S, rows.S))
+        label = csgraph.connected_components(graph.tocsr(), directed=True, connection="strong")[1]
+        leaves = used & (label[rows.indices] != label[source[pair]])
+        if not leaves.any():
+            break
+        stays[pair[leaves]] = False
+    inside = np.bincount(source[stays], minlength=rows.S) > 0
+    return list(zip(groups(label, inside), groups(label[source], stays), strict=True))
 
 
 class Column(NamedTuple):
@@ -89,15 +108,12 @@ class Column(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """The best policy (n,) of a component for some cost, its average, and a lower bound of the least average.
-
-    law: that of the policy (n,), where to find it once more would take long; else None.
-    """
+    """The best policy (n,) of a component for some cost, its average, a lower bound of the least one, and its law."""
 
     policy: Ints
     gain: float
     bound: float
-    law: Floats | None = None
+    law: Floats
 
 
 class Component:
@@ -110,8 +126,9 @@ class Component:
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
         self._bias: Floats = np.zeros(self.rows.S)
-        self._failed = self._hard = False
         self.inverted = inverted(self.rows)
+        large = [self._by_places, self._by_highs, self._by_elimination]
+        self._proposals = [self._by_kernels, *([self._by_rationals] if self.inverted else large)]
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (n, n) of a policy."""
@@ -122,131 +139,99 @@ class Component:
         """The transitions (pairs, n)."""
         return self.rows.matrix()
 
+    @cached_property
+    def _exact(self) -> ExactModel:
+        return ExactModel(self.rows)
+
     def price(self, c: Floats) -> Priced:
         """The policy with the least average of c (pairs,), one closed class, and the bound that proves it."""
-        if self._hard:
-            return self._cheapest(c)
-        bound = -np.inf if self._failed else self._by_kernels(c)
-        before = self._last
-        if np.isneginf(bound) and self.rows.S > _HANDFUL:
-            bound = self._by_places(c)
-        elsewhere = self.inverted and self._last is not before
-        found = self._iterated(c, self._first(c) if self._last is None else self._last, bound)
-        if elsewhere and found.gain - found.bound > PROVEN:
-            # Iterations that end somewhere else may have a better proof.
-            with suppress(SolverError):
-                again = self._iterated(c, self._first(c) if before is None else before, found.bound)
-                found = again if again.gain <= found.gain else found._replace(bound=again.bound)
-        if found.gain - found.bound > PROVEN and self._few:
-            self._hard = True
-            return self._cheapest(c)
-        self._last = found.policy
-        return found._replace(bound=max(found.bound, float(c.min())))
-
-    def _iterated(self, c: Floats, policy: Ints, bound: float) -> Priced:
-        """Policy iteration for the cost c (pairs,), every policy evaluated exactly, with the best bound on the way."""
-        best, least, law = policy, np.inf, None
-        seen: set[bytes] = set()
-        tries = _TRIES if np.isneginf(bound) else 0
-        advantages, noise = np.empty(self.rows.K), np.empty(self.rows.K)
-        for _ in range(_ROUNDS):
-            try:
-                policy, found = self._with_one_class(policy, c)
-            except SolverError:
-                if least < np.inf:
-                    break  # numbers beyond the range of floats: what was found before stays
-                raise
-            g = float(found.average_costs[0, 0])
-            if g < least:
-                best, least, law = policy, g, None if self.inverted else found.stationary
-            if least - bound <= (CLOSE if self.inverted else PROVEN):
+        if self.rows.S == 1:
+            pair = int(c.argmin())
+            return Priced(np.array([pair]), float(c[pair]), float(c[pair]), np.ones(1))
+        best: Priced | None = None
+        for propose in tuple(self._proposals):
+            found = propose(c)
+            if found is None:
+                self._proposals.remove(propose)  # and would be of no use at other prices
+            elif best is None or found.gain - found.bound < best.gain - best.bound:
+                best = found
+            if best is not None and best.gain - best.bound <= PROVEN:
                 break
-            bounded_advantages(self.rows, c, g, found.parts[0], advantages, noise)
-            with np.errstate(invalid="ignore"):  # beyond the range of floats nothing is proved
-                low = float(np.min(advantages - noise))
-            if not np.isnan(low):
-                bound = max(bound, g + low - 4 * EPS * abs(g))
-            name = policy.tobytes()
-            if least - bound <= 16 * EPS or name in seen:
-                break
-            seen.add(name)
-            policy = self._improved(policy, advantages, noise)
-            if tries > 0 and np.ptp(found.parts[0, 0]) < _TAME:
-                # The hard part is over: kernels pass improvements on from state to state, and prove the rest.
-                tries -= 1
-                self._last = policy
-                bound = max(bound, self._by_kernels(c))
-                policy = self._last
-        return Priced(best, least, bound, law)
+        if best is None:
+            raise SolverError("no policy of a component was evaluated: the numbers of the model are too uneven")
+        self._last = best.policy
+        return best._replace(bound=max(best.bound, float(c.min())))
 
-    @cached_property
-    def _alike(self) -> tuple[Ints, Ints]:
-        """Of the pairs of a state with the same moves the first, for each pair; and all of these, ascending."""
-        rows, first = self.rows, np.empty(self.rows.K, dtype=np.int64)
-        known: dict[tuple[int, bytes, bytes], int] = {}
-        for k, s in enumerate(rows.source):
-            moves = slice(rows.indptr[k], rows.indptr[k + 1])
-            first[k] = known.setdefault((int(s), rows.indices[moves].tobytes(), rows.data[moves].tobytes()), k)
-        return first, np.unique(first)
-
-    @property
-    def _few(self) -> bool:
-        """Whether the deterministic policies can be counted through."""
-        choices = np.bincount(self.rows.source[self._alike[1]])
-        return float(np.log(choices).sum() + 2 * np.log(self.rows.S)) <= np.log(_COUNTED)
-
-    @cached_property
-    def _laws(self) -> tuple[Ints, Floats]:
-        """Every closed class of deterministic policies made of pairs that differ: policies (k, n) and laws (k, n)."""
-        choices = self._alike[1]
-        return closed_laws(self.rows, choices, np.searchsorted(choices, self.rows.begin))
-
-    def _cheapest(self, c: Floats) -> Priced:
-        """The best of all deterministic policies: where biases leave the range of floats, nothing else proves it."""
-        (policies, laws), (first, choices) = self._laws, self._alike
-        by_price = np.lexsort((c, first))
-        cheapest = np.empty(self.rows.K, dtype=np.int64)
-        cheapest[choices] = by_price[np.searchsorted(first[by_price], choices)]
-        gains = np.einsum("ks,ks->k", laws, c[cheapest[policies]])
-        k = int(np.argmin(gains))
-        policy, inside = cheapest[policies[k]], np.zeros(self.rows.S, dtype=np.bool_)
-        closed_class(self.rows, policy, int(laws[k].argmax()), inside)
-        best = policy if inside.all() else self.led(policy, {int(s): int(policy[s]) for s in np.flatnonzero(inside)})
-        return Priced(best, float(gains[k]), float(gains[k]) - 8 * self.rows.S * EPS * float(np.abs(c).max()))
-
-    def _by_kernels(self, c: Floats, factors: bool = False) -> float:
-        """The bound that inverses or sparse factors prove, and the policy that goes with it as the next start."""
+    def _by_kernels(self, c: Floats) -> Priced | None:
+        """By inverses or sparse factors, in floats."""
         none = np.zeros(0)
-        found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, factors=factors)
-        optimum = found.optimum
-        if optimum.status != OPTIMAL or not optimum.objective - optimum.bound <= PROVEN:
-            return -np.inf
-        self._last = found.columns.policies[optimum.master.basis[0]].copy()
-        return float(optimum.bound)
+        found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
+        return None if found.status != OPTIMAL else self._evaluated(found.mixture.policies[0], c, found.bound)
 
-    def _by_places(self, c: Floats) -> float:
-        """The same by sparse factors, from policies that go to a good place, wherever they are, and stay there.
+    def _by_places(self, c: Floats) -> Priced | None:
+        """By sparse factors, from policies that go to a good place, wherever they are, and stay there.
 
         Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
         that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
         one returns, has no such parts, and shows which is good.
         """
-        none, alone = np.zeros(0), np.ascontiguousarray(c[np.newaxis])
+        none, best = np.zeros(0), None
         home, self._last, _ = self._sighted(c, hopeful=True)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
-            found = self.plan(alone, Limits(none, none), VALUE, none, none, rows=rows, factors=True)
+            found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, rows=rows)
             if found.status != OPTIMAL:
                 break
             law, policy = found.mixture.laws[0], found.mixture.policies[0]
             core = np.flatnonzero(law >= _CORE * law.max())
             led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
             self._last = led
-            bound = self._by_kernels(c, factors=True)
-            if bound > -np.inf:
-                return bound
+            best = self._by_kernels(c)
+            if best is not None and best.gain - best.bound <= PROVEN:
+                break
             home, self._last = int(found.bias.argmin()), led
-        return -np.inf
+        return best
+
+    def _by_elimination(self, c: Floats) -> Priced | None:
+        """The last policy, with what its bias by elimination proves."""
+        priced = self._evaluated(self.rows.begin[:-1] if self._last is None else self._last, c, -np.inf)
+        if priced is None:
+            return None
+        start = np.full(self.rows.S, 1.0 / self.rows.S)
+        found = evaluate_chain(self.chain(priced.policy), c[priced.policy][np.newaxis], start)
+        h = np.where(np.isfinite(found.bias[0]), found.bias[0], 0.0)
+        return priced._replace(bound=dual_lower_bound(self.rows, c, priced.gain, h))
+
+    def _by_rationals(self, c: Floats) -> Priced | None:
+        """By rational arithmetic."""
+        policy, gain, law = self._exact.best(c, self._first(c) if self._last is None else self._last)
+        return Priced(policy, gain, float(np.nextafter(gain, -np.inf)), law)
+
+    def _by_highs(self, c: Floats) -> Priced | None:
+        """By the linear program: its duals are a bias, its occupancy is that of a policy."""
+        try:
+            vertex = run(occupancy_program(self.rows, _MAGNIFIED * c[np.newaxis], np.zeros(0)).value)
+        except SolverError:
+            return None
+        h = vertex.row_duals[: self.rows.S] / _MAGNIFIED
+        bound = max(dual_lower_bound(self.rows, c, 0.0, sign * h) for sign in (1.0, -1.0))
+        used = np.flatnonzero(vertex.x[: self.rows.K] > 0)
+        policy = self.led(self.rows.begin[:-1], dict(zip(self.rows.source[used].tolist(), used.tolist(), strict=True)))
+        return self._evaluated(policy, c, bound)
+
+    def _evaluated(self, policy: Ints, c: Floats, bound: float) -> Priced | None:
+        """A policy with its exact average; of several classes the best."""
+        chain = self.chain(policy)
+        laws = [(states, stationary_law(chain[states][:, states])) for states in closed_classes(chain)]
+        gains = [np.inf if law is None else float(c[policy[states]] @ law) for states, law in laws]
+        states, own = laws[int(np.argmin(gains))]
+        if own is None:
+            return None
+        if len(laws) > 1:
+            policy = self.led(policy, {int(s): int(policy[s]) for s in states})
+        law = np.zeros(self.rows.S)
+        law[states] = own
+        return Priced(policy, min(gains), bound, law)
 
     def _sighted(self, c: Floats, hopeful: bool) -> tuple[int, Ints, Floats]:
         """The state from which some steps cost the least, the policy for them, and what they cost (S,).
@@ -267,35 +252,50 @@ class Component:
         bias: Floats,
         levels: Floats = NO_LEVELS,
         rows: Rows | None = None,
-        factors: bool = False,
     ) -> Planned:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
-        decide between equals, or none (0,); rows: other probabilities than those of the model; factors: no inverses.
+        decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
-        factors = factors or not self.inverted
-        if factors and goal == MARGIN:
+        if not self.inverted and goal == MARGIN:
             _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
-        elif factors and self._last is None:
+        elif not self.inverted and self._last is None:
             _, self._last, bias = self._sighted(costs[0], hopeful=False)
-        elif factors and len(bias):
+        elif not self.inverted and len(bias):
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
-        search = plan_many if factors else plan
-        found = search(self.rows if rows is None else rows, costs, limits, start, goal, levels)
-        if factors:
+        m = len(limits.tau)
+        if m >= _MANY and _FEW_STATES * m >= self.rows.S:
+            start = self._linear_program_start(costs, limits, goal, levels) or start
+        found = planner(self.rows)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
+        if not self.inverted:
             self._last, self._bias = found.last.copy(), found.bias
-            self._failed = found.status == FAILED and not self.inverted
         return found
+
+    def _linear_program_start(self, costs: Floats, limits: Limits, goal: int, levels: Floats) -> Start | None:
+        """Columns and multipliers of an optimal vertex: with many limits, columns found one at a time are many."""
+        decided = np.array(costs)
+        decided[0] += levels if len(levels) else 0.0
+        decided[0] *= _MAGNIFIED
+        decided[1:] /= limits.d[:, np.newaxis]
+        program = occupancy_program(self.rows, decided, limits.tau / limits.d)
+        try:
+            vertex = run(program.margin if goal == MARGIN else program.value)
+            if vertex.status != "optimal":
+                return None
+            policies = [policy for _, policy, _ in deterministic(self.rows, vertex.x[: self.rows.K].clip(0.0))]
+        except SolverError:
+            return None
+        unit = 1.0 if goal == MARGIN else _MAGNIFIED
+        multipliers = (-vertex.row_duals[program.constraint_rows] / unit).clip(0.0) / limits.d
+        return Start(np.array(policies[:_MOST_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
 
     def _first(self, c: Floats) -> Ints:
         """Into the cheapest pair."""
-        policy = self.rows.begin[:-1].copy()
         pair = int(c.argmin())
-        s = int(np.searchsorted(self.rows.begin, pair, side="right")) - 1
-        return self.led(policy, {s: pair})
+        return self.led(self.rows.begin[:-1], {int(self.rows.source[pair]): pair})
 
     def led(self, policy: Ints, to: dict[int, int]) -> Ints:
         """The policy with the pairs `to` in some states, leading to these from elsewhere."""
@@ -305,27 +305,6 @@ class Component:
         if not lead(self.rows, policy, led):
             raise SolverError("states of a component do not lead to each other")
         return policy
-
-    def _with_one_class(self, policy: Ints, c: Floats) -> tuple[Ints, Evaluation]:
-        """The policy, led into its class with the least average if it has several, and its evaluation."""
-        start = np.zeros(self.rows.S)
-        start[0] = 1.0
-        found = evaluate_chain(self.chain(policy), c[policy][np.newaxis], start)
-        if len(found.classes) > 1:
-            best = min(found.classes, key=lambda states: float(found.average_costs[0, states[0]]))
-            policy = self.led(policy, {int(s): int(policy[s]) for s in best})
-            found = evaluate_chain(self.chain(policy), c[policy][np.newaxis], start)
-        return policy, found
-
-    def _improved(self, policy: Ints, advantages: Floats, noise: Floats) -> Ints:
-        """The policy with the best pair wherever it is better by more than rounding."""
-        begin = self.rows.begin[:-1]
-        worst = np.where(np.isnan(advantages), np.inf, advantages)
-        least = np.minimum.reduceat(worst, begin)
-        source = self.rows.source
-        first = np.flatnonzero(worst == least[source])
-        best = first[np.searchsorted(source[first], np.arange(self.rows.S))]
-        return np.where(least < -noise[best], best, policy)
 
 
 class Components:
@@ -345,17 +324,27 @@ class Components:
         """Add the best column for some prices."""
         c = np.append(question.main, question.prices) @ self.costs
         spent = float(question.prices @ question.tau)
-        priced = [part.price(c[part.pairs]) for part in self.parts]
-        if self.start is None:
-            gains = [self._column(k, found) for k, found in enumerate(priced)]
-            best = min(gains, key=lambda column: float(np.append(question.main, question.prices) @ column.J))
-            bound = min(found.bound for found in priced)
-        else:
-            best, bound = self._routed(priced)
+        best, bound = self._best_component(c) if self.start is None else self._routed(c)
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
         return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False, question.prices)
+
+    def _best_component(self, c: Floats) -> tuple[Column, float]:
+        """The best policy of all components, and a bound of its average of c (K,)."""
+        cheapest = np.array([c[part.pairs].min() for part in self.parts])
+        best, at, bound = None, -1, np.inf
+        for k in np.lexsort((-np.array([len(part.states) for part in self.parts]), cheapest)):
+            part = self.parts[k]
+            if best is not None and cheapest[k] >= best.gain:
+                bound = min(bound, float(cheapest[k]))
+                break
+            found = part.price(c[part.pairs])
+            bound = min(bound, found.bound)
+            if best is None or found.gain < best.gain:
+                best, at = found, int(k)
+        assert best is not None
+        return self._column(at, best), bound
 
     def add(self, column: Column) -> None:
         """Add a column."""
@@ -374,18 +363,13 @@ class Components:
         part, own = self.parts[k], priced.policy
         policy = self.rows.begin[:-1].copy()
         policy[part.states] = part.pairs[own]
-        chosen, law = self.costs[:, part.pairs[own]], np.zeros(self.rows.S)
-        if priced.law is not None:
-            law[part.states] = priced.law
-            return Column(policy, chosen @ priced.law, law)
-        start = np.zeros(len(part.states))
-        start[0] = 1.0
-        found = evaluate_chain(part.chain(own), chosen, start)
-        law[part.states] = found.stationary
-        return Column(policy, found.average_costs[:, 0], law)
+        law = np.zeros(self.rows.S)
+        law[part.states] = priced.law
+        return Column(policy, self.costs[:, part.pairs[own]] @ priced.law, law)
 
-    def _routed(self, priced: list[Priced]) -> tuple[Column, float]:
-        """The column that ends where it is best to end, from the start law; and a bound of its average."""
+    def _routed(self, c: Floats) -> tuple[Column, float]:
+        """The column that ends where it is best to end, from the start law; and a bound of its average of c (K,)."""
+        priced = [part.price(c[part.pairs]) for part in self.parts]
         gains = np.array([found.gain for found in priced])
         choice, V, proved = self.quotient.best(gains)
         loss = max(found.gain - found.bound for found in priced)
@@ -559,4 +543,4 @@ def inverted(rows: Rows) -> bool:
 
 def planner(rows: Rows) -> Planner:
     """The compiled planner for a model."""
-    return plan if inverted(rows) else plan_many
+    return plan if inverted(rows) else plan_sparse

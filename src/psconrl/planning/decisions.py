@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from psconrl._core import checks
-from psconrl._core.checks import Floats
+from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, UnknownNameError
 from psconrl.io import writing
@@ -158,6 +158,62 @@ def explain(solution: Solution, state: int | str, step: int) -> Explanation:
     ]
     rows.sort(key=lambda row: (row.probability == 0, row.priced))
     return Explanation(cmdp.state_names[s], cmdp.cost_names, rows)
+
+
+class Rules(NamedTuple):
+    """A policy without randomisation as a few rules, and what it loses; printed, it says so.
+
+    Attributes:
+        rules: (states in words, action), the last one for all other states.
+        policy: (S,), the actions.
+        costs: (m + 1,), its exact averages from the initial law, or totals if these were asked for.
+        exact: whether it is the policy itself.
+        cost_names: those of the costs.
+        before: (m + 1,), the costs of the policy itself.
+    """
+
+    rules: list[tuple[str, str]]
+    policy: Ints
+    costs: Floats
+    exact: bool
+    cost_names: tuple[str, ...]
+    before: Floats
+
+    def __str__(self) -> str:
+        lines = [f"{states}: {action}" for states, action in self.rules]
+        if not self.exact:
+            changes = zip(self.cost_names, self.costs, self.before, strict=True)
+            lines.append("without randomising: " + ", ".join(f"{n} {x:.4g} ({x - b:+.2g})" for n, x, b in changes))
+        return "\n".join(lines)
+
+
+def rules(solution: Solution) -> Rules:
+    """The likeliest actions as rules; see `Solution.rules`."""
+    cmdp = _model(solution)
+    if solution.episode is not None:
+        raise InvalidArgumentError("the policy of an episode changes from step to step; table() has all of it")
+    actions = solution.policy.argmax(axis=1)
+    if solution.discount is None:
+        costs, before = evaluate(cmdp, actions).average_costs @ cmdp.initial, solution.average_costs
+    else:
+        costs = evaluate(cmdp, actions, discount=solution.discount).total_costs @ cmdp.initial
+        before = costs if solution.total_costs is None else solution.total_costs
+    often = np.bincount(actions, minlength=cmdp.A)
+    most = int(often.argmax())
+    listed = [(_in_words(cmdp, actions == a), cmdp.action_names[a]) for a in np.flatnonzero(often) if a != most]
+    last = ("otherwise" if listed else "always", cmdp.action_names[most])
+    exact = bool((solution.policy.max(axis=1) >= 1 - EQUAL).all())
+    return Rules([*listed, last], actions, costs, exact, cmdp.cost_names, before)
+
+
+def _in_words(cmdp: CMDP, chosen: Bools) -> str:
+    """States by name; runs of whole numbers as from ... to."""
+    names = cmdp.state_names
+    if not all(name.lstrip("-").isdigit() for name in names):
+        return "in " + ", ".join(names[s] for s in np.flatnonzero(chosen))
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(int), [0]]))).reshape(-1, 2)
+    runs = [names[a] if b == a + 1 else f"{names[a]} to {names[b - 1]}" for a, b in edges]
+    return "in " + ", ".join(runs)
 
 
 def _state(cmdp: CMDP, state: int | str) -> int:

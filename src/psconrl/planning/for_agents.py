@@ -15,29 +15,30 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
+from psconrl.planning.averages import long_run
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.planned import NO_LEVELS, Kernel, room
+from psconrl.planning.compiled.planned import NO_LEVELS, room
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.stride import by_factors
 from psconrl.planning.compiled.walk import MISSED, by_inverses
 from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import FEASIBLE, PROVEN
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import largest_part, second_opinion, steering
+    from psconrl.planning import fallbacks, largest_part, steering
 else:
     largest_part = lazy_import("psconrl.planning.largest_part")
     steering = lazy_import("psconrl.planning.steering")
-    second_opinion = lazy_import("psconrl.planning.second_opinion")
+    fallbacks = lazy_import("psconrl.planning.fallbacks")
 
-Method = Literal["compiled", "components", "highs"]
+Method = Literal["compiled", "components"]
 Start = Mapping[str, NDArray[Any]]
 
 _WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
@@ -63,7 +64,7 @@ class BestPolicy(NamedTuple):
         classes: how many recurrent classes the optimum has; several are joined.
         connected: whether every state is led into them.
         gap: how far the averages of the policy may be above the optimum.
-        method: what solved it: "compiled", "components" where that had no proof, "highs" where neither had.
+        method: what solved it: "compiled", or "components" where that had no proof.
         start: plain arrays for the next call.
         steered: the columns of the optimum and the rule that chooses between them; None unless asked for.
     """
@@ -111,11 +112,11 @@ def best_policy(
         join: the share of time for joining several recurrent classes.
         start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes
             the answer only where several are optimal. One that does not fit is ignored.
-        method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" evaluates
-            without subtractions, slowly; "highs" is the linear program.
+        method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" looks at the
+            end components one by one, slowly.
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.
     """
-    checks.one_of(method, "method", ("compiled", "components", "highs"))
+    checks.one_of(method, "method", ("compiled", "components"))
     join = checks.open_unit_interval(join, "join")
     if available is not None:
         return _best_available(transitions, costs, thresholds, join, start, method, available)
@@ -206,11 +207,7 @@ def plan_rows(
         if best is not None:
             return best
     try:
-        if method == "highs":
-            best = second_opinion.by_highs(rows, flat, thresholds, join, steer)
-        else:
-            begin = Begin(*_kept(rows, start, m)[:4]) if method == "compiled" else None
-            best = second_opinion.by_either(rows, flat, thresholds, join, steer, begin)
+        best = fallbacks.by_components(rows, flat, thresholds, join, steer)
     except SolverError:
         if method != "compiled":
             raise
@@ -229,7 +226,7 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     optimum = planner(rows)(rows, flat, limits, Begin(*_kept(rows, None, m)[:4]), MARGIN, NO_LEVELS)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
-    return second_opinion.margin_by_highs(rows, flat, thresholds)
+    return fallbacks.margin_by_components(rows, flat, thresholds)
 
 
 def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Floats, Ints, Floats, Ints]:
@@ -268,16 +265,6 @@ def _ones(m: int) -> Floats:
     return np.ones(m)
 
 
-def _attempts(few: bool, K: int) -> tuple[tuple[Kernel, Floats], ...]:
-    """Kernels, and levels that decide between equals, for K pairs, one after another until one has an answer.
-
-    Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
-    """
-    levels = ties.levels(K)
-    by_rule = by_factors, levels
-    return ((by_inverses, levels), by_rule) if few else (by_rule, (by_factors, NO_LEVELS))
-
-
 def _compiled(
     rows: Rows,
     costs: Floats,
@@ -293,15 +280,19 @@ def _compiled(
     into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
     multipliers, bias, J, laws, policies, weights, policy, averages, way, reference = into
     made: list[Any]
-    for kernel, levels in _attempts(few, K):
-        status, objective, bound, off, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
-        if status == FAILED and kernel is by_factors:
-            found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), Begin(*given[:4]))
-            if found is not None:
-                status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
-                count, made = n, []
-        if status != FAILED:
-            break
+    levels = ties.levels(K)
+    status = FAILED
+    if few:
+        status, objective, bound, off, count, *made = by_inverses(model, costs, levels, limits, given, VALUE, into)
+    # Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
+    for deciding in (levels,) if few else (levels, NO_LEVELS):
+        if status == FAILED:
+            arguments = rows, costs, Limits(*limits), Begin(*given[:4])
+            found = plan_sparse(*arguments, VALUE, deciding)
+            if found.status == FAILED:
+                found = largest_part.plan_largest(rows, costs, deciding, *arguments[2:]) or found
+            status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
+            count, made = len(weights), []
     if status == INFEASIBLE:
         policies, multipliers, reference, bias, way = given
         following = _following(policies, multipliers, reference, bias, way)
@@ -326,7 +317,7 @@ def _compiled(
         executed = execute(model, costs, mixture, last_way, join)
         policy, value, averages, classes, connected, link, way, reference, _ = executed
     if rough or link < _LINK:
-        exact = second_opinion.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
+        exact = fallbacks.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
         if exact is None:
             return None
         J = exact.weights @ exact.J
@@ -338,7 +329,7 @@ def _compiled(
     if classes > 1:
         # Joined classes miss the optimum by their share.
         if np.isnan(averages[0]):
-            averages = second_opinion.averages_of(rows, costs, policy, int(reference[0]))
+            averages = long_run(rows, costs, policy, int(reference[0]))
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
         gap = max(gap, float(averages[0]) + missed - bound)
     gap += _OFF

@@ -11,8 +11,8 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
 
-ROUNDED = 1e-6
-"""Limits are rounded up to multiples of this, so that they can be met as they are printed."""
+DIGITS = 6
+"""Limits are rounded up after so many digits of their cost's range, so that they can be met as they are printed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,9 @@ class NearestLimits:
     """What would have to change for limits to be met.
 
     Attributes:
-        together: (m,), limits that can be met together, whose largest rise over the given ones is least, and of which
-            none could be lowered further, towards the given one, with the others as they are.
+        together: (m,), limits that can be met together, whose largest rise over the given ones, in units of the range
+            of each cost, is least, and of which none could be lowered further, towards the given one, with the others
+            as they are.
         alone: (m,), the least value of each limit that can be met if only it is changed; nan if the others cannot
             hold together.
     """
@@ -31,34 +32,66 @@ class NearestLimits:
 
 
 def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimits:
-    """The limits nearest to those of a model that can be met; solution: that of `solve`, if it is at hand.
+    """The limits nearest to those of a model that can be met.
+
+    Args:
+        cmdp: the model.
+        solution: that of `solve`, if it is at hand.
+
+    Returns:
+        The limits, each rounded up to millionths of the range of its cost.
+
+    Raises:
+        InvalidTypeError: if the solution is not that of the model.
 
     >>> import psconrl
     >>> nearest_limits(psconrl.make("toy", tau=0.1)).together  # 1 / 1.9 can be met
     array([0.526316])
     """
     require_model(cmdp)
-    if solution is None:
-        solution = solve(cmdp)
-    elif not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m:
+    if solution is not None and (not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m):
         raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
-    tau = cmdp.thresholds
-    together = np.maximum(tau, _rounded_up(tau + max(0.0, -solution.margin)))
-    # All limits raised by the least that is enough; then each one, those that conflict last, back as far as it goes.
-    for i in sorted(range(cmdp.m), key=lambda i: i + 1 in solution.conflict):
-        together[i] = _least(cmdp.replace(thresholds=together), solution, i, tau[i])
-    return NearestLimits(together, np.array([_least(cmdp, solution, i, tau[i]) for i in range(cmdp.m)]))
+    tau, ranges = cmdp.thresholds, cost_ranges(cmdp)
+    # All limits raised by the least share of their ranges that is enough; then each one, those that conflict last, back
+    # as far as it goes.
+    together = np.maximum(tau, _rounded_up(tau + ranges * max(0.0, -relative_margin(cmdp)), ranges))
+    conflict = () if solution is None else solution.conflict
+    for i in sorted(range(cmdp.m), key=lambda i: i + 1 in conflict):
+        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i], ranges[i])
+    return NearestLimits(together, np.array([_least(cmdp, i, tau[i], ranges[i]) for i in range(cmdp.m)]))
 
 
-def _least(cmdp: CMDP, solution: Solution, i: int, floor: float) -> float:
+def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
+    """The largest share of the range of its cost that every limit could be lowered by; negative if none can be met.
+
+    Args:
+        cmdp: the model.
+        solution: that of `solve`, if it is at hand: costs of the same range need no other one.
+    """
+    ranges = cost_ranges(cmdp)
+    if solution is not None and len(ranges) and (ranges == ranges[0]).all():
+        return solution.margin / float(ranges[0])
+    costs = cmdp.costs.copy()
+    costs[1:] /= ranges[:, np.newaxis, np.newaxis]
+    return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges)).margin
+
+
+def cost_ranges(cmdp: CMDP) -> Floats:
+    """The range (m,) of each limited cost over the available pairs; its size, or 1, if it is constant."""
+    costs = cmdp.pairs.taken(cmdp.costs)[1:]
+    width, size = np.ptp(costs, axis=1), np.abs(costs).max(axis=1)
+    return np.asarray(np.where(width > 0, width, np.where(size > 0, size, 1.0)))
+
+
+def _least(cmdp: CMDP, i: int, floor: float, width: float) -> float:
     """The least value, from `floor` on, of limit i that can be met with the others; nan if they cannot be met."""
     try:
-        sweep = threshold_sweep(cmdp, i + 1, [floor], discount=solution.discount, episode=solution.episode)
-        return max(floor, float(_rounded_up(sweep.least)))
+        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor]).least, width)))
     except InvalidModelError:
         return np.nan
 
 
-def _rounded_up(values: Floats | float) -> Floats:
+def _rounded_up(values: Floats | float, ranges: Floats | float) -> Floats:
+    step = 10.0 ** (np.floor(np.log10(ranges)) - DIGITS)
     # What misses a multiple by rounding alone is not pushed to the next one.
-    return np.asarray(np.ceil(np.asarray(values) / ROUNDED - 1e-3) * ROUNDED).round(6) + 0.0  # no -0
+    return np.asarray(np.ceil(np.asarray(values) / step - 1e-3) * step) + 0.0  # no -0

@@ -18,7 +18,7 @@ from psconrl.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from psconrl.planning import decisions
-    from psconrl.planning.decisions import Explanation
+    from psconrl.planning.decisions import Explanation, Rules
 else:
     decisions = lazy_import("psconrl.planning.decisions")
 
@@ -128,7 +128,9 @@ class Solution:
         if not self.feasible:
             return True
         width = 1.0 if self.model is None else float(np.ptp(self.model.pairs.taken(self.model.costs)[0]))
-        return width == 0.0 or bool(self.gap <= PROVED * width)
+        steps = 1.0 if self.discount is None else 1 / (1 - self.discount)
+        steps = steps if self.episode is None else float(self.episode)  # over which the range adds up
+        return width == 0.0 or bool(self.gap <= PROVED * width * steps)
 
     def holds_after(self, tolerance: ArrayLike) -> float:
         """A number of steps from which on the policy keeps its long-run averages, from the initial law.
@@ -166,8 +168,8 @@ class Solution:
             Arrays by column; visits is the share of time, or the expected (discounted) number for totals.
 
         >>> import psconrl
-        >>> psconrl.solve(psconrl.make("toy", tau=0.6)).table()["probability"].tolist()
-        [1.0, 1.0]
+        >>> psconrl.solve(psconrl.make("toy", tau=0.6)).table()["probability"].round(3).tolist()
+        [0.259, 0.741, 1.0]
         """
         return decisions.table(self)
 
@@ -194,6 +196,23 @@ class Solution:
             extra_costs (m + 1,), probability and priced, the sum at the shadow prices. Printed, it says so in words.
         """
         return decisions.explain(self, state, step)
+
+    def rules(self) -> Rules:
+        """The policy without randomisation as a short list of rules, with what it costs; printed, it says so.
+
+        Returns:
+            The rules, and the exact averages or totals of the actions that they choose, the likeliest in each state.
+            They are those of the policy where it does not randomise; where it does, a limit may be missed.
+
+        Raises:
+            InvalidArgumentError: the policy of an episode.
+
+        >>> import psconrl
+        >>> river = psconrl.make("riverswim").replace(thresholds=[1.0])
+        >>> print(psconrl.solve(river).rules())
+        always: right
+        """
+        return decisions.rules(self)
 
     def _limit(self, i: int) -> str:
         """A limit in words."""

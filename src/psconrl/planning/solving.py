@@ -13,9 +13,11 @@ from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating, reachable
 from psconrl._core.lazy import lazy_import
+from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, SolverError
 from psconrl.planning import margins, shadow_prices, ties
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,
@@ -25,9 +27,10 @@ from psconrl.planning.compiled.generation import (
 )
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS
+from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import Column, Component, Components, inverted
 from psconrl.planning.criteria import Restarted, per_time
-from psconrl.planning.evaluation import bias_spans, evaluate_chain, stationary_law
+from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
 from psconrl.planning.model_rows import rows_of
@@ -99,9 +102,13 @@ def solve(
     if cmdp.durations is not None:
         return per_time(cmdp, solve(cmdp.uniformized(), join=join))
     known = Known(cmdp)
-    with compiling.notify():
+
+    def answer() -> Solution:
         solution = known.solution(join, steps)
         return solution if steps is None else _for_steps(known, solution, steps)
+
+    with compiling.notify():
+        return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, by_inverses, answer)
 
 
 def _for_steps(known: Known, solution: Solution, T: int) -> Solution:

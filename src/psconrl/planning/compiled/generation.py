@@ -99,7 +99,7 @@ def generate(
 ) -> Optimum:
     """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 
-    guess (m,): multipliers to ask for first, for VALUE, unless columns are known already. With VALUE it ends as soon as
+    guess (m,): multipliers to ask for first, unless columns are known already. With VALUE it ends as soon as
     limits are proven out of reach. halfway: whether to ask for prices halfway between those of the master program and
     the best ones so far: with several limits the former swing from side to side. A quarter of the columns is saved, for
     more questions that bring nothing.
@@ -113,8 +113,11 @@ def generate(
         tau[i] = limits.tau[i]
         proof[i] = prices[i] = guess[i]
     if goal == MARGIN:
+        total = 0.0
         for i in range(m):
-            proof[i] = prices[i] = 1.0 / (m * limits.d[i])
+            total += guess[i] * limits.d[i]
+        for i in range(m):
+            proof[i] = prices[i] = guess[i] / total if total > 0.0 else 1.0 / (m * limits.d[i])
     relaxed = Limits(tau, limits.d)
     status, stage, based = FAILED, goal, False
     main = 1.0 if goal == VALUE else 0.0
@@ -260,9 +263,11 @@ def _settle_for(J: Floats, last: Master, master: Master) -> float:
     return total
 
 
-def plain_generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+def plain_generate(
+    ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
+) -> Optimum:
     """The same frame, uncompiled, for ways that are Python objects."""
-    return generate.py_func(ask, way, limits, goal, guess, close)  # type: ignore[attr-defined]
+    return generate.py_func(ask, way, limits, goal, guess, close, halfway)
 
 
 __all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]
