@@ -23,8 +23,6 @@ SIZE = 1e-9
 
 LEVELS = 64
 
-MAGNIFIED = 2.0**20
-
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: Fibonacci hashing
 _SHIFT = np.uint64(58)
 
@@ -33,18 +31,6 @@ def decided(costs: Floats) -> Floats:
     """Costs (m + 1, ...) in which c_0 decides between policies that are equally good otherwise; a copy."""
     result = np.array(costs, order="C")
     result[0] += levels(result[0].size).reshape(result[0].shape)
-    return result
-
-
-def magnified(costs: Floats) -> Floats:
-    """The same for a solver that prefers nothing by itself: of pairs of equal level the first; c_0 times `MAGNIFIED`.
-
-    The steps from pair to pair share half a level; they are above HiGHS's tolerance in models of some hundred states.
-    """
-    result = decided(costs)
-    K = result[0].size
-    result[0] += (np.arange(K) * (SIZE / (2 * LEVELS * K))).reshape(result[0].shape)
-    result[0] *= MAGNIFIED
     return result
 
 
