@@ -21,8 +21,8 @@ from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate, solve
 from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.model_rows import rows_of
+from psconrl.planning.shortest_paths import shortest_path_policy
 
 _DENSE = 600  # chains up to this size are eliminated densely, all targets together
 _SUBSETS = 17  # up to this many states all sets of states are tried

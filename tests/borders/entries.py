@@ -224,6 +224,7 @@ SPECIAL: dict[str, Any] = {
     "Solution.explain.state": 0,
     "Solution.explain.step": 1,
     "agents.canonical.name": "psconrl",
+    "agents.parameters.agent": lambda: agents.Uniform,
     "Estimate.save.path": "estimate.npz",
     "fit.log": lambda: [
         {"state": k % 2, "action": "go", "next_state": (k + 1) % 2, "time": 1.0, "risk": 0.5} for k in range(9)

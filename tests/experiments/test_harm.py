@@ -33,7 +33,7 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
         ("raise", "RuntimeError: it rained"),
         ("exit", "exit code 3"),
         ("crash", "signal 11"),
-        ("hang", "5 seconds"),
+        ("hang", "40 seconds"),
     ],
 )
 def test_a_run_that_misbehaves_fails_alone(
@@ -42,7 +42,7 @@ def test_a_run_that_misbehaves_fails_alone(
     misbehaving(monkeypatch, how)
     out = tmp_path / "out"
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "5"] if how == "hang" else []))
+    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "40"] if how == "hang" else []))
     assert code == 1, err
     last = err.splitlines()[-1]
     assert last.startswith("psconrl: 1 run of 12 failed, the first (toy / Uniform, seed 1) with"), err
@@ -239,7 +239,7 @@ def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:
         cluster.scheduler.kill()
         cluster.scheduler.wait()
         with pytest.raises(WorkerError, match="the connection to the Dask scheduler is lost"):
-            executor.submit(run_one.execute, run_one.Task.of(sweep().cells[0], 0)).result(30) or executor.workers
+            assert executor.workers
         executor.shutdown()
 
 

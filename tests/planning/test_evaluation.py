@@ -14,10 +14,12 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidModelError
-from psconrl.planning import evaluate, evaluation
-from psconrl.planning.compiled import elimination, mixing, ordering
+from psconrl.planning import evaluate
+from psconrl.planning.chains import SparseChain, chain_of, solve_chain
+from psconrl.planning.compiled import elimination
 from psconrl.planning.compiled.elimination import Chain
-from psconrl.planning.evaluation import chain_of, evaluate_chain
+from psconrl.planning.elimination_order import elimination_order
+from psconrl.planning.evaluation import evaluate_chain
 
 
 def one_action(P: Floats, costs: Floats, initial: Any = 0) -> CMDP:
@@ -311,7 +313,7 @@ def test_a_random_graph_by_iteration_and_by_elimination(monkeypatch: pytest.Monk
     P, costs = random_graph(S, 3, 1), np.random.default_rng(1).random((2, S))
     start = np.full(S, 1.0 / S)
     eliminated = evaluate_chain(P, costs, start)
-    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
+    monkeypatch.setitem(solve_chain.__globals__, "MAX_ELIMINATION_WORK", -1.0)
     iterated = evaluate_chain(P, costs, start)
     np.testing.assert_allclose(iterated.average_costs, eliminated.average_costs, rtol=1e-13)
     np.testing.assert_allclose(iterated.stationary, eliminated.stationary, rtol=1e-11)
@@ -330,8 +332,8 @@ def test_iteration_does_not_wait_for_states_that_are_seldom_left(stays: float, m
         P[s, s] = stays
     start = np.full(S, 1.0 / S)
     eliminated = evaluate_chain(sparse.csr_array(P), costs, start)
-    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
-    monkeypatch.setitem(evaluate_chain.__globals__, "_Eliminated", None)
+    monkeypatch.setitem(solve_chain.__globals__, "MAX_ELIMINATION_WORK", -1.0)
+    monkeypatch.setitem(solve_chain.__globals__, "EliminatedChain", None)
     iterated = evaluate_chain(sparse.csr_array(P), costs, start)
     np.testing.assert_allclose(iterated.stationary, eliminated.stationary, rtol=1e-9)
     np.testing.assert_allclose(iterated.average_costs, eliminated.average_costs, rtol=1e-10)
@@ -346,7 +348,7 @@ def test_iteration_is_not_believed_where_blocks_hardly_meet(leak: float, monkeyp
     P[0, 30], P[30, 0] = leak, 3 * leak
     costs = rng.random((1, 60))
     wanted = evaluate_chain(sparse.csr_array(P), costs, np.eye(60)[0])
-    monkeypatch.setitem(evaluate_chain.__globals__, "_WORK", 0.0)
+    monkeypatch.setitem(solve_chain.__globals__, "MAX_ELIMINATION_WORK", -1.0)
     found = evaluate_chain(sparse.csr_array(P), costs, np.eye(60)[0])
     np.testing.assert_allclose(found.average_costs, wanted.average_costs, rtol=1e-13)
     assert wanted.stationary[:30].sum() == pytest.approx(0.75)
@@ -376,8 +378,8 @@ def test_a_policy_may_be_given_by_actions() -> None:
     cmdp = CMDP(rng.dirichlet(np.ones(5), size=(5, 3)), rng.random((2, 5, 3)), [1.0])
     actions = np.array([0, 2, 1, 1, 0])
     by_actions, by_law = evaluate(cmdp, actions), evaluate(cmdp, np.eye(3)[actions])
-    np.testing.assert_array_equal(by_actions.average_costs, by_law.average_costs)
-    np.testing.assert_array_equal(by_actions.stationary, by_law.stationary)
+    np.testing.assert_allclose(by_actions.average_costs, by_law.average_costs, rtol=1e-14)
+    np.testing.assert_allclose(by_actions.stationary, by_law.stationary, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -422,20 +424,19 @@ def test_kernels_equal_their_plain_twins(seed: int) -> None:
     rng = np.random.default_rng(seed)
     chain = chain_of(sparse.csr_array(rare_moves(rng, 7))) if seed % 2 else grid_chain(5, seed)
     S = len(chain.indptr) - 1
-    kept, amounts = np.arange(S) < 2, rng.random(S)
+    kept, amounts = np.arange(2), rng.random(S)
+    order, _ = elimination_order(chain, kept)
+    place = np.argsort(np.concatenate([order, kept]))
     results: list[list[Any]] = []
     for twin in (same, plain):
-        order = twin(ordering.minimum_degree)(chain, kept, np.inf)
-        factor = twin(elimination.eliminate)(chain, order.order, order.place)
+        factor = twin(elimination.eliminate)(chain, order, place)
         masses = twin(elimination.visits)(factor, np.ones(S), False)
         parts = np.zeros((3, S))
-        twin(elimination.collect)(factor, amounts[order.order], parts)
-        by_state = np.ascontiguousarray(parts[:, order.place])
+        twin(elimination.collect)(factor, amounts[order], parts)
+        by_state = np.ascontiguousarray(parts[:, place])
         residuals = twin(elimination.residuals)(chain, amounts, 1.0, by_state)
-        twin(elimination.correct)(factor, residuals.left[order.order], parts)
-        spread = twin(mixing.spread)(chain, np.full(S, 1.0 / S), np.ones(S, dtype=np.bool_))
-        settled = twin(mixing.settle)(chain, amounts - amounts.mean(), np.zeros(S))
-        results.append([*order, *factor, *masses, parts, *residuals, *spread, *settled])
+        twin(elimination.correct)(factor, residuals.left[order], parts)
+        results.append([*factor, *masses, parts, *residuals])
     for compiled, slow in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, slow, rtol=1e-9, atol=1e-12)
 
@@ -445,13 +446,15 @@ def fill(chain: Chain, order: Ints, place: Ints) -> int:
 
 
 def test_the_order_fills_in_little() -> None:
-    """On a 40 x 40 grid minimum degree keeps less than half of what the natural order fills in."""
-    chain = grid_chain(40, 0)
-    S = 1600
-    order = ordering.minimum_degree(chain, np.arange(S) == S - 1, np.inf)
-    assert sorted(order.order.tolist()) == list(range(S - 1))
-    assert 2 * fill(chain, order.order, order.place) < fill(chain, np.arange(S - 1), np.arange(S))
-    assert not ordering.minimum_degree(chain, np.arange(S) == S - 1, 1000.0).complete
+    """On a grid whose states are shuffled nearly all of what would be filled in is spared."""
+    chain, S = grid_chain(30, 0), 900
+    shuffled = np.random.default_rng(0).permutation(S)
+    order, work = elimination_order(chain, np.array([S - 1]))
+    assert sorted(order.tolist()) == list(range(S - 1))
+    place = np.argsort(np.append(order, S - 1))
+    mixed = np.append(shuffled[shuffled < S - 1], S - 1)
+    assert 3 * fill(chain, order, place) < fill(chain, mixed[:-1], np.argsort(mixed))
+    assert work < 3 * S * 30**2
 
 
 def _grid_chain() -> sparse.csr_array:
@@ -461,29 +464,29 @@ def _grid_chain() -> sparse.csr_array:
     return cmdp.matrix[np.arange(cmdp.S) * cmdp.A + solved]
 
 
-def test_a_nearby_chain_and_gmres_agree_with_elimination() -> None:
+def test_sparse_factors_agree_with_elimination() -> None:
     matrix = _grid_chain()
-    chain, classes, S = chain_of(matrix), closed_classes(matrix), matrix.shape[0]
-    r = elimination.likely_state(chain, 0)
-    refined = evaluation._refined(chain, classes, r)
-    assert refined.converged
+    classes, S = closed_classes(matrix), matrix.shape[0]
+    sparsely = SparseChain(chain_of(matrix), classes)
+    assert sparsely.converged
+    assert sparsely.is_certain()
     exact = evaluate_chain(matrix, np.random.default_rng(3).random((1, S)), np.full(S, 1 / S))
-    np.testing.assert_allclose(refined.law, exact.stationary, atol=1e-12)
+    np.testing.assert_allclose(sparsely.law, exact.stationary, atol=1e-12)
     amounts = np.random.default_rng(3).random(S) - exact.average_costs[0]
-    parts = refined.bias(amounts)
-    np.testing.assert_allclose(parts.sum(axis=0), exact.bias[0], atol=1e-10)
-    assert refined.shares(exact.stationary).tolist() == [1.0]
-    np.testing.assert_array_equal(refined.values(np.array([0.3])), np.full(S, 0.3))
+    np.testing.assert_allclose(sparsely.bias(amounts).sum(axis=0), exact.bias[0], atol=1e-10)
+    assert sparsely.shares(exact.stationary).tolist() == [1.0]
+    np.testing.assert_array_equal(sparsely.values(np.array([0.3])), np.full(S, 0.3))
 
 
 @pytest.mark.parametrize("leak", [1e-3, 1e-6, 1e-10, 1e-14])
-def test_a_nearby_chain_is_not_believed_where_states_hardly_meet(leak: float) -> None:
+def test_sparse_factors_are_not_believed_where_states_hardly_meet(leak: float) -> None:
     """Two grids joined by moves from a likely state to its twin: if these are rare, shares of the grids are noise."""
     one = _grid_chain()
     S, r = one.shape[0], elimination.likely_state(chain_of(one), 0)
     cross, less = (sparse.csr_array(([p], ([r], [r])), shape=(S, S)) for p in (leak, 3 * leak))
     matrix = sparse.csr_array(sparse.block_array([[one, cross], [less, one]]))
-    refined = evaluation._refined(chain_of(matrix), closed_classes(matrix), r)
-    assert refined.converged or leak < 1e-3
-    if refined.converged:
-        assert refined.law[:S].sum() == pytest.approx(0.75, abs=1e-9)
+    sparsely = SparseChain(chain_of(matrix), closed_classes(matrix))
+    certain = sparsely.converged and sparsely.is_certain()
+    assert certain or leak < 1e-3
+    if certain:
+        assert sparsely.law[:S].sum() == pytest.approx(0.75, abs=1e-9)

@@ -149,7 +149,7 @@ def along_a_run() -> tuple[tuple[Any, OptimisticPolicy], ...]:
         return answer
 
     cmdp = psconrl.make("marsrover-4x4")
-    agent = agents.UCRLCMDP(cmdp.problem("estimated"), **agents.preset("UCRL-CMDP", "marsrover-4x4"))
+    agent = agents.UCRLCMDP(cmdp.problem("estimated"), bonus="simple", scale=0.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ucrl_cmdp, "best_optimistic", recording)
         run = psconrl.simulate(agent, cmdp, 5000, 0)

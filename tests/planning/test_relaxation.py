@@ -9,7 +9,6 @@ import psconrl
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import relaxation
-from psconrl.planning.evaluation import Biases
 from psconrl.planning.relaxation import relaxation_time
 from tests.planning.test_evaluation import random_chain
 from tests.planning.test_finite_time import grid_walk
@@ -138,5 +137,3 @@ def test_where_arnoldi_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(relaxation, "eigsh", fails)
     with pytest.raises(SolverError, match="relaxation time of 100 states was not found"):
         relaxation_time(grid_walk(10, 0.5))
-    values, vectors = relaxation.slow_modes(Biases.of_chain(grid_walk(10, 0.5)), 100)
-    assert (len(values), vectors.shape) == (0, (100, 0))

@@ -11,12 +11,12 @@ from psconrl.agents import Optimal
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled import steering_rule as rule
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.compiled.steering import mixed, stays
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
 from psconrl.planning.mixtures import executed, switching_times
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.steered import FREE, Steered
 from psconrl.planning.steering import from_columns, from_solution
 

@@ -189,7 +189,7 @@ def plans_of(monkeypatch: pytest.MonkeyPatch, runs: list[tuple[str, int, int]]) 
     monkeypatch.setattr(for_agents, "_compiled", recording)
     for name, horizon, seeds in runs:
         cmdp = psconrl.make(name)
-        agent = agents.PSConRL(cmdp.problem("estimated"), **agents.preset("PSConRL", name))
+        agent = agents.PSConRL(cmdp.problem("estimated"))
         for seed in range(seeds):
             psconrl.simulate(agent, cmdp, horizon, seed)
     return plans

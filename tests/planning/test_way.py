@@ -18,7 +18,7 @@ def compiled(matrix: sparse.csr_array, targets: Bools, start: Ints | None = None
     start = np.full(S, -1, dtype=np.int64) if start is None else start
     rows = Rows.from_sparse(sparse.csr_array(matrix, copy=True))
     from_pairs = np.where(start < 0, -1, rows.begin[:-1] + start)
-    times, pairs = fastest(rows, targets, from_pairs, np.empty(0, dtype=np.int64))
+    times, pairs = fastest(rows, targets, from_pairs)
     return np.where(pairs < 0, -1, pairs - rows.begin[:-1]), times
 
 

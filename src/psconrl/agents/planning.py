@@ -15,9 +15,9 @@ from psconrl.agents.sampled_model import SampledModel
 from psconrl.agents.schedules import Stop
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.for_agents import BestPolicy, Method, Steer, model_margin, plan_rows
 from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.tolerances import PROVEN
 
 Execution = Literal["stationary", "steered"]

@@ -139,7 +139,13 @@ def infeasible_steps(group: Group) -> Floats:
 
 def conflict(group: Group) -> tuple[str, ...]:
     """The limits that could not hold together in the models of infeasible plans; empty if the runs do not say."""
-    if not all("conflict" in (table.dtype.names or ()) for table in group.episodes):
-        return ()
-    involved = np.any([(table["conflict"] > 0).any(axis=0) for table in group.episodes], axis=0)
+    involved = np.any(
+        [
+            (table["nearest"] > limits).any(axis=0)
+            for table, limits in zip(group.episodes, group.thresholds, strict=True)
+            if "nearest" in (table.dtype.names or ())
+        ]
+        or [np.zeros(group.m, dtype=np.bool_)],
+        axis=0,
+    )
     return tuple(name for name, involves in zip(group.cost_names[1:], involved, strict=True) if involves)

@@ -120,7 +120,7 @@ class WorkerProcess:
         over = threading.Event()
         timer = None if limit is None else threading.Timer(limit, self._end, [over])
         try:
-            pickle.dump((function, args), self._process.stdin)
+            pickle.dump(pickle.dumps((function, args)), self._process.stdin)
             self._process.stdin.flush()
             if not self._ready:
                 pickle.load(self._process.stdout)
@@ -169,11 +169,14 @@ def serve() -> None:
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what agents read and print must not come between
     os.dup2(2, 1)
-    calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def send(kind: str, value: object = None) -> None:
-        pickle.dump((kind, value), answers)
-        answers.flush()
+        try:
+            pickle.dump((kind, value), answers)
+            answers.flush()
+        except OSError:
+            os._exit(1)  # the parent has ended
 
     def receive() -> None:
         try:
@@ -182,13 +185,13 @@ def serve() -> None:
         finally:
             os._exit(1)  # the parent has ended, or wants no more, even amid a run
 
+    threading.Thread(target=receive, daemon=True).start()
     from psconrl._core import compiling
     from psconrl.experiments import run_one  # noqa: F401  # the first call is not to wait for it
 
-    threading.Thread(target=receive, daemon=True).start()
     send("ready")
     while True:
-        function, args = calls.get()
+        function, args = pickle.loads(calls.get())
         try:
             with compiling.on_compile(lambda: send(_COMPILING)):
                 result = function(*args)

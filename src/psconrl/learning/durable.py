@@ -278,8 +278,8 @@ class DurableLearner:
 
         Returns:
             "steps", "decisions", "plans", "infeasible_plans", "conflict" (limits that the last plan could not meet
-            together), "average_costs", "limits" {name: {"limit", "average", "excess"}}, "pending", "expired",
-            "forgotten", "oldest_pending", "drift", "hours" and "streams".
+            together) and "nearest" (by name, those that it could), "average_costs", "limits" (by name, "limit",
+            "average" and "excess"), "pending", "expired", "forgotten", "oldest_pending", "drift", "hours", "streams".
         """
         with self._lock:
             replica = self._follow()
@@ -377,7 +377,7 @@ class DurableLearner:
             replica.learner.horizon = self.horizon
             replica.monitor.restore(state["drift"])
             replica.ledger.restore(state["ledger"])
-            replica.observations, replica.plans, replica.infeasible, replica.conflict = state["notes"]
+            replica.observations, replica.plans, replica.infeasible, replica.nearest = state["notes"]
         replica.decisions, replica.checkpoint = decisions, replica.observations
         self._catch_up(replica, observations, states)
         if replica.plans != plans:
@@ -424,7 +424,7 @@ class DurableLearner:
         plan = learner._begin(number)
         replica.plans += 1
         replica.infeasible += not plan.feasible
-        replica.conflict = [self.problem.cost_names[i + 1] for i in getattr(plan, "conflict", ())]
+        replica.nearest = learner.status()["nearest"]
         learner.rows, learner.kept = learner.rows[-1:], []  # a learner that runs for ever keeps no history of plans
         self.store.run("UPDATE learner SET plans = ?", replica.plans)
         self._write_checkpoint(replica)
@@ -435,7 +435,7 @@ class DurableLearner:
                 "learner": replica.learner.state(),
                 "drift": replica.monitor.state(),
                 "ledger": replica.ledger.state(),
-                "notes": [replica.observations, replica.plans, replica.infeasible, replica.conflict],
+                "notes": [replica.observations, replica.plans, replica.infeasible, replica.nearest],
             }
         )
         self.store.run("DELETE FROM checkpoint")
@@ -518,7 +518,7 @@ class _Replica:
         self.monitor = DriftMonitor(problem.A, problem.m)
         self.ledger = _Ledger(problem.m + 1)
         self.decisions = self.observations = self.plans = self.checkpoint = self.infeasible = 0
-        self.conflict: list[str] = []
+        self.nearest: dict[str, float] = {}
 
     def apply(self, stream: str, s: int, a: int, costs: list[float], x: int, seen: float) -> None:
         """Count a step."""
@@ -530,13 +530,19 @@ class _Replica:
 
     def notes(self) -> dict[str, Any]:
         """What is told of plans and changes of the environment."""
-        return _notes(self.plans, self.infeasible, self.conflict, self.monitor)
+        return _notes(self.plans, self.infeasible, self.nearest, self.monitor)
 
 
-def _notes(plans: int, infeasible: int, conflict: list[str], monitor: DriftMonitor) -> dict[str, Any]:
+def _notes(plans: int, infeasible: int, nearest: dict[str, float], monitor: DriftMonitor) -> dict[str, Any]:
     pairs = [divmod(pair, monitor.A) for pair in monitor.pairs]
     drift = {"alarms": list(monitor.alarms), "pairs": pairs, "false_alarm_rate": FALSE_ALARM_RATE}
-    return {"plans": plans, "infeasible_plans": infeasible, "conflict": list(conflict), "drift": drift}
+    return {
+        "plans": plans,
+        "infeasible_plans": infeasible,
+        "conflict": list(nearest),
+        "nearest": nearest,
+        "drift": drift,
+    }
 
 
 class _Ledger:
@@ -623,7 +629,7 @@ def read_status(url: str | Path) -> dict[str, Any]:
         said = json.loads(description)
         state, m = _read_checkpoint(store), len(said["thresholds"])
         ledger, monitor = _Ledger(m + 1), DriftMonitor(said["A"], m)
-        notes: list[Any] = [0, 0, 0, []]
+        notes: list[Any] = [0, 0, 0, {}]
         if state is not None:
             ledger.restore(state["ledger"])
             monitor.restore(state["drift"])

@@ -199,7 +199,7 @@ class Learner:
 
     def _repr_html_(self) -> str:
         limits = self.status()["limits"]
-        rows = [tuple(limit.values()) for limit in limits]
+        rows = [(name, *limit.values()) for name, limit in limits.items()]
         return display.html_table(repr(self), ("cost", "limit", "average so far", "excess"), rows)
 
     def __repr__(self) -> str:
@@ -498,8 +498,8 @@ class Learner:
         """How learning goes, as plain values.
 
         Returns:
-            "steps" done and the "horizon"; "limits", for each limit its "name", the "limit", the "average" so far (nan
-            before the first step) and the "excess", the sum of what was above the limit less what was below;
+            "steps" done and the "horizon"; "limits", by name: the "limit", the "average" so far (None before the first
+            step) and the "excess", the sum of what was above the limit less what was below;
             "plans" made, "infeasible_plans" of these, in whose model the limits could not all be met, and "conflict",
             the names of the limits that cannot hold together in the model of the current plan, with the "nearest" that
             can, by name.
@@ -513,15 +513,14 @@ class Learner:
             return {
                 "steps": self.t,
                 "horizon": self.horizon,
-                "limits": [
-                    {
-                        "name": name,
+                "limits": {
+                    name: {
                         "limit": limit,
-                        "average": average,
+                        "average": average if self.t else None,
                         "excess": (average - limit) * self.t if self.t else 0.0,
                     }
                     for name, limit, average in zip(names, self.problem.thresholds.tolist(), averages, strict=True)
-                ],
+                },
                 "plans": self.episode + (self.current is not None),
                 "infeasible_plans": feasible.count(False),
                 "conflict": list(nearest),

@@ -37,19 +37,20 @@ from scipy.sparse import csgraph
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.planned import NO_LEVELS, Planned
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration, dual_lower_bound
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.stride import plan_many
 from psconrl.planning.compiled.walk import plan
-from psconrl.planning.evaluation import evaluate_chain, stationary_law
+from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.exact import ExactModel
 from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import occupancy_program
+from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.tolerances import EPS, PROVEN
 
 SMALL = 130
@@ -542,4 +543,4 @@ def inverted(rows: Rows) -> bool:
 
 def planner(rows: Rows) -> Planner:
     """The compiled planner for a model."""
-    return plan if inverted(rows) else plan_many
+    return plan if inverted(rows) else plan_sparse

@@ -4,19 +4,14 @@ The policy induces a chain P with costs c. In each recurrent class C the average
 stationary law; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
 class. Periodic and multichain policies are covered: averages are Cesaro limits.
 
-All states but one of each recurrent class are eliminated without subtractions, in an order that fills in little:
-laws and averages are accurate to rounding in every entry, however nearly decomposable the chain is. The one that is
-kept is likely: where the law says that it was not, the likeliest is taken instead, and all is done again; the law does
-not depend on it, but the bias is what is collected on the way to it. Where elimination would fill in too much, in
-random graphs, chains mix fast, and iteration takes its place; in large grids a nearby chain is eliminated, and GMRES
-brings back what it lacks. In the end the equations of the bias are checked.
+`chains` says how they are found. In the end the equations of the bias are checked, whatever the method.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol, overload
+from functools import cached_property
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,56 +20,15 @@ from scipy import sparse
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
-from psconrl._core.lazy import lazy_import
 from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
-from psconrl.planning.compiled.elimination import (
-    Chain,
-    as_shares,
-    collect,
-    correct,
-    eliminate,
-    likely_state,
-    residuals,
-    visits,
-)
-from psconrl.planning.compiled.factors import (
-    RARER,
-    bias_by,
-    elimination_order,
-    exactly,
-    factor_room,
-    factorise,
-    law_by,
-)
-from psconrl.planning.compiled.mixing import pace, settle, spread
-from psconrl.planning.compiled.ordering import Order, minimum_degree
-from psconrl.planning.compiled.rows import Rows
+from psconrl.planning import relaxation
+from psconrl.planning.chains import PARTS, EliminatedChain, SolvedChain, chain_of, solve_chain
+from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
 from psconrl.planning.criteria import Totals, check_criterion, time_shares
 from psconrl.planning.finite_time import GOOD, Setting, first_steps
 
-if TYPE_CHECKING:
-    from psconrl.planning import relaxation
-else:
-    relaxation = lazy_import("psconrl.planning.relaxation")
-
-PARTS = 4
-"""In so many parts of falling size a bias is held; see `Evaluation.parts`."""
-_WORK = 2e4
-"""Eliminations of more multiplications than this for each state come only after iteration, which then is faster."""
-_MUCH = 1e8
-"""So do those of more in all."""
-_TAME = 1e3
-"""Where random costs have a larger bias, states hardly meet, and a nearby chain says little of the shares they have."""
-_ENOUGH = 1e-14
-"""Equations of the bias by iteration need not hold better than to this share of the amounts."""
-_SMALL = 2000
-"""Chains up to this size may be eliminated in an order that fills in more."""
-_UNLIKELY = 1e-2
-"""A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
-_ROUNDING = 16.0
-"""Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
 _FAILED = 1e-9
 """Averages that may be off by more than this share of a cost's range are refused."""
 
@@ -233,7 +187,7 @@ def evaluate_chain(
     good: averages of the first steps need to be no more exact than this share of their cost's range.
     """
     chain, classes = chain_of(matrix), closed_classes(matrix)
-    solved = _solve(chain, classes)
+    solved = solve_chain(chain, classes)
     weights = solved.shares(initial)
     stationary = np.zeros(len(initial))
     for weight, states in zip(weights, classes, strict=True):
@@ -252,8 +206,7 @@ def evaluate_chain(
     long_run = np.clip(gains * unit + least, least, costs.max(axis=1)[:, np.newaxis])
     averages, error = long_run, residual + drifted
     if horizon is not None:
-        modes = partial(relaxation.slow_modes, Biases(solved, classes), len(initial))
-        setting = Setting(chain, classes, solved.law, scaled, gains, parts, drift, drifted, modes)
+        setting = Setting(chain, scaled, gains, parts, drift, drifted)
         first = first_steps(setting, horizon, good)
         averages = np.clip(first.values * unit + least, least, costs.max(axis=1)[:, np.newaxis])
         error = first.error + 4 * 2.0**-53 * np.abs(costs).max(axis=1) / unit[:, 0]
@@ -274,7 +227,7 @@ def evaluate_chain(
     )
 
 
-def _drift(solved: _Solved, chain: Chain, classes: list[Ints], gains: Floats) -> tuple[Floats, Floats]:
+def _drift(solved: SolvedChain, chain: Chain, classes: list[Ints], gains: Floats) -> tuple[Floats, Floats]:
     """By how much g = P g fails in transient states, at most, and what that may come to: bounds (n,) for gains (n, S).
 
     Nothing where there is one class: all states have its average.
@@ -297,267 +250,7 @@ def bias_spans(found: Evaluation, initial: Floats) -> Floats:
     return np.array([np.ptp(h) if np.isfinite(h).all() else np.inf for h in bias])
 
 
-def stationary_law(matrix: sparse.csr_array) -> Floats | None:
-    """The stationary law of a chain (S, S), without all else that `evaluate_chain` gives; None if there are several."""
-    classes = closed_classes(matrix)
-    return None if len(classes) > 1 else _solve(chain_of(matrix), classes).law
-
-
-def chain_of(matrix: sparse.csr_array) -> Chain:
-    """A sparse matrix (S, S) as kernels take it."""
-    return Chain(
-        np.asarray(matrix.indptr, dtype=np.int64),
-        np.asarray(matrix.indices, dtype=np.int64),
-        np.asarray(matrix.data, dtype=np.float64),
-    )
-
-
-class Biases:
-    """The operator that takes costs (S,) of a chain to their biases."""
-
-    def __init__(self, solved: _Solved, classes: list[Ints]) -> None:
-        self._solved, self._classes = solved, classes
-
-    @staticmethod
-    def of_chain(matrix: sparse.csr_array) -> Biases:
-        """That of a chain (S, S)."""
-        classes = closed_classes(matrix)
-        return Biases(_solve(chain_of(matrix), classes), classes)
-
-    def __call__(self, costs: Floats) -> Floats:
-        """The bias (S,) of costs (S,)."""
-        law = self._solved.law
-        gains = self._solved.values(np.array([costs[states] @ law[states] for states in self._classes]))
-        parts = self._solved.bias(costs - gains)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
-
-
-class _Solved(Protocol):
-    """A chain of S states with K recurrent classes, ready to be asked.
-
-    law (S,): the stationary law of each class, 0 elsewhere.
-    """
-
-    law: Floats
-
-    def shares(self, initial: Floats) -> Floats:
-        """The mass (K,) that ends in each class."""
-
-    def values(self, of_classes: Floats) -> Floats:
-        """The mean (S,) of values (K,) of the class in which a state ends."""
-
-    def bias(self, amounts: Floats) -> Floats:
-        """h = amounts + P h with mean zero in each class, in parts (PARTS, S); amounts (S,), of mean zero in each."""
-
-    def collected(self, amounts: Floats) -> Floats:
-        """What is collected (S,) of amounts (S,) of transient states."""
-
-
-def _solve(chain: Chain, classes: list[Ints]) -> _Solved:
-    """By elimination, unless it takes long and iteration converges."""
-    kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
-    order = _order(chain, kept, _WORK * (len(chain.indptr) - 1))
-    if not order.complete or order.work > _MUCH:
-        if not order.complete:
-            mixing = _Mixing(chain, classes)
-            if mixing.converged:
-                return mixing
-        refined = _refined(chain, classes, int(kept[0]))
-        if refined.converged:
-            return refined
-        order = _order(chain, kept, np.inf)
-    return _Eliminated(chain, classes, kept, order)
-
-
-def _order(chain: Chain, kept: Ints, limit: float) -> Order:
-    mask = np.zeros(len(chain.indptr) - 1, dtype=np.bool_)
-    mask[kept] = True
-    return minimum_degree(chain, mask, limit)
-
-
-class _Eliminated:
-    """A chain from which all but one state of each recurrent class are eliminated."""
-
-    def __init__(self, chain: Chain, classes: list[Ints], kept: Ints, order: Order) -> None:
-        self.chain, self.classes, self.kept = chain, classes, kept
-        self.S = len(chain.indptr) - 1
-        self.label = _label(classes, self.S)
-        for _ in range(3):
-            self._eliminate(order)
-            likeliest = np.array([states[self.law[states].argmax()] for states in classes])
-            unlikely = self.law[self.kept] < _UNLIKELY * self.law[likeliest]
-            if not unlikely.any():
-                break
-            self.kept = np.where(unlikely, likeliest, self.kept)
-            order = _order(chain, self.kept, np.inf)
-
-    def _eliminate(self, order: Order) -> None:
-        self.order, self.place = order.order, order.place
-        self._by_place = np.argsort(self.place)
-        self.elimination = eliminate(self.chain, order.order, order.place)
-        if not self.elimination.fine:
-            raise SolverError("some states of a chain lead to none of its recurrent classes")
-        # The law: expected visits on the way from each kept state back to it.
-        start, group = np.zeros(self.S), np.empty(self.S, dtype=np.int64)
-        group[self.place] = self.label
-        for s in self.kept:
-            entries = slice(self.chain.indptr[s], self.chain.indptr[s + 1])
-            np.add.at(start, self.place[self.chain.indices[entries]], self.chain.data[entries])
-        start[self.place[self.kept]] = 0.0
-        m, x = visits(self.elimination, start, False)
-        m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
-        self.law = as_shares(m, x, group, len(self.classes))[self.place]
-
-    def shares(self, initial: Floats) -> Floats:
-        start = np.empty(self.S)
-        start[self.place] = initial
-        m, x = visits(self.elimination, start, True)
-        at = self.place[self.kept]
-        return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
-
-    def values(self, of_classes: Floats) -> Floats:
-        if len(self.classes) == 1:
-            return np.full(self.S, of_classes[0])
-        values = self._collected(np.zeros(self.S), of_classes).sum(axis=0)
-        return np.where(self.label >= 0, of_classes[self.label], values)
-
-    def collected(self, amounts: Floats) -> Floats:
-        return np.asarray(self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0))
-
-    def bias(self, amounts: Floats) -> Floats:
-        parts = self._bias(amounts)
-        if self.S <= _SMALL and residuals(self.chain, amounts, 2.0, parts).worst > _ROUNDING:
-            # A value is that of the likeliest state it leads to, and more: states must lead to likely ones.
-            rest = np.setdiff1d(np.arange(self.S), self.kept)
-            order = rest[np.argsort(self.law[rest], kind="stable")]
-            place = np.empty(self.S, dtype=np.int64)
-            place[np.concatenate([order, np.sort(self.kept)])] = np.arange(self.S)
-            self._eliminate(Order(order, place, np.inf, 0, True))
-            parts = self._bias(amounts)
-        return parts
-
-    def _bias(self, amounts: Floats) -> Floats:
-        h = self._collected(amounts, np.zeros(len(self.classes))).sum(axis=0)
-        means = np.array([self.law[states] @ np.where(self.law[states] > 0, h[states], 0.0) for states in self.classes])
-        parts = self._collected(amounts, np.where(np.isfinite(means), -means, 0.0))
-        # One step of refinement. What the averages are rounded by cannot be removed: all states get the same of it.
-        left = residuals(self.chain, amounts, 2.0, parts).left
-        rounded = np.array([self.law[states] @ left[states] for states in self.classes])
-        left = np.where(self.label >= 0, left - rounded[self.label], left)
-        parts = np.ascontiguousarray(parts[:, self._by_place])
-        correct(self.elimination, left[self.order], parts)
-        return parts[:, self.place]
-
-    def _collected(self, amounts: Floats, of_classes: Floats) -> Floats:
-        """Amounts (S,) collected on the way to the kept states, plus the values (K,) of those: parts (PARTS, S)."""
-        parts = np.zeros((PARTS, self.S))
-        parts[0, self.place[self.kept]] = of_classes
-        collect(self.elimination, amounts[self.order], parts)
-        return np.ascontiguousarray(parts[:, self.place])
-
-
-class _Mixing:
-    """A chain that forgets its start so fast that iteration is enough; `converged` says whether it does."""
-
-    def __init__(self, chain: Chain, classes: list[Ints]) -> None:
-        self.chain, self.classes = chain, classes
-        S = len(chain.indptr) - 1
-        self.label = _label(classes, S)
-        self.recurrent = self.label >= 0
-        mass, spreads = spread(chain, np.where(self.recurrent, 1.0 / S, 0.0), self.recurrent)
-        time = mass * pace(chain)
-        self.law = np.where(self.recurrent, time / self._by_class(time)[self.label], 0.0)
-        probe = _probe(S)
-        averages = np.array([probe[states] @ self.law[states] for states in classes])
-        self.converged = spreads and settle(chain, probe - self.values(averages), np.zeros(S)).converged
-
-    def shares(self, initial: Floats) -> Floats:
-        if len(self.classes) == 1:
-            return np.ones(1)
-        shares = self._by_class(spread(self.chain, initial, self.recurrent).values)
-        return np.asarray(shares / shares.sum())
-
-    def values(self, of_classes: Floats) -> Floats:
-        start = np.where(self.recurrent, of_classes[self.label], of_classes.mean())
-        return settle(self.chain, np.zeros(len(start)), start).values
-
-    def collected(self, amounts: Floats) -> Floats:
-        return settle(self.chain, amounts, np.zeros(len(amounts))).values
-
-    def bias(self, amounts: Floats) -> Floats:
-        bias = settle(self.chain, amounts, np.zeros(len(amounts))).values
-        means = self._by_class(self.law * bias)
-        bias -= self.values(means) if len(means) > 1 else means[0]
-        return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
-
-    def _by_class(self, mass: Floats) -> Floats:
-        sums = np.bincount(self.label[self.recurrent], mass[self.recurrent], len(self.classes))
-        return np.asarray(sums, dtype=np.float64)
-
-
-class _Refined:
-    """A chain of one class that leads somewhere: GMRES with the factor of a nearby one; `converged` says if it does."""
-
-    def __init__(self, chain: Chain, classes: list[Ints], r: int, rare: float) -> None:
-        S = len(chain.indptr) - 1
-        self.rows, self.policy = Rows(np.arange(S + 1), *chain), np.arange(S)
-        order = elimination_order(self.rows, self.policy, r)
-        self.factor = factorise(self.rows, self.policy, order, rare, factor_room(S, 8 * S))
-        self.law = np.zeros(S)
-        self.converged = len(classes) == 1 and bool(self.factor.fine[0])
-        if self.converged:
-            law = np.zeros(S)
-            self.converged = law_by(self.rows, self.policy, self.factor, law, np.zeros(S)) < np.inf
-            self.law[classes[0]] = law[classes[0]]
-        if self.converged:
-            self.law /= self.law.sum()
-            probe = _probe(S)
-            h, g, left = self._bias(probe - probe @ self.law)
-            self.converged = abs(g) <= _FAILED and left <= _FAILED * S**0.5 and bool(np.ptp(h) <= _TAME)
-
-    def shares(self, initial: Floats) -> Floats:
-        return np.ones(1)
-
-    def values(self, of_classes: Floats) -> Floats:
-        return np.full(len(self.law), of_classes[0])
-
-    def collected(self, amounts: Floats) -> Floats:
-        return self._bias(amounts)[0]
-
-    def bias(self, amounts: Floats) -> Floats:
-        bias = self._bias(amounts)[0]
-        bias -= self.law @ bias
-        return np.concatenate([bias[np.newaxis], np.zeros((PARTS - 1, len(bias)))])
-
-    def _bias(self, amounts: Floats) -> tuple[Floats, float, float]:
-        """The bias (S,), 0 in the reference state, the average, and what is left in the equations, as a norm."""
-        bias = np.zeros(len(amounts))
-        enough = _ENOUGH * float(np.linalg.norm(amounts))
-        g, left = bias_by(self.rows, self.policy, self.factor, amounts, bias, 0.0, exactly(enough))
-        return bias, g, left
-
-
-def _refined(chain: Chain, classes: list[Ints], r: int) -> _Refined:
-    """With as many rare moves as it takes."""
-    first = _Refined(chain, classes, r, RARER)
-    return first if first.converged or len(classes) > 1 else _Refined(chain, classes, r, 0.1 * RARER)
-
-
-def _probe(S: int) -> Floats:
-    """Some costs (S,). Blocks that hardly meet may keep the weights they started with: a bias betrays them."""
-    return np.random.default_rng(0).random(S)
-
-
-def _label(classes: list[Ints], S: int) -> Ints:
-    """The class of each state, -1 if transient."""
-    label = np.full(S, -1, dtype=np.int64)
-    for k, states in enumerate(classes):
-        label[states] = k
-    return label
-
-
-def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: _Solved, classes: list[Ints]) -> float:
+def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: SolvedChain, classes: list[Ints]) -> float:
     """By how much, on average, the equations of a bias fail in a class; inf where the bias has no digits left.
 
     Averages by elimination do not depend on it. By iteration they may be as wrong as it is: SolverError.
@@ -567,7 +260,7 @@ def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: _Solved, cla
         return float("inf")
     off = max(float(solved.law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
     if not off <= _FAILED:
-        if isinstance(solved, _Eliminated):
+        if isinstance(solved, EliminatedChain):
             return float("inf")
         raise SolverError(
             f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "

@@ -20,9 +20,9 @@ import numpy as np
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.errors import SolverError
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.inverses import lead
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.evaluation import stationary_law
 
 if TYPE_CHECKING:
     from flint import fmpz_mat

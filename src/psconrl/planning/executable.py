@@ -24,8 +24,8 @@ from scipy import sparse
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import expected_visits, round_trip, shortest_path_policy
 from psconrl.planning.components import Column, Component
+from psconrl.planning.shortest_paths import expected_visits, round_trip, shortest_path_policy
 from psconrl.planning.tolerances import SUPPORT, THIN
 
 _MOST = 1e300

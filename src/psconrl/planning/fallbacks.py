@@ -8,12 +8,12 @@ from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import ties
 from psconrl.planning.averages import long_run
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.components import Components
-from psconrl.planning.evaluation import stationary_law
 from psconrl.planning.executable import executable
 from psconrl.planning.for_agents import BestPolicy, Steer
 from psconrl.planning.steering import from_columns

@@ -19,14 +19,14 @@ from psconrl.planning.averages import long_run
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.planned import NO_LEVELS, Kernel, room
+from psconrl.planning.compiled.planned import NO_LEVELS, room
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.stride import by_factors
 from psconrl.planning.compiled.walk import MISSED, by_inverses
 from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
+from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
 from psconrl.planning.tolerances import FEASIBLE, PROVEN
 from psconrl.planning.units import Units
@@ -265,16 +265,6 @@ def _ones(m: int) -> Floats:
     return np.ones(m)
 
 
-def _attempts(few: bool, K: int) -> tuple[tuple[Kernel, Floats], ...]:
-    """Kernels, and levels that decide between equals, for K pairs, one after another until one has an answer.
-
-    Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
-    """
-    levels = ties.levels(K)
-    by_rule = by_factors, levels
-    return ((by_inverses, levels), by_rule) if few else (by_rule, (by_factors, NO_LEVELS))
-
-
 def _compiled(
     rows: Rows,
     costs: Floats,
@@ -290,15 +280,19 @@ def _compiled(
     into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
     multipliers, bias, J, laws, policies, weights, policy, averages, way, reference = into
     made: list[Any]
-    for kernel, levels in _attempts(few, K):
-        status, objective, bound, off, count, *made = kernel(model, costs, levels, limits, given, VALUE, into)
-        if status == FAILED and kernel is by_factors:
-            found = largest_part.plan_largest(rows, costs, levels, Limits(*limits), Begin(*given[:4]))
-            if found is not None:
-                status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
-                count, made = n, []
-        if status != FAILED:
-            break
+    levels = ties.levels(K)
+    status = FAILED
+    if few:
+        status, objective, bound, off, count, *made = by_inverses(model, costs, levels, limits, given, VALUE, into)
+    # Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
+    for deciding in (levels,) if few else (levels, NO_LEVELS):
+        if status == FAILED:
+            arguments = rows, costs, Limits(*limits), Begin(*given[:4])
+            found = plan_sparse(*arguments, VALUE, deciding)
+            if found.status == FAILED:
+                found = largest_part.plan_largest(rows, costs, deciding, *arguments[2:]) or found
+            status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
+            count, made = len(weights), []
     if status == INFEASIBLE:
         policies, multipliers, reference, bias, way = given
         following = _following(policies, multipliers, reference, bias, way)

@@ -33,12 +33,12 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.executable import chain_of
 from psconrl.planning.finite_time import GOOD
 from psconrl.planning.lp.highs import LinearProgram, run
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solving import Known
 
 _SEARCH = 1e-9

@@ -28,11 +28,12 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.pairs import Pairs
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import ShortestPath, shortest_path_policy
+from psconrl.planning.compiled.shortest_path import ShortestPath
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
 from psconrl.planning.lp.highs import LinearProgram, run
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Member
 from psconrl.planning.units import Units
 

@@ -27,7 +27,6 @@ from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.optimistic import Believed, believed, optimise, plan_within
 from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, compress
-from psconrl.planning.compiled.shortest_path import expected_visits
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, met_classes, ratio_policy
@@ -40,6 +39,7 @@ from psconrl.planning.lp.optimistic import optimistic_program
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.point_sets import best_of_points
+from psconrl.planning.shortest_paths import expected_visits
 from psconrl.planning.solution import PROVED, Solution
 from psconrl.planning.solving import ATTAINED, JOIN
 from psconrl.planning.steered import Steered

@@ -18,6 +18,7 @@ direction has no cure: its time is that of a chain a rounding away.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
@@ -25,8 +26,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 from psconrl._core.checks import Floats, Ints, with_data
 from psconrl._core.graph import groups, strong_classes
 from psconrl.errors import SolverError
-from psconrl.planning.evaluation import Biases
-from psconrl.planning.finite_time import Complexes
+from psconrl.planning.chains import Biases
 
 DENSE = 60
 """Components up to this size have all their eigenvalues computed."""
@@ -36,8 +36,7 @@ _LIKE = 1e-9
 """A cycle and its reverse are as likely as each other if the logarithms of the ratios on it sum to less than this."""
 _WANTED = 2
 """Eigenvalues asked for: complex ones come in pairs."""
-_MODES = 20
-"""Those that are split off where many steps are to be taken."""
+Complexes = NDArray[np.complex128]
 
 
 def relaxation_time(matrix: sparse.csr_array) -> float:
@@ -107,17 +106,6 @@ def _symmetric_distance(part: sparse.csr_array, away: Floats) -> float:
     except (ArpackError, RuntimeError):
         return 0.0
     return float(found.max())
-
-
-def slow_modes(biases: Biases, n: int) -> tuple[Complexes, Complexes]:
-    """The slowest eigenvalues (k,) of a large chain, 1 left out, and eigenvectors (n, k); none where none are found."""
-    try:
-        found = _arnoldi(biases, n, _MODES, 0.0)
-    except ArpackError:
-        found = None
-    if found is None or not (np.abs(found[0]) > 0).all():
-        return np.zeros(0, dtype=np.complex128), np.zeros((n, 0), dtype=np.complex128)
-    return 1.0 - 1.0 / found[0], found[1]
 
 
 def _arnoldi(biases: Biases, n: int, k: int, tolerance: float) -> tuple[Complexes, Complexes] | None:

@@ -17,6 +17,7 @@ from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, SolverError
 from psconrl.planning import margins, shadow_prices, ties
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,
@@ -29,7 +30,7 @@ from psconrl.planning.compiled.planned import NO_LEVELS
 from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import Column, Component, Components, inverted
 from psconrl.planning.criteria import Restarted, per_time
-from psconrl.planning.evaluation import bias_spans, evaluate_chain, stationary_law
+from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
 from psconrl.planning.mixtures import executed, members_of, reweighted, switching_times
 from psconrl.planning.model_rows import rows_of

@@ -12,13 +12,13 @@ from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
 from psconrl.planning.compiled.steering import meet, mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
 from psconrl.planning.mixtures import core_of
 from psconrl.planning.model_rows import rows_of
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered, without_ways
 

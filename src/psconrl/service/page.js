@@ -98,7 +98,7 @@ function showStatus(status, prices) {
   });
   byId("limits").replaceChildren(...cards);
   const warnings = [];
-  if (status.conflict.length) warnings.push(`These limits cannot all be kept: ${status.conflict.join(", ")}.`);
+  if (status.conflict.length) warnings.push(`These limits cannot all be kept; the nearest that can: ${Object.entries(status.nearest).map(([name, limit]) => `${name} ${format(limit)}`).join(", ")}.`);
   if (status.drift.alarms.length) warnings.push(`The environment seems to have changed (last noticed after ${status.drift.alarms.at(-1)} steps).`);
   byId("conflict").textContent = warnings.join(" ");
   byId("conflict").hidden = warnings.length === 0;

@@ -13,6 +13,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 from psconrl._core.njit import njit
+from psconrl.planning.compiled.elimination import Chain
 from psconrl.planning.compiled.rows import Rows
 
 
@@ -98,3 +99,21 @@ def of_steps(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
                         after[indices[entry]] += p * data[entry]
         law, after = after, law
     return totals / L
+
+
+@njit
+def advance(chain: Chain, amounts: Floats, values: Floats, steps: int) -> Floats:
+    """values <- amounts + P values (S,), so many times.
+
+    In differences: what a row lacks to one counts as staying, and equal values stay as they are.
+    """
+    S = len(values)
+    now, then = values.copy(), np.empty(S)
+    for _ in range(steps):
+        for s in range(S):
+            total, own = 0.0, now[s]
+            for entry in range(chain.indptr[s], chain.indptr[s + 1]):
+                total += chain.data[entry] * (now[chain.indices[entry]] - own)
+            then[s] = own + total + amounts[s]
+        now, then = then, now
+    return now

@@ -8,7 +8,8 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit_inline
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.shortest_path import fastest, round_trip
+from psconrl.planning.compiled.shortest_path import fastest
+from psconrl.planning.shortest_paths import round_trip
 from psconrl.planning.tolerances import THIN
 
 NO_TRIP: Floats = np.empty(0)
@@ -151,7 +152,7 @@ def execute_mixture(
     for s in range(S):
         missing += not inside[s]
     if missing > 0:
-        found = fastest(rows, inside, way, np.empty(0, dtype=np.int64)).pairs
+        found = fastest(rows, inside, way).pairs
         for s in range(S):
             way[s] = found[s]
     connected = True

@@ -263,9 +263,11 @@ def _settle_for(J: Floats, last: Master, master: Master) -> float:
     return total
 
 
-def plain_generate(ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float) -> Optimum:
+def plain_generate(
+    ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
+) -> Optimum:
     """The same frame, uncompiled, for ways that are Python objects."""
-    return generate.py_func(ask, way, limits, goal, guess, close)
+    return generate.py_func(ask, way, limits, goal, guess, close, halfway)
 
 
 __all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]

@@ -8,11 +8,13 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.rows import Rows, end_of, moves_of
-from psconrl.planning.tolerances import EPS, NO_WEIGHT, TIE
+from psconrl.planning.compiled.rows import Rows, copy, end_of, moves_of
+from psconrl.planning.tolerances import EPS, FLAT, NO_WEIGHT, TIE
 
 _WARM_START_SWEEPS = 2
 """How often `greedy_warm_start` goes through the states."""
+_MUCH_FURTHER = 3.0
+"""Steps of a multiplier are too short where many actions take over; where the last ones do, they end at the limit."""
 
 
 class Columns(NamedTuple):
@@ -193,6 +195,51 @@ def move_along(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -
 
 
 @njit
+def multiplier_step(
+    rows: Rows, policy: Ints, mu: Floats, own: Floats, slope: Floats, excess: float, multiplier: float, least: float
+) -> tuple[bool, float, int]:
+    """How far to move the multiplier of one limit, and, written to the policy, the pairs that take over on the way.
+
+    Where a limit is exceeded the multiplier rises, else it falls, to zero at most.
+
+    Args:
+        rows: the model. policy: best for the multiplier (S,), with stationary distribution mu (S,).
+        own: its advantages (K,); they change by `slope` (K,) times the step. excess: of its average over the limit.
+        multiplier: where to step from. least: how far at least, where that is much further.
+
+    Returns:
+        Whether the limit is met (else the policy stays), the step, and the number of changes of actions.
+    """
+    S, K = len(mu), len(own)
+    sign, most = (-1.0, multiplier) if excess <= 0.0 else (1.0, np.inf)
+    when, pairs, states = np.empty(K), np.empty(K, dtype=np.int64), np.empty(K, dtype=np.int64)
+    wanted = policy.copy()
+    count = 0
+    for s in range(S):
+        for pair in range(rows.begin[s], rows.begin[s + 1]):
+            fall = -sign * slope[pair]
+            if fall > FLAT and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
+                when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
+                count += 1
+    changes, step, met, there = 0, -multiplier, sign < 0.0, False
+    for k in np.argsort(when[:count]):
+        if there and when[k] > least:
+            break
+        pair, s = pairs[k], states[k]
+        before = 0.0 if wanted[s] == policy[s] else slope[wanted[s]]
+        if sign * (slope[pair] - before) < 0.0:
+            wanted[s] = pair
+            changes += 1
+            excess += mu[s] * (slope[pair] - before)
+            if not there and sign * excess <= 0.0:
+                least = min(least, most) if least > _MUCH_FURTHER * when[k] else when[k]
+                step, met, there = sign * least, True, True
+    if met:
+        copy(wanted, policy)
+    return met, step, changes
+
+
+@njit
 def greedy_warm_start(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) -> None:
     """Where policies (k, S) agree, let them take the pair that is best for a guess h of the bias.
 
@@ -340,3 +387,19 @@ def all_finite(costs: Floats, thresholds: Floats) -> bool:
             if not np.isfinite(costs[i, pair]):
                 return False
     return True
+
+
+@njit
+def gauss_seidel_sweep(indptr: Ints, indices: Ints, data: Floats, b: Floats) -> Floats:
+    """One sweep of Gauss and Seidel from zero for a matrix (S, S); diagonals that are not positive count as one."""
+    S = len(b)
+    x = np.zeros(S)
+    for s in range(S):
+        total, own = b[s], 1.0
+        for entry in range(indptr[s], indptr[s + 1]):
+            if indices[entry] == s:
+                own = data[entry] if data[entry] > 0.0 else 1.0
+            elif indices[entry] < s:
+                total -= data[entry] * x[indices[entry]]
+        x[s] = total / own
+    return x

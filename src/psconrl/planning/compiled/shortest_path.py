@@ -15,8 +15,7 @@ above. Hence everything is done in differences, from which that large common par
 V is held in parts of falling size (see `elimination.insert`), corrected until the advantage of the policy vanishes.
 
 States are numbered by the length of that path: those far away are hardly ever entered from nearer ones, so that
-eliminating them first leaves little to do in models of up to some hundred states. In larger ones the order is that of
-minimum degree in the graph of the model, and improvements are passed on before the next elimination.
+eliminating them first leaves little to do in models of up to some hundred states. `shortest_paths` has larger ones.
 """
 
 from typing import NamedTuple
@@ -25,16 +24,7 @@ import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.elimination import (
-    Chain,
-    as_floats,
-    collect,
-    correct,
-    difference,
-    eliminate,
-    visits,
-)
-from psconrl.planning.compiled.ordering import minimum_degree
+from psconrl.planning.compiled.elimination import Chain, collect, correct, difference, eliminate
 from psconrl.planning.compiled.rows import Rows
 
 _RARE = 1e-14  # the same, where the times would exceed the range of floats
@@ -42,9 +32,6 @@ _TIE = 1e-12  # relative difference from which an action counts as better
 _EPS = 2.0**-52
 _ROUNDS = 6  # of correction
 _PARTS = 2
-_FEW = 300  # up to this many states far ones are eliminated first
-_LONG = 1e8  # longer times show too little of what actions differ by
-_SWEEPS = 60  # how often improvements are passed on before the next elimination
 
 
 class ShortestPath(NamedTuple):
@@ -74,7 +61,6 @@ class _Task(NamedTuple):
     """A model by rows, the targets (S,), the allowed pairs (K,), the least probability.
 
     order (n,): the states to be left, by length of path. number (S,): their places in it, n for targets, -1 for others.
-    sequence (n,): the numbers of the states in the order of elimination.
     """
 
     rows: Rows
@@ -83,48 +69,11 @@ class _Task(NamedTuple):
     least: float
     order: Ints
     number: Ints
-    sequence: Ints
-
-
-def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
-    """The fastest way into the targets (S,) of a model by rows."""
-    S = rows.S
-    sequence: Ints = np.empty(0, dtype=np.int64)
-    if S > _FEW:
-        # One order for the chains of all policies: all actions of a state in one row.
-        union = Chain(np.ascontiguousarray(rows.indptr[rows.begin]), rows.indices, rows.data)
-        sequence = minimum_degree(union, targets, np.inf).order
-    return fastest(rows, targets, np.full(S, -1, dtype=np.int64), sequence)
-
-
-def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
-    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
-
-    False if there is no way, or one longer than floats can say, or no time is needed.
-    """
-    flow, target = np.zeros(rows.K), np.zeros(rows.S, dtype=np.bool_)
-    for here, there in zip(stops, np.roll(stops, -1), strict=True):
-        if here == there:
-            continue
-        target[there] = True
-        way = shortest_path_policy(rows, target).pairs
-        if way[here] < 0:
-            return flow, False
-        way = np.maximum(way, rows.begin[:-1])
-        visited = expected_visits(rows, way, int(here), target)
-        visited[there], target[there] = 0.0, False
-        np.add.at(flow, way, visited)
-    total = float(flow.sum())
-    if not 0.0 < total < np.inf:
-        return flow, False
-    return flow / total, True
 
 
 @njit
-def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> ShortestPath:
-    """The fastest way into the targets (S,) of a model by rows.
-
-    sequence: the states in the order in which chains are eliminated; empty for one that suits small models.
+def fastest(rows: Rows, targets: Bools, start: Ints) -> ShortestPath:
+    """The fastest way into the targets (S,) of a model by rows of some hundred states.
 
     start (S,): the pairs to start from where they lead to the targets, -1 for none; they decide only between equally
     good ones. Otherwise, of equally good pairs the one in use stays, and the lowest is taken. What a row
@@ -139,11 +88,11 @@ def fastest(rows: Rows, targets: Bools, start: Ints, sequence: Ints) -> Shortest
     for least in (0.0, _RARE):
         into = moves_into(rows, least)
         inside, allowed = almost_surely(targets, into)
-        order, policy = _nearest(rows, targets, inside, allowed, into)
+        order, policy = nearest_targets(rows, targets, inside, allowed, into)
         if len(order) == 0:
             break
         number = _numbers(order, targets)
-        task = _Task(rows, targets, allowed, least, order, number, _sequence(sequence, number, len(order)))
+        task = _Task(rows, targets, allowed, least, order, number)
         if given:
             _follow(task, start, policy)
         V = _iterate(task, policy)
@@ -230,21 +179,7 @@ def _numbers(order: Ints, targets: Bools) -> Ints:
 
 
 @njit
-def _sequence(states: Ints, number: Ints, n: int) -> Ints:
-    """The numbers of states, in the order in which they are given; far ones first, if none are."""
-    sequence = np.empty(n, dtype=np.int64)
-    size = 0
-    for k in range(len(states)):
-        if 0 <= number[states[k]] < n:
-            sequence[size] = number[states[k]]
-            size += 1
-    for i in range(size, n):
-        sequence[i] = n - 1 - i
-    return sequence
-
-
-@njit
-def _nearest(rows: Rows, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto) -> tuple[Ints, Ints]:
+def nearest_targets(rows: Rows, targets: Bools, inside: Bools, allowed: Bools, into: MovesInto) -> tuple[Ints, Ints]:
     """The n states to be left, by the length of the path with the least sum of 1 / p, and its pairs (n,)."""
     S = len(targets)
     length, via = np.empty(S), np.empty(S, dtype=np.int64)
@@ -381,11 +316,6 @@ def _iterate(task: _Task, policy: Ints) -> Floats:
             break
         if not _improve(task, parts, policy):
             break
-        longest = 0.0
-        for i in range(n):
-            longest = max(longest, V[i])
-        if n > _FEW and longest < _LONG:
-            _pass_on(task, V.copy(), policy)
     return V
 
 
@@ -411,11 +341,12 @@ def _evaluate(task: _Task, policy: Ints, parts: Floats) -> None:
         indptr[i + 1] = size
     indptr[n + 1] = size
     chain = Chain(indptr, indices, data)
-    place = np.empty(n + 1, dtype=np.int64)
+    # Far ones first: they are hardly ever entered from nearer ones, so that little is filled in.
+    sequence, place = np.empty(n, dtype=np.int64), np.empty(n + 1, dtype=np.int64)
     for i in range(n):
-        place[task.sequence[i]] = i
+        sequence[i], place[i] = n - 1 - i, n - 1 - i
     place[n] = n
-    elimination = eliminate(chain, task.sequence, place)
+    elimination = eliminate(chain, sequence, place)
     values = np.zeros((_PARTS, n + 1))
     amounts = np.ones(n)
     collect(elimination, amounts, values)
@@ -472,102 +403,3 @@ def _improve(task: _Task, parts: Floats, policy: Ints) -> bool:
                     changed = True
                 break
     return changed
-
-
-@njit
-def _pass_on(task: _Task, V: Floats, policy: Ints) -> None:
-    """Pass improvements on: states take the better actions that times (n,), overwritten, show, near ones first.
-
-    The times are those of a proper policy and only come down, so what they lead to stays proper.
-    """
-    rows, n = task.rows, len(task.order)
-    for _ in range(_SWEEPS):
-        changes = 0
-        for i in range(n):
-            least, best = np.inf, policy[i]
-            for k in range(rows.begin[task.order[i]], rows.begin[task.order[i] + 1]):
-                if not task.allowed[k]:
-                    continue
-                total, away = 1.0, 0.0
-                for j in range(rows.indptr[k], rows.indptr[k + 1]):
-                    end = task.number[rows.indices[j]]
-                    if end != i and rows.data[j] > task.least:
-                        away += rows.data[j]
-                        if end < n:
-                            total += rows.data[j] * V[end]
-                time = total / away if away > 0.0 else np.inf
-                if time < least:
-                    least, best = time, k
-            if least < V[i] * (1 - 1e-13):
-                V[i] = least
-                if policy[i] != best:
-                    policy[i] = best
-                    changes += 1
-        if changes == 0:
-            break
-
-
-@njit
-def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Floats:
-    """Expected visits (S,) to each state on the way from a start state to the targets under a policy (S,) of pairs.
-
-    The start counts as a visit; on the targets, the probability to enter there. What a row lacks to one counts as
-    staying. inf where numbers exceed the range of floats; nan everywhere if the targets are not reached for sure.
-    """
-    S = len(targets)
-    result = np.zeros(S)
-    # The states that are met on the way.
-    number = np.full(S, -1, dtype=np.int64)
-    met = np.empty(S, dtype=np.int64)
-    n = ends = room = 0
-    if targets[start]:
-        result[start] = 1.0
-        return result
-    number[start], met[0] = 0, start
-    n = 1
-    look = 0
-    while look < n:
-        k = policy[met[look]]
-        room += rows.indptr[k + 1] - rows.indptr[k]
-        for j in range(rows.indptr[k], rows.indptr[k + 1]):
-            x = rows.indices[j]
-            if rows.data[j] > 0.0 and number[x] < 0:
-                if targets[x]:
-                    ends += 1
-                    number[x] = S  # numbered below
-                else:
-                    number[x], met[n] = n, x
-                    n += 1
-        look += 1
-    column = n
-    for x in range(S):
-        if number[x] == S:
-            number[x] = column
-            column += 1
-    indptr = np.empty(n + ends + 1, dtype=np.int64)
-    indices, data = np.empty(room, dtype=np.int64), np.empty(room)
-    size = 0
-    indptr[0] = 0
-    for i in range(n):
-        k = policy[met[i]]
-        for j in range(rows.indptr[k], rows.indptr[k + 1]):
-            if rows.data[j] > 0.0:
-                indices[size], data[size] = number[rows.indices[j]], rows.data[j]
-                size += 1
-        indptr[i + 1] = size
-    for i in range(n, n + ends):
-        indptr[i + 1] = size
-    kept = np.zeros(n + ends, dtype=np.bool_)
-    for i in range(n, n + ends):
-        kept[i] = True
-    chain = Chain(indptr, indices, data)
-    order = minimum_degree(chain, kept, np.inf)
-    elimination = eliminate(chain, order.order, order.place)
-    starts = np.zeros(n + ends)
-    starts[order.place[0]] = 1.0
-    m, scale = visits(elimination, starts, False)
-    expected = as_floats(m, scale)
-    for s in range(S):
-        if number[s] >= 0:
-            result[s] = expected[order.place[number[s]]] if elimination.fine else np.nan
-    return result

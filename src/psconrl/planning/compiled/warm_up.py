@@ -5,7 +5,7 @@ import numpy as np
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import round_trip
+from psconrl.planning.shortest_paths import round_trip
 
 
 def compile_execution() -> None:

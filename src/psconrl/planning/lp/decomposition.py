@@ -5,9 +5,9 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
+from psconrl.planning.chains import stationary_law
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import shortest_path_policy
-from psconrl.planning.evaluation import stationary_law
+from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.tolerances import SUPPORT
 
 

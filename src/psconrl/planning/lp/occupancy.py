@@ -7,14 +7,9 @@ Stateless program (communicating models: the value does not depend on the start)
           sum mu = 1
           sum mu c_i + gamma <= tau_i                                    i = 1..m
 
-Multichain program (any model, from a start law beta; Hordijk and Kallenberg), with y(s, a) >= 0 routing the
-start law to the recurrent classes, in place of sum mu = 1:
-
-    sum_a mu(s, a) + sum_a y(s, a) - sum_{s', a} y(s', a) p(s | s', a) = beta(s)       for every s
-
-gamma >= 0 is idle in these programs. Freeing its sign and maximising it instead of minimising c_0 gives the
-margin: the largest gamma such that some policy keeps J_i <= tau_i - gamma for all i. Both have the same
-matrix, and the margin's vertex is a feasible start for the value.
+gamma >= 0 is idle in this program. Freeing its sign and maximising it instead of minimising c_0 gives the margin: the
+largest gamma such that some policy keeps J_i <= tau_i - gamma for all i. Both have the same matrix, and the margin's
+vertex is a feasible start for the value.
 """
 
 from dataclasses import dataclass, replace
@@ -22,10 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from psconrl._core.checks import Floats, with_data
+from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.lp.highs import Basis, LinearProgram, Vertex, run
+from psconrl.planning.poisson import generator_of
 from psconrl.planning.tolerances import FEASIBLE
 
 
@@ -56,23 +52,16 @@ class OccupancyProgram:
         return replace(self, value=value, margin=margin)
 
 
-def occupancy_program(rows: Rows, costs: Floats, thresholds: Floats, start: Floats | None = None) -> OccupancyProgram:
-    """The stateless program, or the multichain one if a start law is given.
+def occupancy_program(rows: Rows, costs: Floats, thresholds: Floats) -> OccupancyProgram:
+    """The program of a model with costs (m + 1, K) and thresholds (m,).
 
-    costs (m + 1, K), thresholds (m,). HiGHS takes no notice of probabilities below 1e-9.
+    HiGHS takes no notice of probabilities below 1e-9.
     """
     pairs, S, m = rows.K, rows.S, len(thresholds)
-    leave = sparse.csr_array((np.ones(pairs), rows.source, np.arange(pairs + 1)), shape=(pairs, S))
-    balance = _balance(rows.matrix(), leave)
     auxiliary = sparse.csr_array(costs[1:].reshape(m, pairs).T)
     # Rows here are columns of the program: built by rows, handed over by columns, without a transposition.
-    if start is None:
-        blocks = [[balance, np.ones((pairs, 1)), auxiliary]]
-        equalities = np.append(np.zeros(S), 1.0)
-    else:
-        nothing = sparse.csr_array((pairs, S))
-        blocks = [[balance, leave, auxiliary], [nothing, balance, sparse.csr_array((pairs, m))]]
-        equalities = np.append(np.zeros(S), start)
+    blocks = [[generator_of(rows), np.ones((pairs, 1)), auxiliary]]
+    equalities = np.append(np.zeros(S), 1.0)
     if m:
         gamma = sparse.csr_array(np.ones((1, m)))
         widths = [sparse.csr_array((1, block.shape[1])) for block in blocks[0][:-1]]
@@ -109,18 +98,6 @@ def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats, measure
         gain[-1], least[-1] = -1.0, ((thresholds - costs[1:].reshape(m, -1).max(axis=1)) / measure).min()
         margin = replace(value, cost=gain, col_lower=least)
     return OccupancyProgram(value, margin, m)
-
-
-def _balance(matrix: sparse.csr_array, leave: sparse.csr_array) -> sparse.csr_array:
-    """Row (s, a): what the pair takes out of s and puts into the other states.
-
-    Out is the sum of what goes elsewhere, not 1 - p(s | s, a): where a state is hardly ever left, that
-    difference would keep few correct digits.
-    """
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    elsewhere = with_data(matrix, np.where(leave.indices[rows] == matrix.indices, 0.0, matrix.data))
-    out = with_data(leave, np.asarray(elsewhere.sum(axis=1)).ravel())
-    return sparse.csr_array(out - elsewhere)
 
 
 def largest_margin(program: OccupancyProgram, basis: Basis | None = None) -> tuple[float, Vertex | None]:

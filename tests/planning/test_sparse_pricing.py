@@ -10,14 +10,12 @@ from psconrl._core.checks import Bools, Floats
 from psconrl._core.graph import is_communicating
 from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
-from psconrl.planning.compiled import factors, stride
-from psconrl.planning.compiled.patterns import no_pattern
-from psconrl.planning.compiled.pricing import Columns, discounted_value_iteration
+from psconrl.planning.compiled.pricing import discounted_value_iteration, multiplier_step
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import SMALL
 from psconrl.planning.for_agents import best_policy
 from psconrl.planning.model_rows import rows_of
-from psconrl.planning.tolerances import EXACT_LAW
+from psconrl.planning.poisson import PoissonSolver, generator_of
 from psconrl.structure import restrict_to_reachable
 from tests.agents.drawing import dense
 
@@ -168,73 +166,52 @@ def test_random_sparse_models(S: int, branching: int, m: int) -> None:
         check_agreement(rows, cmdp.costs, cmdp.thresholds)
 
 
-def strides(
+def stepped(
     own: Floats, slope: Floats, mu: Floats, excess: float, multiplier: float, least: float = 0.0
 ) -> tuple[bool, float, list[int]]:
     """Of three states with two actions, all at the first: whether the limit is met, the step, the actions then."""
     rows = Rows.from_dense(np.full((3, 2, 3), 1 / 3))
-    room = Columns(np.empty((1, 2)), np.empty((1, 3)), np.empty((1, 3), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    policy, none, nothing = rows.begin[:-1].copy(), np.zeros(0), np.zeros((0, 3), dtype=np.int64)
-    way = stride.Factors(
-        rows,
-        np.zeros((2, 6)),
-        room,
-        room.J,
-        room.known,
-        policy,
-        none,
-        own,
-        none,
-        none,
-        slope,
-        mu,
-        nothing,
-        no_pattern(),
-        factors.factor_room(3, 0),
-        none,
-        policy,
-    )
-    met, step, changes = stride._stride(way, mu, excess, multiplier, least)
+    policy = rows.begin[:-1].copy()
+    met, step, changes = multiplier_step(rows, policy, mu, own, slope, excess, multiplier, least)
     actions = (policy - rows.begin[:-1]).tolist()
     assert changes == sum(actions) or not met
     return met, step, actions
 
 
-def test_a_stride_ends_where_the_limit_is_met() -> None:
+def test_a_step_of_the_multiplier_ends_where_the_limit_is_met() -> None:
     """Two states take other actions on the way, the second of them leads below the limit."""
     own = np.array([0.0, 0.2, 0.0, 0.1, 0.0, 0.9])
     slope = np.array([0.0, -1.0, 0.0, -0.2, 0.0, -1.0])
     mu = np.array([0.5, 0.25, 0.25])
-    assert strides(own, slope, mu, 0.3, 1.0) == (True, 0.2, [1, 0, 0])
-    assert strides(own, slope, mu, 0.52, 1.0) == (True, 0.1 / 0.2, [1, 1, 0])
-    assert strides(own, slope, mu, 0.9, 1.0)[::2] == (False, [0, 0, 0])  # nothing leads so far down
-    assert strides(own, -slope, mu, -0.52, 0.4) == (True, -0.4, [1, 0, 0])  # not below zero
+    assert stepped(own, slope, mu, 0.3, 1.0) == (True, 0.2, [1, 0, 0])
+    assert stepped(own, slope, mu, 0.52, 1.0) == (True, 0.1 / 0.2, [1, 1, 0])
+    assert stepped(own, slope, mu, 0.9, 1.0)[::2] == (False, [0, 0, 0])  # nothing leads so far down
+    assert stepped(own, -slope, mu, -0.52, 0.4) == (True, -0.4, [1, 0, 0])  # not below zero
     # Further than that, if it is known that actions do less together than alone.
-    assert strides(own, slope, mu, 0.3, 1.0, least=0.7) == (True, 0.7, [1, 1, 0])
-    assert strides(own, -slope, mu, -0.3, 0.4, least=0.7) == (True, -0.4, [1, 0, 0])
+    assert stepped(own, slope, mu, 0.3, 1.0, least=0.7) == (True, 0.7, [1, 1, 0])
+    assert stepped(own, -slope, mu, -0.3, 0.4, least=0.7) == (True, -0.4, [1, 0, 0])
 
 
 def test_laws_and_biases_are_those_of_exact_evaluation() -> None:
-    cmdp, rows = sampled(12, 12, 0.01, 20, 3)
+    cmdp, rows = sampled(24, 24, 0.01, 20, 3)
     S, A = cmdp.S, cmdp.A
     model = CMDP(dense(rows), cmdp.costs, cmdp.thresholds)
     actions = np.random.default_rng(np.random.SeedSequence(14)).integers(A, size=S)
     policy, costs = rows.begin[:-1] + actions, np.ascontiguousarray(cmdp.costs[1].ravel())
     exact = evaluate(model, actions)
-    r = factors.likely_state(rows, policy, 0)
-    order = factors.elimination_order(rows, policy, r)
-    for rare in (factors.RARE, 0.0):
-        factor = factors.factorise(rows, policy, order, rare, factors.factor_room(S, 8 * S))
-        assert factor.fine[0]
-        h, mu, guess = np.zeros(S), np.zeros(S), np.zeros(S)
-        g, left = factors.bias_by(rows, policy, factor, costs, h, 0.0, factors.exactly(1e-11))
-        assert left <= 1e-11
-        assert factors.law_by(rows, policy, factor, mu, guess) <= EXACT_LAW
-        assert g == pytest.approx(exact.average_costs[1, 0], abs=1e-9)
-        np.testing.assert_allclose(mu, exact.stationary, rtol=0, atol=1e-10)
-        np.testing.assert_array_equal(guess, mu)
-        bias = exact.bias[1] - exact.bias[1, r]
-        np.testing.assert_allclose(h, bias, rtol=0, atol=1e-7 * np.abs(bias).max())
+    solver = PoissonSolver(generator_of(rows))
+    # First with a factor of its own, then with that of a policy which differs in ten states.
+    for other in (policy, np.where(np.arange(S) < 10, rows.begin[:-1], policy)):
+        solver.switch_policy(other)
+        assert solver.distribution(np.full(S, 1.0 / S)) is not None
+        solver.switch_policy(policy)
+        found, mu = solver.bias(costs[policy], np.zeros(S), 1e-13), solver.distribution(np.full(S, 1.0 / S))
+        assert found.error <= 1e-13
+        assert mu is not None
+        assert found.gain == pytest.approx(exact.average_costs[1, 0], abs=1e-12)
+        np.testing.assert_allclose(mu, exact.stationary, rtol=0, atol=1e-12)
+        bias = exact.bias[1] - exact.bias[1, solver.reference]
+        np.testing.assert_allclose(found.values, bias, rtol=0, atol=1e-9 * np.abs(bias).max())
 
 
 def test_what_lies_ahead_is_what_value_iteration_finds() -> None:

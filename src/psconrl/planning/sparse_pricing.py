@@ -1,0 +1,285 @@
+"""Planning in models of many states: columns priced by policy iteration with sparse linear algebra.
+
+The frame is column generation (`compiled.generation`): at given multipliers lambda, pricing finds the policy with the
+least average of c_0 + lambda . c. Policies are evaluated by `poisson`, first roughly and then to rounding, from the
+bias of the evaluation before; in between, improvements are passed on from state to state, those near the reference
+first (`pricing.improve`). What is found is proved by its bias alone (`pricing.dual_lower_bound`).
+
+Under one limit the next multiplier comes from the policy that is best for the last one. With its bias h for
+c_0 + lambda c_1 and its bias h_1 for c_1 alone, the advantages of all pairs are straight lines in the multiplier;
+where one falls below zero, that action takes over, and changes the average of c_1 by about mu(s) times its slope.
+Following this until the limit is met (`pricing.multiplier_step`) gives the multiplier, the actions that go with it and
+their bias, from which policy iteration goes on. At the optimum one change of action leads from one side of the limit to
+the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order
+
+from psconrl._core.checks import Floats, Ints
+from psconrl._core.graph import closed_classes
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, plain_generate
+from psconrl.planning.compiled.inverses import MOVES, lead, reroute
+from psconrl.planning.compiled.planned import NO_LEVELS, Planned
+from psconrl.planning.compiled.pricing import (
+    Mixture,
+    Start,
+    add_column,
+    advantages_of,
+    begin,
+    decided,
+    dual_lower_bound,
+    improve,
+    lagrangian_costs,
+    mix,
+    move_along,
+    multiplier_step,
+    room_for,
+    span_of,
+)
+from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.poisson import PoissonSolver, generator_of
+from psconrl.planning.tolerances import CLOSE, EPS, EXACT, PROVEN, TIE
+
+FIRST_ACCURACY, SHARE = 1e-3, 0.1
+"""Evaluations are at first exact to 1e-3 of a cost's range, then to a share of the improvement found last."""
+MAX_ROUGH = 15
+"""So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
+MAX_EVALUATIONS, MAX_TOTAL = 100, 600
+"""More policies are not evaluated for given multipliers, and in all."""
+MAX_COLUMNS, MAX_NUMBERS = 200, 40_000_000
+"""Columns may be so many, and hold so many numbers."""
+SWEEPS = 4
+"""How often improvements are passed on before the next evaluation."""
+FEW_CHANGES, MAX_STEPS = 4, 40
+"""So few changes of actions on the way to the limit may be the last ones; after so many steps of the multiplier it is
+that of the master program."""
+MAX_REROUTES = 3
+"""How often a policy that stays in several places may be led to one of them, for given multipliers."""
+CORE = 1e-3
+"""States less likely than this share of the likeliest are on the way to a place."""
+
+
+def plan_sparse(
+    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
+) -> Planned:
+    """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    pricing = SparsePricing(rows, decided(costs, levels), start, exactly=len(levels) > 0)
+    close = CLOSE if len(levels) else PROVEN
+    optimum = plain_generate(SparsePricing.price, pricing, limits, goal, pricing.guess, close, halfway=True)
+    S, n = rows.S, len(costs)
+    found = Mixture(np.empty((n, n)), np.empty((n, S)), np.empty((n, S), np.int64), np.empty(n))
+    count, off = 0, 0.0
+    if optimum.status != FAILED:
+        count = mix(pricing.columns, optimum.master.basis, optimum.master.weights, found)
+    found = found.first(count)
+    if goal == VALUE and optimum.status == OPTIMAL:
+        off = max(pricing.average_error(J, policy) for J, policy in zip(found.J, found.policies, strict=True))
+    last = found.policies[0] if count else pricing.policy
+    status, objective, bound, multipliers, _ = optimum
+    return Planned(status, objective, bound, off, multipliers, pricing.h, found, last)
+
+
+class SparsePricing:
+    """Prices policies for the frame of column generation, from where it ended the last time.
+
+    Attributes:
+        columns: the policies found; `J` and `known` are theirs.
+        policy: the one found last (S,). h: its bias (S,). own: the advantages of all pairs (K,), at costs c (K,).
+        mu: a stationary distribution (S,), the guess for the next one.
+        accuracy: to which policies are evaluated; it falls to `finest`.
+        low, high: the least and the largest multiplier that may be optimal, under one limit.
+    """
+
+    def __init__(self, rows: Rows, costs: Floats, start: Start, exactly: bool) -> None:
+        """costs (m + 1, K). exactly: whether a rule for ties decides between policies."""
+        S, m = rows.S, len(costs) - 1
+        self.rows, self.costs = rows, costs
+        self.columns = room_for(max(2 * m + 6, min(MAX_COLUMNS, MAX_NUMBERS // S)), m, S)
+        self.J, self.known = self.columns.J, self.columns.known
+        self.c, self.h, self.own = np.empty(rows.K), np.zeros(S), np.empty(rows.K)
+        self.h1, self.slope = np.zeros(S), np.empty(rows.K)
+        self.starts, self.guess, reference = begin(rows, costs, start, self.c, self.h)
+        self.policy, self.mu = self.starts[-1].copy(), np.full(S, 1.0 / S)
+        self.solver = PoissonSolver(generator_of(rows))
+        self.solver.reference = reference
+        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EXACT
+        self.low, self.high = 0.0, np.inf
+        self.asked = self.evaluations = 0
+        self._before, self._excess_before = 0.0, 0.0
+        self._order: tuple[int, Ints] = (-1, np.empty(0, dtype=np.int64))
+
+    def price(self, question: Question) -> Reply:
+        """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
+        prices, columns = question.prices, self.columns
+        failed = Reply(False, -np.inf, prices, False, prices)
+        if self.evaluations > MAX_TOTAL or self.known[0] >= len(self.J) - 2:
+            return failed
+        if self.asked == 0 and len(prices) > 1:
+            for policy in self.starts:
+                self.policy[:] = policy
+                self._add_column()
+        self.asked += 1
+        # Never rougher than a share of what is left to be proven.
+        if question.gap < np.inf:
+            self.accuracy = min(max(SHARE * question.gap, self.finest), self.accuracy)
+        lagrangian_costs(self.c, self.costs, question.main, prices)
+        g = self._iterate()
+        if g is None:
+            return failed
+        bound = dual_lower_bound(self.rows, self.c, g, self.h) - float(prices @ question.tau)
+        before = self.known[0]
+        at = self._add_column()
+        if at is None:
+            return failed
+        new = self.known[0] > before
+        if not new:
+            self.accuracy = max(0.01 * self.accuracy, self.finest)
+        # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
+        again = Reply(True, bound, prices, not new and self.accuracy > self.finest, prices)
+        if bound >= question.enough or len(prices) != 1 or question.main != 1.0:
+            return again
+        multiplier, excess = float(prices[0]), float(columns.J[at, 1] - question.tau[0])
+        if excess > 0.0:
+            self.low = max(self.low, multiplier)
+        else:
+            self.high = min(self.high, multiplier)
+        gain, self.h1, _ = self.solver.bias(self.costs[1, self.policy], self.h1, self.accuracy)
+        advantages_of(self.rows, self.costs[1], gain, self.h1, self.slope)
+        least = self._secant_extrapolation(excess, multiplier)
+        met, step, changes = multiplier_step(
+            self.rows, self.policy, self.mu, self.own, self.slope, excess, multiplier, least
+        )
+        if not met:
+            return again
+        move_along(self.h, self.own, step, self.h1, self.slope)
+        there = np.array([max(multiplier + step, 0.0)])
+        lagrangian_costs(self.c, self.costs, 1.0, there)
+        lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ question.tau)
+        if changes <= FEW_CHANGES and self._add_column() is None:
+            return failed
+        hinted = self.asked <= MAX_STEPS and self.low <= there[0] <= self.high
+        if hinted:
+            finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
+            self.accuracy = min(finer, self.accuracy)
+        return Reply(True, max(bound, lower), prices if bound >= lower else there, hinted, there)
+
+    def average_error(self, J: Floats, policy: Ints) -> float:
+        """What the averages J (m + 1,) of a policy may be off by: the distance from its gains, which are certain."""
+        self.solver.switch_policy(policy)
+        off = 0.0
+        for cost, average in zip(self.costs, J, strict=True):
+            found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EXACT)
+            off = max(off, abs(average - found.gain) + found.error)
+        return off
+
+    def _secant_extrapolation(self, excess: float, multiplier: float) -> float:
+        """How far to move the multiplier at least, by what the last move did, while only one side of it is known.
+
+        Actions that take over one after another on the same way do less together than each of them would alone.
+        """
+        before, moved = self._excess_before, multiplier - self._before
+        self._before, self._excess_before = multiplier, excess
+        alone = self.high == np.inf if excess > 0.0 else self.low == 0.0
+        fallen = (before - excess) / moved if moved != 0.0 else 0.0
+        return abs(excess) / fallen if alone and before * excess > 0.0 and fallen > 0.0 else 0.0
+
+    def _iterate(self) -> float | None:
+        """Policy iteration for the costs c from the bias h, until no action is better by the accuracy; the gain.
+
+        The policy, its bias and the advantages of all pairs are left behind; None if it failed.
+        """
+        enough = max(FIRST_ACCURACY, 0.5 * self.accuracy)
+        wanted, reroutes = self.policy.copy(), 0
+        self.solver.switch_policy(self.policy)
+        for evaluation in range(1, MAX_EVALUATIONS):
+            self.evaluations += 1
+            found = self.solver.bias(self.c[self.policy], self.h, enough)
+            # Where biases are huge, what rounding leaves of the equations is no less than this.
+            rounding = 16 * EPS * span_of(found.values)
+            if not found.error <= max(enough, 0.5 * EXACT, min(rounding, FIRST_ACCURACY)):
+                reroutes += 1
+                if reroutes > MAX_REROUTES or not self._make_unichain():
+                    return None
+                continue
+            self.h = found.values
+            needed = self._needed()
+            settled = found.error <= needed or found.error > enough
+            exact = found.error <= needed
+            tie = max(self.accuracy, 1e-15 * span_of(self.h) if exact else 2.0 * found.error)
+            most = improve(self.rows, self.c, found.gain, self.h, self.policy, wanted, self.own, self._outwards(), tie)[
+                2
+            ]
+            if most == 0.0:
+                if settled:
+                    return found.gain
+                enough = needed
+                continue
+            self.policy[:] = wanted
+            self.solver.switch_policy(self.policy)
+            enough = min(max(SHARE * most, needed), FIRST_ACCURACY)
+            if evaluation >= MAX_ROUGH:
+                enough = min(needed, 0.5 * EXACT)
+        return None
+
+    def _needed(self) -> float:
+        """How little the equations of the bias may fail by for actions to be compared with the accuracy.
+
+        Where the rule for ties decides, all but rounding: what is left does more to a bias than to the bounds.
+        """
+        rounding = 16 * EPS * max(span_of(self.h), 1.0)
+        return 0.5 * self.accuracy if self.accuracy >= EXACT else rounding
+
+    def _make_unichain(self) -> bool:
+        """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.
+
+        Of several closed classes the best is that with the least average. Of places that are hardly ever left it is
+        where steps cost the least some hundred moves later; its core is where those moves end.
+        """
+        self.h, chain = np.zeros(self.rows.S), self.solver.chain
+        if len(closed_classes(chain)) > 1:
+            self.solver.reference, led = reroute(self.rows, self.policy, self.c)
+            self.solver.switch_policy(self.policy)
+            return bool(led)
+        into, later, chance = chain.T.tocsr(), self.c[self.policy], np.zeros(self.rows.S)
+        for _ in range(MOVES):
+            later = later - 0.5 * (chain @ later)
+        chance[later.argmin()] = 1.0
+        for _ in range(MOVES):
+            chance = chance - 0.5 * (into @ chance)
+        self.solver.reference = int(chance.argmax())
+        led = lead(self.rows, self.policy, chance >= CORE * chance.max())
+        self.solver.switch_policy(self.policy)
+        return bool(led)
+
+    def _outwards(self) -> Ints:
+        """The states, those near the reference first, as often as improvements are passed on."""
+        r = self.solver.reference
+        if self._order[0] != r:
+            rows = self.rows
+            into = sparse.csr_array(
+                (np.ones(len(rows.indices)), rows.indices, rows.indptr[rows.begin]), shape=(rows.S, rows.S)
+            ).T.tocsr()
+            near = breadth_first_order(into, r, return_predecessors=False)
+            rest = np.setdiff1d(np.arange(rows.S), near)
+            self._order = r, np.tile(np.concatenate([near, rest]).astype(np.int64), SWEEPS)
+        return self._order[1]
+
+    def _add_column(self) -> int | None:
+        """Add the policy as a column, with one closed class; its number, which may be known; None if that failed."""
+        self.solver.switch_policy(self.policy)
+        mu = self.solver.distribution(self.mu)
+        if mu is None:
+            if not self._make_unichain():
+                return None
+            mu = self.solver.distribution(self.mu)
+            if mu is None:
+                return None
+        n = int(self.known[0])
+        self.mu = self.columns.laws[n] = mu
+        if not add_column(self.columns, self.costs, self.policy):
+            return int(np.flatnonzero((self.columns.policies[:n] == self.policy).all(axis=1))[0])
+        return n
