@@ -34,11 +34,12 @@ def picture() -> Figure:
             excess.plot(run.grid, run.violation[0], **style)
     cost.axhline(optimum, color=INK, lw=0.8, ls=(0, (4, 3)))
     cost.annotate("best possible", (STEPS, optimum), xytext=(0, -3), textcoords="offset points", ha="right", va="top")
-    cost.set(xlabel="shift", ylim=(0, 4 * optimum), xlim=(0, STEPS))
+    ticks = [0, STEPS // 2, STEPS]
+    cost.set(xlabel="shift", ylim=(0, 4 * optimum), xlim=(0, STEPS), xticks=ticks)
     cost.set_title("Waiting per shift so far", loc="left")
     cost.legend()
     excess.axhline(0.0, color=INK, lw=0.8, ls=(0, (4, 3)))
-    excess.set(xlabel="shift", xlim=(0, STEPS))
+    excess.set(xlabel="shift", xlim=(0, STEPS), xticks=ticks)
     excess.set_title("Shifts of overtime beyond the limit", loc="left")
     return figure
 
