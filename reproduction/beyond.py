@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from psconrl.analysis import REFERENCE_AGENTS, Group, Groups, curves, mean_interval, ratio_interval, worst_tenth
+from psconrl.analysis import REFERENCE_AGENTS, Group, Groups, mean_interval, ratio_interval, worst_tenth
 from psconrl.experiments import Cell
 from reproduction import Bools, Document, Floats
 from reproduction.measures import markdown_table
@@ -128,9 +128,9 @@ def at_horizon(group: Group) -> Floats:
     """(R, 3): L, and the sums over limits of [V]+ and of the policy violation, at the horizon of each run."""
     return np.stack(
         [
-            curves.lagrangian(group)[:, -1],
-            curves.positive_violation(group)[..., -1].sum(axis=1),
-            curves.policy_violation(group)[..., -1].sum(axis=1),
+            group.lagrangian[:, -1],
+            group.positive_violation[..., -1].sum(axis=1),
+            group.policy_violation[..., -1].sum(axis=1),
         ],
         axis=1,
     )

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from psconrl.analysis import Groups, curves, growth_exponent, mean_interval
+from psconrl.analysis import Groups, growth_exponent, mean_interval
 from reproduction import Floats
 from reproduction.measures import code_of, markdown_table
 from reproduction.presets import Selected, by_agent
@@ -160,11 +160,11 @@ def _row(bound: Bound, found: Selected | None) -> tuple[str, ...]:
 
 def _measured(found: Selected) -> Sequence[str]:
     group = found.group
-    regret, violation = curves.regret(group), curves.positive_violation(group)[:, 0]
+    regret, violation = group.regret, group.positive_violation[:, 0]
     return (
         str(mean_interval(regret[:, -1])),
         str(mean_interval(violation[:, -1])),
-        str(mean_interval(curves.lagrangian(group)[:, -1])),
+        str(mean_interval(group.lagrangian[:, -1])),
         str(growth_exponent(group.grid, regret)),
         str(group.runs),
     )
