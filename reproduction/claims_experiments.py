@@ -27,7 +27,7 @@ from dataclasses import replace
 import numpy as np
 
 from psconrl.agents import UCRLCMDP
-from psconrl.analysis import Group, Groups, Interval, curves, difference_interval, mean_interval, number
+from psconrl.analysis import Group, Groups, Interval, difference_interval, mean_interval, number
 from reproduction import Floats, Ints, references
 from reproduction.claims import Claim, Scale, Statement, cautious, intervals_json, scale_of, scale_of_one
 from reproduction.gridworlds import OPTIMISTIC, PAPER, RIVALS, SMALLEST, Setting, algorithms
@@ -117,7 +117,7 @@ def final(group: Group, cost: int, setting: Setting | None = None) -> Floats:
     """Signed regret, or [V]+ (R,), at the horizon; with a setting as plotted."""
     if setting is not None:
         return as_plotted(group, setting.window, setting.level)[1][:, cost, -1]
-    return (curves.regret(group) if cost == 0 else curves.positive_violation(group)[:, cost - 1])[:, -1]
+    return (group.regret if cost == 0 else group.positive_violation[:, cost - 1])[:, -1]
 
 
 def _consistently(found: Found) -> Claim:
@@ -284,7 +284,7 @@ def _near_linear(found: Found, setting: Setting, rival: str) -> Claim:
     safe = float((references.levels(setting.env).safe - references.levels(setting.env).optimal)[0])
     rates = {
         "as plotted": _fifths(times, plotted[:, 0], group.horizon),
-        "signed": _fifths(group.grid, curves.regret(group), group.horizon),
+        "signed": _fifths(group.grid, group.regret, group.horizon),
     }
     told = "; ".join(f"{name} {number(a)} per step, then {number(b)}" for name, (a, b) in rates.items())
     return statement.tested(
@@ -365,10 +365,7 @@ def _late(found: Found, setting: Setting, cost: int) -> Claim:
     here = {agent: found[setting.env, agent] for agent in algorithms(setting.env) if (setting.env, agent) in found}
     if len(here) < len(algorithms(setting.env)):
         return statement.undecided()
-    gaps = {
-        agent: mean_interval(late_average(f.group)[:, cost] - curves.levels(f.group)[:, cost])
-        for agent, f in here.items()
-    }
+    gaps = {agent: mean_interval(late_average(f.group)[:, cost] - f.group.levels[:, cost]) for agent, f in here.items()}
     off = {agent: gap for agent, gap in gaps.items() if (abs(gap.mean) if cost == 0 else gap.mean) > NEAR}
     worst = max(gaps, key=lambda agent: abs(gaps[agent].mean) if cost == 0 else gaps[agent].mean)
     return statement.tested(

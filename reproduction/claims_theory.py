@@ -235,10 +235,10 @@ def _printed(found: list[Selected]) -> Claim:
 def _signed(selected: Selected) -> Claim:
     group = selected.group
     quantities: dict[str, Floats] = {"pseudo-regret": curves.pseudo_regret(group)}
-    quantities |= {f"violation {i + 1}": v for i, v in enumerate(curves.violation(group).swapaxes(0, 1))}
+    quantities |= {f"violation {i + 1}": v for i, v in enumerate(group.violation.swapaxes(0, 1))}
     exponents = {name: growth_exponent(group.grid, q) for name, q in quantities.items()}
     totals = {name: mean_interval(q[:, -1]) for name, q in quantities.items()}
-    totals["regret"] = mean_interval(curves.regret(group)[:, -1])
+    totals["regret"] = mean_interval(group.regret[:, -1])
     measured = "; ".join(f"{name}: {totals[name]}, exponent {e}" for name, e in exponents.items())
     return _theorem_statement("signed").tested(
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
@@ -256,7 +256,7 @@ def _constants(selected: Selected) -> Claim:
     D, h = (float(np.mean([getattr(m, name) for m in models])) for name in ("diameter", "uniform_hitting"))
     bound = theory_bounds.theorem_bound(group.S, group.A, group.grid, D, h)
     informative = bound < group.grid
-    mean = curves.signed(group).mean(axis=0)
+    mean = group.signed.mean(axis=0)
     measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}, mean hitting time of the uniform "
     measured += f"policy {number(h)}); costs of a run at most {group.horizon:,}"
     brief = f"bound {number(bound[-1])}, T = {group.horizon:,}"

@@ -28,7 +28,7 @@ def final_values(group: Group, window: int | None = None, level: float | None = 
     level: what the figure holds regret against, if it is not the optimum. charged: regret plus the price of the limit
     times [V]+. It is L without credit for unused allowance, so that staying on a safe policy has its price.
     """
-    signed = curves.signed(group)[..., -1]
+    signed = group.signed[..., -1]
     positive = np.maximum(signed[:, 1], 0.0)
     values: Document = {
         "runs": group.runs,
@@ -37,7 +37,7 @@ def final_values(group: Group, window: int | None = None, level: float | None = 
         "regret": summary(signed[:, 0]),
         "violation": summary(signed[:, 1]),
         "positive_violation": summary(positive),
-        "lagrangian": summary(curves.lagrangian(group)[:, -1]),
+        "lagrangian": summary(group.lagrangian[:, -1]),
         "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psconrl.analysis import Group, Groups, curves, mean_interval
+from psconrl.analysis import Group, Groups, mean_interval
 from reproduction import Document, Floats
 from reproduction.comparisons import EVERY_AGENT
 from reproduction.final_values import code_of, rounded
@@ -30,7 +30,7 @@ def document(groups: Groups) -> Document | None:
 
 
 def _row(group: Group) -> Document:
-    signed = curves.signed(group)
+    signed = group.signed
     late = int(np.searchsorted(group.grid, 0.8 * group.horizon))
     last = (signed[..., -1] - signed[..., late]).mean(axis=0) / (group.horizon - group.grid[late])
     return {

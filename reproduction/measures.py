@@ -19,7 +19,7 @@ def as_plotted(group: Group, window: int, level: float | None = None) -> tuple[I
     level: what c_0 is held against, if it is not the optimum.
     """
     times, average = curves.moving_average(group, window)
-    against = curves.levels(group)
+    against = group.levels
     if level is not None:
         against = np.concatenate([np.full_like(against[:, :1], level), against[:, 1:]], axis=1)
     excess = np.maximum(average - against[..., np.newaxis], 0.0)

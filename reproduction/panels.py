@@ -79,8 +79,8 @@ def counterexample(groups: Groups) -> list[list[Panel]]:
     found = [f.group for f in select("counterexample", groups)]
     labels = [_label(group) for group in found]
     steps = [line(x, g.grid, curves.infeasible_steps(g) / g.grid) for x, g in zip(labels, found, strict=True)]
-    regret = [line(x, g.grid, curves.regret(g)) for x, g in zip(labels, found, strict=True)]
-    violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
+    regret = [line(x, g.grid, g.regret) for x, g in zip(labels, found, strict=True)]
+    violation = [line(x, g.grid, g.violation[:, 0]) for x, g in zip(labels, found, strict=True)]
     return [
         [
             Panel(runs_title("Signed regret", found), REGRET, regret, _ZERO),
@@ -135,7 +135,7 @@ def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
 
 def _growth(found: Selected) -> list[Panel]:
     group = found.group
-    regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
+    regret, violation = curves.pseudo_regret(group), group.violation[:, 0]
     exponent = growth_exponent(group.grid, regret)
     fitted = _slope(exponent)
     lines = [line(_label(group), group.grid, regret), _root(group, regret)]
@@ -202,7 +202,7 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
 
 def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
     """Signed quantities at the horizon, at the given places."""
-    values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
+    values = [mean_interval(f.group.signed[:, cost, -1]) for _, f in points]
     mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
     bounded = np.isfinite(low) & np.isfinite(high)
     low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)

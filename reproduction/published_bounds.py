@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psconrl.analysis import Groups, curves, growth_exponent, mean_interval
+from psconrl.analysis import Groups, growth_exponent, mean_interval
 from reproduction.final_values import code_of
 from reproduction.gridworlds import SMALLEST
 from reproduction.selection import Selected, by_agent
@@ -138,11 +138,11 @@ def _row(bound: Bound, found: Selected | None) -> tuple[str, ...]:
 
 def _measured(found: Selected) -> Sequence[str]:
     group = found.group
-    regret, violation = curves.regret(group), curves.positive_violation(group)[:, 0]
+    regret, violation = group.regret, group.positive_violation[:, 0]
     return (
         str(mean_interval(regret[:, -1])),
         str(mean_interval(violation[:, -1])),
-        str(mean_interval(curves.lagrangian(group)[:, -1])),
+        str(mean_interval(group.lagrangian[:, -1])),
         str(growth_exponent(group.grid, regret)),
         str(group.runs),
     )

@@ -19,7 +19,6 @@ from psconrl.analysis import (
     Group,
     Groups,
     Interval,
-    curves,
     mean_interval,
     number,
     ratio_interval,
@@ -82,9 +81,9 @@ def at_horizon(group: Group) -> Floats:
     """(R, 3): L, and the sums over limits of [V]+ and of the policy violation, at the horizon of each run."""
     return np.stack(
         [
-            curves.lagrangian(group)[:, -1],
-            curves.positive_violation(group)[..., -1].sum(axis=1),
-            curves.policy_violation(group)[..., -1].sum(axis=1),
+            group.lagrangian[:, -1],
+            group.positive_violation[..., -1].sum(axis=1),
+            group.policy_violation[..., -1].sum(axis=1),
         ],
         axis=1,
     )
