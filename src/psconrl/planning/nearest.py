@@ -11,9 +11,6 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
 
-DIGITS = 6
-"""Limits are rounded up after so many digits of their cost's range, so that they can be met as they are printed."""
-
 
 @dataclass(frozen=True, eq=False)
 class NearestLimits:
@@ -62,18 +59,22 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
 
 
 def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
-    """The largest share of the range of its cost that every limit could be lowered by; negative if none can be met.
+    """By how many times the range of its cost every limit could be lowered together; negative if they cannot be met.
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand: costs of the same range need no other one.
+        solution: that of `solve`, if it is at hand: costs of the same range need no other one. If it is about totals,
+            so is the margin.
     """
     ranges = cost_ranges(cmdp)
     if solution is not None and len(ranges) and (ranges == ranges[0]).all():
         return solution.margin / float(ranges[0])
     costs = cmdp.costs.copy()
     costs[1:] /= ranges[:, np.newaxis, np.newaxis]
-    return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges)).margin
+    scaled = cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges)
+    if solution is None:
+        return solve(scaled).margin
+    return solve(scaled, discount=solution.discount, episode=solution.episode).margin
 
 
 def cost_ranges(cmdp: CMDP) -> Floats:
@@ -92,6 +93,6 @@ def _least(cmdp: CMDP, i: int, floor: float, width: float) -> float:
 
 
 def _rounded_up(values: Floats | float, ranges: Floats | float) -> Floats:
-    step = 10.0 ** (np.floor(np.log10(ranges)) - DIGITS)
+    step = 10.0 ** (np.floor(np.log10(ranges)) - 6)
     # What misses a multiple by rounding alone is not pushed to the next one.
     return np.asarray(np.ceil(np.asarray(values) / step - 1e-3) * step) + 0.0  # no -0
