@@ -16,6 +16,7 @@ from psconrl.planning import finite_time
 from psconrl.planning.chains import chain_of
 from psconrl.planning.compiled.averages import advance
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
+from psconrl.planning.tolerances import NOISE
 from tests.planning.test_evaluation import random_chain
 
 
@@ -118,7 +119,7 @@ def test_all_ways_agree_within_their_bounds(way: str, monkeypatch: pytest.Monkey
         bounds = {
             "_by_steps": (k + 4) * 2.0**-53 * T / 2,
             "_by_doubling": (S + 3) * 2.0**-53 * (T + 2 * np.log2(T) + 2),
-            "_by_biases": finite_time.NOISE,
+            "_by_biases": NOISE,
         }
 
         def only(setting: Any, T: int, good: float, bound: float = bounds[way]) -> Any:

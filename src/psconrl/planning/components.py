@@ -361,7 +361,7 @@ class Quotient:
     """
 
     def __init__(self, rows: Rows, components: list[Component]) -> None:
-        self.rows, self.components = rows, components
+        self.rows, self.components, self.source = rows, components, rows.source
         self.node = np.full(rows.S, -1)
         own = np.zeros(rows.K, dtype=np.bool_)
         for k, component in enumerate(components):
@@ -371,7 +371,7 @@ class Quotient:
         self.node[rest] = len(components) + np.arange(len(rest))
         self.size = len(components) + len(rest)
         pairs = np.flatnonzero(~own)
-        of = self.node[rows.source[pairs]]
+        of = self.node[self.source[pairs]]
         order = np.argsort(of, kind="stable")
         self.pairs, self.of = pairs[order], of[order]
         moves = rows.matrix()[self.pairs]
@@ -383,20 +383,22 @@ class Quotient:
         self.chance = chance / np.bincount(self.row, chance, minlength=len(self.pairs))[self.row]
         shape = (len(self.pairs), self.size)
         self.matrix = sparse.csr_array((self.chance, (self.row, self.end)), shape=shape)
+        # To stop in every component is a choice that ends; from then on, what was best at the last prices.
+        nodes = np.arange(self.size)
+        self.last: Ints = np.where(nodes < len(components), -1, np.searchsorted(self.of, nodes))
 
     def best(self, gains: Floats) -> tuple[Ints, Floats, bool]:
         """For the price of stopping in each component: the row of `pairs` to take in each node, -1 to stop; V; proved.
 
         Proved: no pair and no stop is better, so that V is the least price of stopping but for rounding.
         """
-        K = len(self.components)
-        nodes = np.arange(self.size)
-        choice = np.where(nodes < K, -1, np.searchsorted(self.of, nodes))
-        prices = np.append(gains, np.full(self.size - K, np.inf))
+        prices = np.append(gains, np.full(self.size - len(gains), np.inf))
+        choice = self.last
         V = self._values(choice, prices)
         for _ in range(MAX_ROUNDS):
             better = self._better(choice, V, prices)
             if np.array_equal(better, choice):
+                self.last = choice
                 return choice, V, True
             W = self._values(better, prices)
             if W.sum() >= V.sum():
@@ -468,8 +470,6 @@ class Quotient:
         )
         chain = sparse.csr_array(stay + moves @ self.matrix)
         classes, solved = _solved(chain)
-        # Never to stop, which no proper choice of rows does, is worse than any stop.
-        prices = np.where(going, prices[: len(self.components)].max() + 1.0, prices)
         return solved.values(np.array([prices[states[0]] for states in classes]))
 
     def policy(self, choice: Ints, stays: list[Ints]) -> Ints:
@@ -479,14 +479,13 @@ class Quotient:
             policy[component.states] = component.pairs[stays[k]]
             if choice[k] >= 0:
                 pair = int(self.pairs[choice[k]])
-                s = int(self.rows.source[pair])
+                s = int(self.source[pair])
                 inside = int(np.searchsorted(component.states, s))
                 way = component.attract(stays[k], {inside: int(stays[k][inside])})
                 policy[component.states] = component.pairs[way]
                 policy[s] = pair
-        for node in range(len(self.components), self.size):
-            pair = self.pairs[choice[node]]
-            policy[self.rows.source[pair]] = pair
+        passed = self.pairs[choice[len(self.components) :]]
+        policy[self.source[passed]] = passed
         return policy
 
 

@@ -33,7 +33,7 @@ from psconrl._core.graph import reachable
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.solution import Member, Solution
-from psconrl.planning.tolerances import MAX_ENTRIES
+from psconrl.planning.tolerances import PLANNING_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +105,11 @@ class Restarted:
         layers, length = 1, 1 / (1 - (discount or 0.0))
         if episode is not None:
             layers, length = episode, float(episode)
-            if cmdp.matrix.nnz * layers > MAX_ENTRIES:
-                raise InvalidArgumentError(
-                    f"episode is {layers}; {layers} x {cmdp.matrix.nnz:,} transitions are more than the "
-                    f"{MAX_ENTRIES:,} that fit in memory; ask for fewer steps, or for a horizon"
-                )
+            checks.fits_memory(
+                PLANNING_BYTES * cmdp.matrix.nnz * layers,
+                f"planning in {layers} x {cmdp.matrix.nnz:,} transitions",
+                "ask for an episode of fewer steps, or for a horizon",
+            )
         places = _met(cmdp, layers)
         floor: Floats = cmdp.pairs.taken(cmdp.costs).min(axis=1)
         state = places % cmdp.S

@@ -26,7 +26,7 @@ from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component
 from psconrl.planning.shortest_paths import expected_visits, round_trip, shortest_path_policy
-from psconrl.planning.tolerances import MIN_OVERLAP, SUPPORT
+from psconrl.planning.tolerances import MIN_OVERLAP
 
 
 class Execution(NamedTuple):
@@ -47,7 +47,7 @@ def executable(
 ) -> Execution:
     """The policy of a mixture of columns in a model whose end components are `components`.
 
-    start: the mu (S,) from which it must attain the mixture's averages; None where all states lead to them anyway.
+    start: the distribution (S,) from which it must attain the averages; None where all states lead to the support.
     e: the share of time for joining classes.
     """
     x, supports, classes = np.zeros(rows.K), [], 0
@@ -68,32 +68,33 @@ def executable(
             trip, found = round_trip(component.rows, np.array([states[mass.argmax()] for states, mass in met]))
             if found:
                 x[component.pairs] = (1.0 - e) * x[component.pairs] + e * float(x[component.pairs].sum()) * trip
-    source = rows.source
-    flow = x if start is None or len(columns) == 1 else _with_visits(rows, x, columns, supports, start)
-    inside = np.zeros(rows.S, dtype=np.bool_)
-    for support in supports:
-        inside |= support
-    inside |= np.bincount(source, flow, rows.S) > 0
-    total = np.bincount(source, flow, rows.S)
-    policy = np.divide(flow, total[source], out=np.zeros(rows.K), where=total[source] > 0)
-    # Recurrent states whose mass is below the range of floats, and everything off the support.
+    flow = x if start is None else _with_visits(rows, x, columns, supports, start)
     for (_, column), support in zip(columns, supports, strict=True):
-        bare = support & (total == 0)
-        policy[column.policy[bare]] = 1.0
-        total[bare] = 1.0
-    outside = ~inside
-    connected = True
-    if outside.any():
-        way = shortest_path_policy(rows, inside).pairs
-        led = np.flatnonzero(outside & (way >= 0))
-        policy[way[led]] = 1.0
-        lost = outside & (way < 0)
-        connected = not lost.any()
-        if start is not None and lost.any():
-            policy[columns[0][1].policy[lost]] = 1.0
-        elif lost.any():
-            policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
+        # Recurrent states whose mass is below the range of floats.
+        bare = support & (np.bincount(rows.source, flow, rows.S) == 0)
+        flow[column.policy[bare]] = 1.0
+    policy, connected = policy_of_occupancy(rows, flow, None if start is None else columns[0][1].policy)
     return Execution(policy, occupancy, classes, connected)
+
+
+def policy_of_occupancy(rows: Rows, x: Floats, lost: Ints | None = None) -> tuple[Floats, bool]:
+    """The policy x(s, a) / x(s) of an occupancy (K,); where there is none, it takes the fastest way to the support.
+
+    lost (S,): the pairs for states without such a way, None to act uniformly there. False if there are such states.
+    """
+    source, mass = rows.source, np.bincount(rows.source, x, rows.S)
+    policy = np.divide(x, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
+    if mass.all():
+        return policy, True
+    path = shortest_path_policy(rows, mass > 0).pairs
+    reached = path >= 0
+    policy[path[reached]] = 1.0
+    rest = (mass == 0) & ~reached
+    if lost is not None:
+        policy[lost[rest]] = 1.0
+    else:
+        policy[rest[source]] = (1.0 / np.diff(rows.begin)[source])[rest[source]]
+    return policy, not rest.any()
 
 
 def recurrent(rows: Rows, column: Column) -> Bools:
@@ -141,16 +142,3 @@ def chain_of(rows: Rows, policy: Floats) -> sparse.csr_array:
     used = np.flatnonzero(policy)
     mixing = sparse.csr_array((policy[used], (rows.source[used], used)), shape=(rows.S, rows.K))
     return sparse.csr_array(mixing @ rows.matrix())
-
-
-def policy_of_occupancy(rows: Rows, x: Floats) -> tuple[Floats, bool]:
-    """The policy x(s, a) / x(s) of an occupancy (K,), led into its support from elsewhere; whether it could be."""
-    source, kept = rows.source, np.where(x > SUPPORT, x, 0.0)
-    mass = np.bincount(source, kept, rows.S)
-    policy = np.divide(kept, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
-    way = shortest_path_policy(rows, mass > 0).pairs
-    led = np.flatnonzero((mass == 0) & (way >= 0))
-    policy[way[led]] = 1.0
-    lost = (mass == 0) & (way < 0)
-    policy[lost[source]] = (1.0 / np.diff(rows.begin)[source])[lost[source]]
-    return policy, not lost.any()

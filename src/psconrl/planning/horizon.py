@@ -37,8 +37,7 @@ from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
-from psconrl.planning.executable import chain_of
-from psconrl.planning.shortest_paths import shortest_path_policy
+from psconrl.planning.executable import chain_of, policy_of_occupancy
 from psconrl.planning.solving import ScaledModel
 from psconrl.planning.tolerances import EVAL_TOL, MAX_UNIT_RATIO, NOISE, PROVEN
 
@@ -129,17 +128,11 @@ class _Family:
     def policy(self, w: Floats) -> Floats:
         """The member (K,) with these weights (k,)."""
         rows = self.model.rows
-        x, source = np.zeros(rows.K), rows.source
+        x = np.zeros(rows.K)
         for weight, column in zip(w, self.columns, strict=True):
             x[column.policy[: rows.S]] += weight * column.mu[: rows.S]
-        mass = np.bincount(source, x, rows.S)
-        policy = np.divide(x, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)
-        outside = mass == 0
-        if outside.any():
-            # Never met from the initial distribution; from elsewhere the fastest way to where it is.
-            way = shortest_path_policy(rows, ~outside).pairs
-            policy[np.where(way >= 0, way, self.columns[0].policy[: rows.S])[outside]] = 1.0
-        return policy
+        # States that are never met from the start take the fastest way to where it is.
+        return policy_of_occupancy(rows, x)[0]
 
     def J(self, w: Floats) -> Floats:
         """The averages (m + 1,) of the first T steps, scaled."""

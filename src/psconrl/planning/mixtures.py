@@ -23,20 +23,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.pairs import Pairs
+from psconrl.planning.compiled.master import Limits
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import ShortestPath
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
-from psconrl.planning.lp.highs import LinearProgram, run
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Member
 from psconrl.planning.units import Units
+from psconrl.planning.weights import best_weights
 
 
 class Executed(NamedTuple):
@@ -99,18 +99,9 @@ def reweighted(weights: list[float], members: list[Executed], units: Units) -> l
 
     Where they cannot keep these, the weights stay as they are: rounding and rare states are all that is missing.
     """
-    J = np.array([member.J for member in members]).T
-    m, k = len(J) - 1, len(members)
-    program = LinearProgram(
-        cost=J[0],
-        matrix=sparse.csc_array(np.vstack([J[1:], np.ones((1, k))])),
-        row_lower=np.append(np.full(m, -np.inf), 1.0),
-        row_upper=np.append(units.near, 1.0),
-        col_lower=np.zeros(k),
-        col_upper=np.ones(k),
-    )
-    vertex = run(program)
-    return weights if vertex.status == "infeasible" else (vertex.x / vertex.x.sum()).tolist()
+    J, m = np.array([member.J for member in members]), len(units.tau)
+    best = best_weights(J, Limits(units.near, np.ones(m)), -np.inf, np.zeros(m))
+    return weights if best is None else best.tolist()
 
 
 def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:

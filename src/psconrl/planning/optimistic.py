@@ -119,7 +119,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     components = [Component(rows, *component) for component in end_components(rows)]
     made = executable(rows, components, columns, None, join / 4)
     if found.flow is not None:
-        policy, connected = policy_of_occupancy(rows, found.flow)
+        policy, connected = policy_of_occupancy(rows, np.where(found.flow > SUPPORT, found.flow, 0.0))
         made = made._replace(policy=policy, occupancy=found.flow, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     evaluation = evaluate(model, pairs.table(made.policy))

@@ -43,6 +43,7 @@ from psconrl.planning.tolerances import (
     JOIN,
     MAX_HORIZON,
     NOISE,
+    PLANNING_BYTES,
     PROVEN,
     REPORTED,
     TIE_BREAK,
@@ -165,6 +166,8 @@ class ScaledModel:
     """A model ready to be planned in: rows, units, end components."""
 
     def __init__(self, cmdp: CMDP) -> None:
+        size = float(PLANNING_BYTES * cmdp.matrix.nnz)
+        checks.fits_memory(size, f"planning in {cmdp.matrix.nnz:,} transitions", "solve a smaller model")
         self.cmdp = cmdp
         self.rows = rows_of(cmdp)
         costs = np.ascontiguousarray(cmdp.pairs.taken(cmdp.costs))

@@ -94,8 +94,8 @@ CHEAP_WORK, MAX_WORK = 1e8, 5e9
 """Work that is done without looking for something faster (a tenth of a second), and the most that one answer may take
 (some seconds): what has not converged by then is covered by the bound."""
 
-MAX_ENTRIES = 10**8
-"""Transitions of a model that is built, at most: 1.6 GB."""
+PLANNING_BYTES = 64
+"""Bytes for each transition that planning takes at least: rows, generator and chain, 16 each, and what solves them."""
 
 MAX_HORIZON = 10**12
 """Steps: beyond it, restarts drown in rounding."""
