@@ -38,14 +38,14 @@ from scipy.sparse import csgraph
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
-from psconrl.planning.chains import SolvedChain, chain_of, solve_chain, stationary_law
-from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
-from psconrl.planning.compiled.inverses import lead
+from psconrl.planning.chains import SolvedChain, chain_of, solve_chain, stationary_distribution
+from psconrl.planning.compiled.generation import OPTIMAL, PricingProblem, PricingResult
+from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned
+from psconrl.planning.compiled.parametric import plan
+from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration, dual_lower_bound
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.exact import ExactModel
 from psconrl.planning.lp.decomposition import deterministic
@@ -64,7 +64,7 @@ from psconrl.planning.tolerances import (
     SUPPORT,
 )
 
-Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
+Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], MixturePlan]
 
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
@@ -190,23 +190,23 @@ class Component:
     def _evaluated(self, policy: Ints, c: Floats, bound: float) -> Priced | None:
         """A policy with its exact average; of several classes the best."""
         chain = self.chain(policy)
-        laws = [(states, stationary_law(chain[states][:, states])) for states in closed_classes(chain)]
-        gains = [np.inf if mu is None else float(c[policy[states]] @ mu) for states, mu in laws]
-        states, own = laws[int(np.argmin(gains))]
+        solved = [(states, stationary_distribution(chain[states][:, states])) for states in closed_classes(chain)]
+        gains = [np.inf if mu is None else float(c[policy[states]] @ mu) for states, mu in solved]
+        states, own = solved[int(np.argmin(gains))]
         if own is None:
             return None
-        if len(laws) > 1:
+        if len(solved) > 1:
             policy = self.attract(policy, {int(s): int(policy[s]) for s in states})
         mu = np.zeros(self.rows.S)
         mu[states] = own
         return Priced(policy, min(gains), bound, mu)
 
-    def _sighted(self, c: Floats, hopeful: bool) -> tuple[int, Ints, Floats]:
+    def _sighted(self, c: Floats, optimistic: bool) -> tuple[int, Ints, Floats]:
         """The state from which some steps cost the least, the policy for them, and what they cost (S,).
 
-        hopeful: whether to look for a place to stay at, or for what there is far away.
+        optimistic: whether to look for a place to stay at, or for what there is far away.
         """
-        ahead, policy = discounted_value_iteration(self.rows, np.ascontiguousarray(c), 1e-2, hopeful, 1e-3, 100)
+        ahead, policy = discounted_value_iteration(self.rows, np.ascontiguousarray(c), 1e-2, optimistic, 1e-3, 100)
         return int(ahead.argmin()), policy, ahead
 
     def plan(
@@ -217,16 +217,16 @@ class Component:
         guess: Floats,
         bias: Floats,
         levels: Floats = NO_LEVELS,
-    ) -> Planned:
+    ) -> MixturePlan:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
         decide between equals, or none (0,).
         """
         if not self.inverted and goal == MARGIN:
-            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
+            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), optimistic=True)
         elif not self.inverted and self._last is None:
-            _, self._last, bias = self._sighted(costs[0], hopeful=False)
+            _, self._last, bias = self._sighted(costs[0], optimistic=False)
         elif not self.inverted and len(bias):
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
@@ -267,7 +267,7 @@ class Component:
         policy, led = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
         for s, pair in to.items():
             policy[s], led[s] = pair, True
-        if not lead(self.rows, policy, led):
+        if not attractor_policy(self.rows, policy, led):
             raise SolverError("states of a component do not lead to each other")
         return policy
 
@@ -285,15 +285,15 @@ class ComponentPricing:
         self.J = np.empty((64, len(costs)))
         self.known = np.zeros(1, dtype=np.int64)
 
-    def price(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Add the best column for some prices."""
-        c = np.append(question.main, question.prices) @ self.costs
-        spent = float(question.prices @ question.tau)
+        c = np.append(problem.main, problem.prices) @ self.costs
+        spent = float(problem.prices @ problem.tau)
         best, bound = self._best_component(c) if self.start is None else self._routed(c)
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
-        return Reply(True, bound - spent, question.prices.copy(), False, question.prices)
+        return PricingResult(True, bound - spent, problem.prices.copy(), False, problem.prices)
 
     def _best_component(self, c: Floats) -> tuple[Column, float]:
         """The best policy of all components, and a bound of its average of c (K,)."""

@@ -17,7 +17,7 @@ from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, SolverError
 from psconrl.planning import margins, shadow_prices, ties
-from psconrl.planning.chains import stationary_law
+from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,
@@ -26,8 +26,8 @@ from psconrl.planning.compiled.generation import (
     plain_generate,
 )
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.parametric import plan_by_inverses
 from psconrl.planning.compiled.planned import NO_LEVELS
-from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import Column, Component, ComponentPricing, inverted
 from psconrl.planning.criteria import Restarted, per_time
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
@@ -105,7 +105,7 @@ def solve(
         return solution if steps is None else _for_steps(model, solution, steps)
 
     with compiling.notify():
-        return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, by_inverses, answer)
+        return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, plan_by_inverses, answer)
 
 
 def _for_steps(model: ScaledModel, solution: Solution, T: int) -> Solution:
@@ -255,7 +255,7 @@ class ScaledModel:
             policy = self.rows.begin[:-1].copy()
             policy[component.states] = component.pairs[found.columns.policies[name]]
             chosen, mu = found.columns.policies[name], np.zeros(self.rows.S)
-            own_mu = stationary_law(component.chain(chosen))
+            own_mu = stationary_distribution(component.chain(chosen))
             if own_mu is None:
                 return None
             J, mu[component.states] = own[:, chosen] @ own_mu, own_mu

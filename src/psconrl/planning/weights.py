@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, Optimum, Question, Reply, plain_generate
+from psconrl.planning.compiled.generation import (
+    INFEASIBLE,
+    OPTIMAL,
+    Optimum,
+    PricingProblem,
+    PricingResult,
+    plain_generate,
+)
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.tolerances import CLOSE, SUPPORT
 
@@ -46,7 +53,7 @@ class _FixedColumns:
         self.J, self.bound, self.main = J, bound, main
         self.known = np.array([len(J)])
 
-    def price(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Nothing new, and nothing known about other sums of costs."""
-        bound = self.bound if question.main == self.main else -np.inf
-        return Reply(True, bound, question.prices, False, question.prices)
+        bound = self.bound if problem.main == self.main else -np.inf
+        return PricingResult(True, bound, problem.prices, False, problem.prices)
