@@ -9,14 +9,15 @@ import numpy as np
 
 from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval
 from psconrl.report import Level, Line, Panel, agent_label, line, regret_column, runs_title, title
-from reproduction import Floats, Ints, ranking, references
+from reproduction import Floats, Ints, references
 from reproduction.agents import ALGORITHM
-from reproduction.gridworlds import PAPER, window
 from reproduction.measures import as_plotted
-from reproduction.selection import Selected, select
+from reproduction.presets import Selected, select
+from reproduction.settings import PAPER
 
 Quantity = Literal["signed", "plotted"]
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+_SETTINGS = {setting.env: setting for setting in PAPER}
 _ZERO = (Level("", 0.0, "zero"),)
 
 
@@ -26,7 +27,7 @@ def _label(group: Group) -> str:
 
 
 def _plotted(group: Group) -> tuple[Ints, Floats]:
-    setting = next(setting for setting in PAPER if setting.env == group.env)
+    setting = _SETTINGS[group.env]
     return as_plotted(group, setting.window, setting.level)
 
 
@@ -56,7 +57,7 @@ def averages(groups: Groups) -> list[list[Panel]]:
         levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
         above, below = [], []
         for group in here:
-            times, average = curves.moving_average(group, window(env))
+            times, average = curves.moving_average(group, _SETTINGS[env].window)
             above.append(line(_label(group), times, 1 - average[:, 0]))
             below.append(line(_label(group), times, average[:, 1]))
         rewards = (
@@ -79,8 +80,8 @@ def counterexample(groups: Groups) -> list[list[Panel]]:
     found = [f.group for f in select("counterexample", groups)]
     labels = [_label(group) for group in found]
     steps = [line(x, g.grid, curves.infeasible_steps(g) / g.grid) for x, g in zip(labels, found, strict=True)]
-    regret = [line(x, g.grid, curves.regret(g)) for x, g in zip(labels, found, strict=True)]
-    violation = [line(x, g.grid, curves.violation(g)[:, 0]) for x, g in zip(labels, found, strict=True)]
+    regret = [line(x, g.grid, g.regret) for x, g in zip(labels, found, strict=True)]
+    violation = [line(x, g.grid, g.violation[:, 0]) for x, g in zip(labels, found, strict=True)]
     return [
         [
             Panel(runs_title("Signed regret", found), REGRET, regret, _ZERO),
@@ -135,7 +136,7 @@ def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
 
 def _growth(found: Selected) -> list[Panel]:
     group = found.group
-    regret, violation = curves.pseudo_regret(group), curves.violation(group)[:, 0]
+    regret, violation = curves.pseudo_regret(group), group.violation[:, 0]
     exponent = growth_exponent(group.grid, regret)
     fitted = _slope(exponent)
     lines = [line(_label(group), group.grid, regret), _root(group, regret)]
@@ -148,21 +149,6 @@ def _growth(found: Selected) -> list[Panel]:
             _ZERO,
         ),
     ]
-
-
-def beyond(groups: Groups) -> list[list[Panel]]:
-    """The mean rank of every agent over all worlds of the preset, by each measure."""
-    ranked = ranking.ranking(groups)
-    if not ranked:
-        return []
-    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
-    lines = [
-        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
-        for agent, ranks, _ in ranking.mean_ranks(ranked)
-    ]
-    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
-    name = f"Mean rank in {len(ranked)} worlds"
-    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
 
 
 def bonus(groups: Groups) -> list[list[Panel]]:
@@ -202,7 +188,7 @@ def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Pan
 
 def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
     """Signed quantities at the horizon, at the given places."""
-    values = [mean_interval(curves.signed(f.group)[:, cost, -1]) for _, f in points]
+    values = [mean_interval(f.group.signed[:, cost, -1]) for _, f in points]
     mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
     bounded = np.isfinite(low) & np.isfinite(high)
     low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)

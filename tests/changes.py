@@ -186,7 +186,7 @@ CHANGES = (
             Edit(
                 "src/psconrl/learning/run.py",
                 '    Column("limited", np.bool_, lambda episode: episode.plan.count_limit is not None),\n',
-                after="        each_limit=True,\n    ),\n",
+                after='    Column("nearest", np.float64, _of_limits("nearest"), each_limit=True),\n',
             ),
         ),
         f'command({RUN}, "--agent", "uniform", "--out", "column")\n'

@@ -65,6 +65,7 @@ def record(
         "cost_names": tuple(f"c{i}" for i in range(len(costs))),
         "thresholds": np.array(thresholds, dtype=np.float64),
         "optimum": optimum,
+        "cost_ranges": np.tile([0.0, 1.0], (len(thresholds) + 1, 1)),
         "margin": 0.1,
         "multipliers": np.full(len(thresholds), 0.5),
         "grid": grid,

@@ -15,9 +15,9 @@ def test_signed_sums_are_those_of_their_definition() -> None:
     for r, costs in enumerate(runs):
         for i, level in enumerate((0.5, 0.2)):
             for g, t in enumerate(found.grid):
-                assert curves.signed(found)[r, i, g] == pytest.approx((costs[i, :t] - level).sum())
-    assert np.array_equal(curves.regret(found), curves.signed(found)[:, 0])
-    assert np.array_equal(curves.violation(found), curves.signed(found)[:, 1:])
+                assert found.signed[r, i, g] == pytest.approx((costs[i, :t] - level).sum())
+    assert np.array_equal(found.regret, found.signed[:, 0])
+    assert np.array_equal(found.violation, found.signed[:, 1:])
 
 
 def test_a_window_must_be_a_multiple_of_the_spacing_and_fit() -> None:
@@ -73,12 +73,12 @@ def test_further_measures_are_the_sums_of_their_definitions() -> None:
         for g, t in enumerate(found.grid):
             regret, violation = (costs[:, :t] - [[0.5], [0.2]]).sum(axis=1)
             most = max(0.0, np.cumsum(costs[1, :t] - 0.2).max())
-            assert curves.positive_violation(found)[r, 0, g] == pytest.approx(max(violation, 0))
-            assert curves.largest_violation(found)[r, 0, g] == pytest.approx(most)
-            assert curves.lagrangian(found)[r, g] == pytest.approx(regret + 0.5 * violation)
-            assert curves.policy_violation(found)[r, 0, g] == pytest.approx(0.2 * min(t, 40))
-    assert np.isnan(curves.policy_violation(one_group([record(runs[0])]))).all()
-    assert np.isnan(curves.lagrangian(one_group([record(runs[0], optimum=np.nan)]))).all()
+            assert found.positive_violation[r, 0, g] == pytest.approx(max(violation, 0))
+            assert found.largest_violation[r, 0, g] == pytest.approx(most)
+            assert found.lagrangian[r, g] == pytest.approx(regret + 0.5 * violation)
+            assert found.policy_violation[r, 0, g] == pytest.approx(0.2 * min(t, 40))
+    assert np.isnan(one_group([record(runs[0])]).policy_violation).all()
+    assert np.isnan(one_group([record(runs[0], optimum=np.nan)]).lagrangian).all()
 
 
 def test_of_several_versions_the_one_with_most_runs_counts() -> None:

@@ -142,7 +142,7 @@ def test_the_best_mixture(stateless: bool) -> None:
         p, costs, tau = model(seed, S, A), rng.random((m + 1, S, A)), rng.uniform(0.3, 0.6, m)
         start = rng.dirichlet(np.ones(S))
         way = Components(Rows.from_dense(p), costs.reshape(m + 1, -1), None if stateless else start)
-        found = plain_generate(Components.ask, way, Limits(tau, np.ones(m)), VALUE, np.zeros(m), 1e-10)
+        found = plain_generate(Components.price, way, Limits(tau, np.ones(m)), VALUE, np.zeros(m), 1e-10)
         wanted = by_linprog(CMDP(p, costs, tau, initial=start), stateless=stateless)
         if abs(wanted.margin) < 1e-8:
             continue

@@ -220,8 +220,8 @@ def test_what_lies_ahead_is_what_value_iteration_finds() -> None:
     expected = np.zeros(cmdp.S)
     for _ in range(400):
         expected = (c + (1 - rate) * (cmdp.matrix @ expected)).reshape(cmdp.S, cmdp.A).min(axis=1)
-    for hopeful in (True, False):
-        ahead, policy = discounted_value_iteration(rows, c, rate, hopeful, 1e-15, 400)
+    for optimistic in (True, False):
+        ahead, policy = discounted_value_iteration(rows, c, rate, optimistic, 1e-15, 400)
         np.testing.assert_allclose(ahead, expected, atol=1e-9)
         np.testing.assert_allclose(ahead, (c + (1 - rate) * (cmdp.matrix @ ahead))[policy], atol=1e-9)
 

@@ -4,7 +4,7 @@
 >>> from psconrl.experiments import Store
 >>> store = Store("results")  # doctest: +SKIP
 >>> for runs in group(store.records(), store.timings()).values():  # the runs of each cell, stacked  # doctest: +SKIP
-...     print(runs.label, mean_interval(curves.regret(runs)[:, -1]))
+...     print(runs.label, mean_interval(runs.regret[:, -1]))
 """
 
 from psconrl._core.numbers import format_mean_ci, listed, number, short

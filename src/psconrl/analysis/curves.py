@@ -1,11 +1,11 @@
-"""The quantities measured on a run, as curves over the checkpoints. Levels: l_0 = J*, l_i = tau_i.
+"""Curves of stacked runs that need more than the sums over their steps.
 
-signed             sum_t (c_i - l_i): regret for i = 0, violation for i >= 1. Gains pay for losses, so regret is
-                   never to be read without violation: who violates a limit can have negative regret.
+What a run measures itself (signed regret and violation, [V]+, L, policy violation) is an attribute of `Group`, as it
+is of a run. The functions here add:
+
 moving average     of each cost over the last w steps, from step w on; the spacing of checkpoints must divide w.
 pseudo-regret      sum_t [J_0(pi_t) - J* + sum_i lambda_i (J_i(pi_t) - tau_i)] with exact averages of the executed
                    policies and the multipliers lambda of the model: never negative, and without the noise of the run.
-[V]+, L, policy violation, max_t [V_t]+: as `psconrl.learning.metrics` has them.
 prices             of each limit, in the models that were planned with: the mean over the second half of the steps so
                    far, of those in plans that had one. Early plans know little, so they are left behind.
 infeasible steps   steps in episodes whose sampled or estimated model admitted no policy.
@@ -21,51 +21,6 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.analysis.groups import Group
 from psconrl.errors import InvalidArgumentError
 from psconrl.learning import metrics
-
-
-def levels(group: Group) -> Floats:
-    """(R, m + 1): J* and the thresholds."""
-    return np.concatenate([group.optimum[:, np.newaxis], group.thresholds], axis=1)
-
-
-def signed(group: Group) -> Floats:
-    """(R, m + 1, G): regret in row 0, violations in the others."""
-    return np.asarray(group.cumulative - levels(group)[..., np.newaxis] * group.grid)
-
-
-def regret(group: Group) -> Floats:
-    """Signed regret, (R, G)."""
-    return signed(group)[:, 0]
-
-
-def violation(group: Group) -> Floats:
-    """Signed violation, (R, m, G)."""
-    return signed(group)[:, 1:]
-
-
-def positive_violation(group: Group) -> Floats:
-    """[V]+, (R, m, G)."""
-    return metrics.positive(violation(group))
-
-
-def largest_violation(group: Group) -> Floats:
-    """max_t [V_t]+ over all steps so far, (R, m, G)."""
-    return group.peaks[:, 1:]
-
-
-def lagrangian(group: Group) -> Floats:
-    """L = regret + lambda* . violation, (R, G); nan where the limits cannot be met."""
-    return metrics.lagrangian(regret(group), violation(group), group.multipliers)
-
-
-def policy_violation(group: Group) -> Floats:
-    """The policy violation, (R, m, G); nan for runs whose policies were not evaluated."""
-    return np.stack(
-        [
-            metrics.policy_violation(table, tau, group.grid)
-            for table, tau in zip(group.episodes, group.thresholds, strict=True)
-        ]
-    )
 
 
 def moving_average(group: Group, window: int) -> tuple[Ints, Floats]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,21 +18,24 @@ from numpy.typing import NDArray
 from psconrl._core.checks import Floats, Ints
 from psconrl.errors import InvalidArgumentError
 from psconrl.experiments.record import RunRecord
+from psconrl.learning.metrics import Metrics, policy_violation
 
 REFERENCE_AGENTS = ("Uniform", "Optimal")
 """Agents that do not learn: others are compared with them, but they have no rank."""
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class Group(Metrics):
     """All runs of one cell, in the order of their seeds.
+
+    It has the curves of `psconrl.learning.metrics`: `regret` (R, G), `violation` (R, m, G), `signed` (R, m + 1, G) etc.
 
     Attributes:
         cell: the hash of the cell. env, agent, settings, costs: what was run.
         env_options: one table for each run; they differ where every run has a model of its own.
         codes: the code that made the runs; more than one is a mixture.
-        seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cumulative,
-        cumulative_excess and peaks (R, m + 1, G): as in the records.
+        seeds (R,), grid (G,), optimum (R,), margin (R,), multipliers (R, m), thresholds (R, m), cost_ranges
+        (R, m + 1, 2), cumulative, cumulative_excess and peaks (R, m + 1, G): as in the records.
         episodes: R tables, without their texts. seconds (R,): how long the runs took, nan where nothing is known.
     """
 
@@ -52,6 +55,7 @@ class Group:
     margin: Floats
     multipliers: Floats
     thresholds: Floats
+    cost_ranges: Floats
     cumulative: Floats
     cumulative_excess: Floats
     peaks: Floats
@@ -76,7 +80,12 @@ class Group:
     @property
     def spans(self) -> Floats:
         """(m + 1,): the width of each cost's range, by which sums of different costs are compared."""
-        return np.ones(self.m + 1)  # learners have costs in [0, 1]
+        return np.asarray(np.ptp(self.cost_ranges, axis=-1).mean(axis=0))
+
+    @property
+    def policy_violation(self) -> Floats:
+        """The policy violation, (R, m, G); nan for runs whose policies were not evaluated."""
+        return np.stack([policy_violation(*run, self.grid) for run in zip(self.episodes, self.thresholds, strict=True)])
 
     @property
     def shared_options(self) -> dict[str, Any]:
@@ -150,10 +159,7 @@ def _stack(records: list[RunRecord], timings: Mapping[str, float]) -> Group:
     for record in records:
         if not np.array_equal(record.grid, first.grid):
             raise InvalidArgumentError(f"{first} and {record} were recorded at different times")
-
-    def column(name: str) -> Floats:
-        return np.stack([np.asarray(getattr(record, name), dtype=np.float64) for record in records])
-
+    arrays = [field.name for field in fields(Group) if field.type == "Floats" and field.name != "seconds"]
     return Group(
         cell=first.cell,
         env=first.env,
@@ -162,18 +168,12 @@ def _stack(records: list[RunRecord], timings: Mapping[str, float]) -> Group:
         costs=first.costs,
         env_options=tuple(record.env_options for record in records),
         codes=frozenset(record.code for record in records),
-        cost_names=tuple(first.cost_names),
+        cost_names=first.cost_names,
         S=first.states,
         A=first.actions,
         seeds=np.array([record.seed for record in records], dtype=np.int64),
-        grid=np.asarray(first.grid, dtype=np.int64),
-        optimum=column("optimum"),
-        margin=column("margin"),
-        multipliers=column("multipliers"),
-        thresholds=column("thresholds"),
-        cumulative=column("cumulative"),
-        cumulative_excess=column("cumulative_excess"),
-        peaks=column("peaks"),
+        grid=first.grid,
         episodes=tuple(record.episodes for record in records),
         seconds=np.array([timings.get(record.identity, np.nan) for record in records]),
+        **{name: np.array([getattr(record, name) for record in records], dtype=np.float64) for name in arrays},
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_origin, get_type_hints
@@ -22,31 +22,16 @@ from psconrl._core.checks import Floats, short_repr
 from psconrl.errors import PsconrlError, RunFileError
 from psconrl.io import reading
 from psconrl.learning.metrics import largest
-from psconrl.learning.run import COLUMNS, Column, PerLimit, RunData, Snapshot, episode_columns
+from psconrl.learning.run import COLUMNS, Axes, Column, PerLimit, RunData, Snapshot, episode_columns
 
-
-def _stored(column: Column) -> pa.DataType:
-    """The type of a column of episodes in the file."""
-    kind = pa.string() if column.kind == "U8" else pa.from_numpy_dtype(column.kind)
-    return pa.list_(kind) if column.each_limit else kind
-
-
-_EPISODE = {column.name: _stored(column) for column in COLUMNS} | {"average_costs": pa.list_(pa.float64())}
-_SNAPSHOT: dict[str, pa.DataType] = {
-    "start": pa.int64(),
-    "shape": pa.list_(pa.int64()),
-    "policy": pa.list_(pa.float64()),
-    "visits": pa.list_(pa.int64()),
-}
-
-_FIRST = {"start", "length", "phase", "feasible", "reason", "value"}
+_ORIGINAL_COLUMNS = {"start", "length", "phase", "feasible", "reason", "value"}
 """Columns of episodes that even the oldest runs have; others were added later."""
-
-_LATER = ("peaks",)
-"""Columns of runs that were added later."""
-
+_ADDED_FIELDS = ("peaks", "cost_ranges")
+"""Fields of runs that were added later."""
 _BYTES_PER_VALUE = 16
 """Memory that a value takes while a column is read, with its levels and copies."""
+_MAX_NAME = 4096
+"""Characters of a name."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,11 +43,11 @@ class RunRecord(RunData):
         cell: hash of all settings without code and seed; runs of one cell are repetitions of each other.
         identity: hash that names the run. code: hash of the code that made it.
         states, actions: S and A. cost_names: (m + 1).
+        cost_ranges: (m + 1, 2), the ranges of costs that the agent was given; [0, 1] by default.
         margin, multipliers: of the true model; its optimum is nan if the limits cannot be met.
         world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
 
-    The columns of the file follow from the fields here. `peaks` of runs that were stored without are those at the
-    checkpoints.
+    The columns of the file follow from the fields here. Runs stored without `peaks` have those at the checkpoints.
     """
 
     env: str
@@ -76,6 +61,7 @@ class RunRecord(RunData):
     states: int
     actions: int
     cost_names: tuple[str, ...]
+    cost_ranges: Annotated[Floats, Axes(np.float64, ("cost", "end"))]
     margin: float
     multipliers: PerLimit
     world: dict[str, Any] | None = None
@@ -84,6 +70,22 @@ class RunRecord(RunData):
         return f"RunRecord({self.env}, {self.agent}, seed {self.seed}, T={self.horizon}, code {self.code[:8]})"
 
 
+# -- Columns -----------------------------------------------------------------------------------------------------------
+
+
+def _column_type(column: Column) -> pa.DataType:
+    """The type of a column of episodes in the file."""
+    kind = pa.string() if column.kind == "U8" else pa.from_numpy_dtype(column.kind)
+    return pa.list_(kind) if column.each_limit else kind
+
+
+_EPISODE = {column.name: _column_type(column) for column in COLUMNS} | {"average_costs": pa.list_(pa.float64())}
+_SNAPSHOT: dict[str, pa.DataType] = {
+    "start": pa.int64(),
+    "shape": pa.list_(pa.int64()),
+    "policy": pa.list_(pa.float64()),
+    "visits": pa.list_(pa.int64()),
+}
 _TYPES: dict[Any, pa.DataType] = {
     int: pa.int64(),
     float: pa.float64(),
@@ -99,7 +101,7 @@ _FIELDS = {field.name: _HINTS[field.name] for field in fields(RunRecord)}
 _ARRAYS = {name: hint.__metadata__[0] for name, hint in _FIELDS.items() if get_origin(hint) is Annotated}
 
 
-def _arrow(name: str) -> pa.DataType:
+def _field_type(name: str) -> pa.DataType:
     """The type of the column of a field."""
     if name not in _ARRAYS:
         return _TYPES[_FIELDS[name]]
@@ -109,49 +111,108 @@ def _arrow(name: str) -> pa.DataType:
     return kind
 
 
-SCHEMA = pa.schema([(name, _arrow(name)) for name in _FIELDS])
+SCHEMA = pa.schema([(name, _field_type(name)) for name in _FIELDS])
 
 
-def _is_curve(name: str) -> bool:
-    return name in _ARRAYS and len(_ARRAYS[name].names) == 2
+# -- Writing -----------------------------------------------------------------------------------------------------------
 
 
 def to_table(record: RunRecord) -> pa.Table:
-    """The record as a table of one row."""
+    """The record as a table of one row.
+
+    Args:
+        record: a run.
+
+    Returns:
+        A table with the columns of `SCHEMA`.
+    """
+    values = {name: getattr(record, name) for name in _FIELDS}
+    episodes, snapshots = record.episodes, record.snapshots
+    names = episodes.dtype.names or ()
+    values["episodes"] = {name: episodes[name] if name in names else None for name in _EPISODE}
+    values["snapshots"] = {
+        "start": [snapshot.start for snapshot in snapshots],
+        "shape": [np.array(snapshot.policy.shape) for snapshot in snapshots],
+        "policy": [snapshot.policy.ravel() for snapshot in snapshots],
+        "visits": [snapshot.visits.ravel() for snapshot in snapshots],
+    }
     columns = []
-    for name in _FIELDS:
-        value, kind = getattr(record, name), SCHEMA.field(name).type
-        nested = None
-        if name == "episodes":
-            nested = _episodes(value)
-        elif name == "snapshots":
-            nested = _snapshots(value)
-        elif _is_curve(name):
-            nested = _lists(list(value), pa.float64())
-        if nested is not None:
-            columns.append(pa.ListArray.from_arrays(pa.array([0, len(nested)], pa.int32()), nested))
-        else:
-            columns.append(pa.array([json.dumps(value, sort_keys=True) if isinstance(value, dict) else value], kind))
+    for field in SCHEMA:
+        value = values[field.name]
+        if pa.types.is_string(field.type) and isinstance(value, dict):
+            value = json.dumps(value, sort_keys=True)
+        columns.append(_to_arrow([value], field.type))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+def _to_arrow(values: Any, kind: pa.DataType) -> pa.Array:
+    """Values as an array of Arrow: arrays where it has lists, tables of columns where it has lists of records."""
+    if not pa.types.is_list(kind):
+        return pa.array(values, type=kind)
+    inner = kind.value_type
+    if pa.types.is_struct(inner):
+        (table,) = values
+        content = _records(table, inner)
+        ends = [len(content)]
+    else:
+        content = _to_arrow(_joined(values), inner)
+        ends = np.cumsum([len(value) for value in values]).tolist()
+    return pa.ListArray.from_arrays(pa.array([0, *ends], pa.int32()), content)
+
+
+def _records(table: Mapping[str, Any], kind: pa.StructType) -> pa.StructArray:
+    """A table of columns; None stands for a column of nulls."""
+    count = len(table["start"])
+    columns = [
+        pa.nulls(count, field.type) if table[field.name] is None else _to_arrow(table[field.name], field.type)
+        for field in kind
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _joined(values: Any) -> Any:
+    if len(values) == 1:
+        return values[0]
+    return np.concatenate(values) if len(values) else np.zeros(0)
+
+
 def to_bytes(table: pa.Table) -> bytes:
-    """The table as a Parquet file; equal tables give equal bytes."""
+    """The table as a Parquet file.
+
+    Args:
+        table: what `to_table` gave.
+
+    Returns:
+        The content of the file; equal tables give equal bytes.
+    """
     buffer = io.BytesIO()
     options = {"use_dictionary": False, "write_statistics": False, "store_schema": False}
     pq.write_table(table, buffer, compression="snappy", **options)
     return buffer.getvalue()
 
 
+# -- Reading -----------------------------------------------------------------------------------------------------------
+
+
 def from_bytes(content: bytes) -> RunRecord:
-    """The record in a Parquet file; RunFileError says what is wrong with a bad one."""
-    with _refusing():
+    """The record in a Parquet file.
+
+    Args:
+        content: of the file.
+
+    Returns:
+        The run.
+
+    Raises:
+        RunFileError: the file is damaged, or is not that of a run; the message says what is wrong.
+    """
+    with _reraised():
         table = _file(content).read(use_threads=False).combine_chunks()
-        return _checked(_record(table))
+        return _validated(_record(table))
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def _reraised() -> Iterator[None]:
     try:
         yield
     except RunFileError:
@@ -184,177 +245,120 @@ def _check_columns(schema: pa.Schema) -> None:
         if name not in SCHEMA.names or schema.names.count(name) > 1:
             raise RunFileError(f"it has an unknown column {short_repr(name)}")
     for field in SCHEMA:
-        if field.name not in schema.names:
-            if field.name in _LATER:
-                continue
+        if field.name in schema.names:
+            stored = schema.field(field.name).type
+            if stored != field.type and not (field.name == "episodes" and _are_older_episodes(stored)):
+                raise RunFileError(f"the column {field.name!r} is of the wrong type")
+        elif field.name not in _ADDED_FIELDS:
             raise RunFileError(f"the column {field.name!r} is missing")
-        found = schema.field(field.name).type
-        if found != field.type and not (field.name == "episodes" and _older_episodes(found)):
-            raise RunFileError(f"the column {field.name!r} is of the wrong type")
 
 
-def _older_episodes(found: pa.DataType) -> bool:
-    if not (pa.types.is_list(found) and pa.types.is_struct(found.value_type)):
+def _are_older_episodes(stored: pa.DataType) -> bool:
+    if not (pa.types.is_list(stored) and pa.types.is_struct(stored.value_type)):
         return False
-    columns = {field.name: field.type for field in found.value_type}
+    columns = {field.name: field.type for field in stored.value_type}
     known = all(_EPISODE.get(name) == kind for name, kind in columns.items())
-    return known and columns.keys() >= _FIRST and len(columns) == found.value_type.num_fields
+    return known and columns.keys() >= _ORIGINAL_COLUMNS and len(columns) == stored.value_type.num_fields
 
 
 def _record(table: pa.Table) -> RunRecord:
-    values = {name: table.column(name).chunk(0) for name in table.column_names}
-    for name, column in values.items():
+    values: dict[str, Any] = {}
+    for name in table.column_names:
+        column = table.column(name).chunk(0)
         if column.null_count and name != "world":  # kept with the first seed alone
             raise RunFileError(f"the column {name!r} is empty")
-    found: dict[str, Any] = {}
-    for name, column in values.items():
-        if _is_curve(name):
-            found[name] = _to_matrix(_full(column.values, name))
+        if name in ("episodes", "snapshots"):
+            values[name] = {field.name: column.values.field(field.name) for field in column.type.value_type}
         elif name in _ARRAYS:
-            found[name] = _numbers(_full(column.values, name))
-        elif name not in ("episodes", "snapshots"):
-            found[name] = column[0].as_py()
-    for name in ("env_options", "settings"):
-        found[name] = _table(found[name], name)
-    found["world"] = _table(found["world"], "world") if found.get("world") else None
-    found["cost_names"] = tuple(found["cost_names"])
-    if "peaks" not in found:
-        levels = np.append(found["optimum"], found["thresholds"])
-        found["peaks"] = largest(found["cumulative"] - np.outer(levels, found["grid"]))
-    return RunRecord(
-        **found,
-        episodes=_to_episodes(_full(values["episodes"].values, "episodes"), len(found["thresholds"])),
-        snapshots=_to_snapshots(_full(values["snapshots"].values, "snapshots"), found["states"], found["actions"]),
-    )
+            values[name] = _from_arrow(column, name)[0]
+        else:
+            values[name] = column[0].as_py()
+    for name in ("env_options", "settings", "world"):
+        values[name] = None if values[name] is None else _json(values[name], name)
+    values["cost_names"] = tuple(values["cost_names"])
+    m = len(values["thresholds"])
+    if "peaks" not in values:
+        levels = np.append(values["optimum"], values["thresholds"])
+        values["peaks"] = largest(values["cumulative"] - np.outer(levels, values["grid"]))
+    values.setdefault("cost_ranges", np.tile([0.0, 1.0], (m + 1, 1)))
+    values["episodes"] = _to_episodes(values["episodes"], m)
+    values["snapshots"] = _to_snapshots(values["snapshots"], values["states"], values["actions"])
+    return RunRecord(**values)
 
 
-def _table(text: str, name: str) -> dict[str, Any]:
-    found = reading.parse_json(text, RunFileError, f"{name}: ")
-    if not isinstance(found, dict):
+def _json(text: str, name: str) -> dict[str, Any]:
+    value = reading.parse_json(text, RunFileError, f"{name}: ")
+    if not isinstance(value, dict):
         raise RunFileError(f"{name} is not a table")
-    return found
+    return value
 
 
-def _full(array: pa.Array, name: str) -> pa.Array:
+def _from_arrow(array: pa.Array, name: str) -> Any:
+    """The values of an array of Arrow: lists of equal lengths as one array, others as a list of arrays."""
     if array.null_count:
         raise RunFileError(f"the column {name!r} has gaps")
-    return array
+    if not pa.types.is_list(array.type):
+        return np.array(array.to_numpy(zero_copy_only=False))
+    lengths, values = array.value_lengths().to_numpy(), _from_arrow(array.flatten(), name)
+    if len(lengths) and (lengths == lengths[0]).all():
+        return np.reshape(values, (len(lengths), lengths[0], *np.shape(values)[1:]))
+    return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else np.zeros((0, 0))
 
 
-def _checked(record: RunRecord) -> RunRecord:
-    """The record, if it can be that of a run."""
-    m, G, grid = len(record.thresholds), len(record.grid), record.grid
-    sizes = {"cost": m + 1, "limit": m, "time": G}
-    shapes = {name: tuple(sizes[axis] for axis in axes.names) for name, axes in _ARRAYS.items()}
-    excesses = (record.cumulative_excess, record.peaks)
-    rules = {
-        "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
-        "the seed is not negative": record.seed >= 0,
-        'costs are "known" or "estimated"': record.costs in ("known", "estimated"),
-        "names are short": all(len(t) <= _LONGEST for t in (record.env, record.agent, *record.cost_names)),
-        "there is a name for each cost": len(set(record.cost_names)) == len(record.cost_names) == m + 1,
-        "checkpoints rise to the horizon": G > 0
-        and grid[0] > 0
-        and bool((np.diff(grid) > 0).all())
-        and grid[-1] == record.horizon,
-        "arrays have a value for each cost, limit and checkpoint": all(
-            getattr(record, name).shape == shape for name, shape in shapes.items()
-        ),
-        "sums and limits are finite": bool(
-            np.isfinite(record.cumulative).all() and np.isfinite(record.thresholds).all()
-        ),
-        "excesses are finite": all(np.isfinite(excess[1:]).all() for excess in excesses),
-        "the optimum is no infinity": not np.isinf(record.optimum),
-        "there are plans, which start in order": len(record.episodes) > 0
-        and bool((np.diff(record.episodes["start"]) >= 0).all())
-        and record.episodes["start"][0] >= 0
-        and bool((record.episodes["length"] >= 0).all()),
-    }
-    for rule, kept in rules.items():
-        if not kept:
-            raise RunFileError(f"it breaks the rule that {rule}")
-    return record
-
-
-_LONGEST = 4096
-"""Characters of a name."""
-
-
-def _lists(rows: Sequence[NDArray[Any]], kind: pa.DataType) -> pa.ListArray:
-    """Arrays of any shapes, each flattened into one list."""
-    flat = [np.ravel(row) for row in rows]
-    offsets = np.concatenate([[0], np.cumsum([len(row) for row in flat])]).astype(np.int32)
-    content = np.concatenate(flat) if flat else np.zeros(0)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(content, type=kind))
-
-
-def _episodes(episodes: NDArray[np.void]) -> pa.StructArray:
-    columns = []
-    for name, kind in _EPISODE.items():
-        if pa.types.is_list(kind):
-            known = name in (episodes.dtype.names or ())
-            column = _lists(list(episodes[name]), kind.value_type) if known else pa.nulls(len(episodes), kind)
-        else:
-            column = pa.array(np.ascontiguousarray(episodes[name]), type=kind)
-        columns.append(column)
-    return pa.StructArray.from_arrays(columns, fields=[pa.field(*item) for item in _EPISODE.items()])
-
-
-def _snapshots(snapshots: tuple[Snapshot, ...]) -> pa.StructArray:
-    columns = [
-        pa.array([snapshot.start for snapshot in snapshots], type=pa.int64()),
-        _lists([np.array(snapshot.policy.shape) for snapshot in snapshots], pa.int64()),
-        _lists([snapshot.policy for snapshot in snapshots], pa.float64()),
-        _lists([snapshot.visits for snapshot in snapshots], pa.int64()),
-    ]
-    return pa.StructArray.from_arrays(columns, fields=[pa.field(*item) for item in _SNAPSHOT.items()])
-
-
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    return np.array(array.to_numpy(zero_copy_only=False))
-
-
-def _to_matrix(rows: pa.ListArray) -> Floats:
-    return np.asarray(_numbers(_full(rows.values, "curves")).reshape(len(rows), -1))
-
-
-def _to_episodes(rows: pa.StructArray, m: int) -> NDArray[np.void]:
-    stored = {field.name: rows.field(field.name) for field in rows.type}
-    if "average_costs" in stored and stored["average_costs"].null_count == len(rows):
-        del stored["average_costs"]  # they were not asked for
-    columns = episode_columns(m, "average_costs" in stored)
-    episodes = np.zeros(len(rows), dtype=columns)
-    for name, _, *shape in columns:
+def _to_episodes(stored: Mapping[str, pa.Array], m: int) -> NDArray[np.void]:
+    averages = stored.get("average_costs")
+    evaluated = averages is not None and averages.null_count < len(averages)
+    columns = episode_columns(m, evaluated)
+    episodes = np.zeros(len(stored["start"]), dtype=columns)
+    for name, _, *width in columns:
         if name in stored:
-            found = _full(stored[name], name)
-            episodes[name] = _each(found, name, *shape[0]) if shape else _numbers(found)
-        elif shape:  # runs made before a column was added stay readable
+            values = _from_arrow(stored[name], name)
+            if width and np.shape(values) != (len(episodes), *width[0]):
+                raise RunFileError(f"the column {name!r} of plans must have {width[0][0]} numbers for each")
+            episodes[name] = values
+        elif width:  # runs made before a column was added stay readable
             episodes[name] = np.nan
     return episodes
 
 
-def _each(lists: pa.ListArray, name: str, width: int) -> NDArray[Any]:
-    """The lists of a column as rows of an array; each must be as long as that is wide."""
-    if not (_numbers(lists.value_lengths()) == width).all():
-        raise RunFileError(f"the column {name!r} of plans must have {width} numbers for each")
-    return _numbers(_full(lists.flatten(), name)).reshape(len(lists), width)
-
-
-def _to_snapshots(rows: pa.StructArray, S: int, A: int) -> tuple[Snapshot, ...]:
-    starts = _numbers(_full(rows.field("start"), "snapshots")).tolist()
-    shapes, policies, visits = (_parts(rows.field(name)) for name in ("shape", "policy", "visits"))
-    for shape in shapes:
+def _to_snapshots(stored: Mapping[str, pa.Array], S: int, A: int) -> tuple[Snapshot, ...]:
+    columns = [_from_arrow(stored[name], "snapshots") for name in _SNAPSHOT]
+    for shape in columns[1]:
         if len(shape) != 3 or shape[0] < 1 or tuple(shape[1:]) != (S, A):
             raise RunFileError(
                 f"a plan has the shape {short_repr(shape.tolist())}; the model has {S} states, {A} actions"
             )
     return tuple(
-        Snapshot(start, policy.reshape(shape), seen.reshape(S, A))
-        for start, shape, policy, seen in zip(starts, shapes, policies, visits, strict=True)
+        Snapshot(int(start), policy.reshape(shape), visits.reshape(S, A))
+        for start, shape, policy, visits in zip(*columns, strict=True)
     )
 
 
-def _parts(lists: pa.ListArray) -> list[NDArray[Any]]:
-    """The arrays of a column of lists."""
-    ends = np.cumsum(_numbers(_full(lists, "snapshots").value_lengths()))
-    return np.split(_numbers(_full(lists.flatten(), "snapshots")), ends[:-1]) if len(ends) else []
+def _validated(record: RunRecord) -> RunRecord:
+    """The record, if it can be that of a run."""
+    m, grid, episodes = len(record.thresholds), record.grid, record.episodes
+    sizes = {"cost": m + 1, "limit": m, "time": len(grid), "end": 2}
+    shapes = {name: tuple(sizes[axis] for axis in axes.names) for name, axes in _ARRAYS.items()}
+    finite = (record.cumulative, record.thresholds, record.cost_ranges, record.cumulative_excess[1:], record.peaks[1:])
+    rules = {
+        "states, actions and horizon are at least 1": min(record.states, record.actions, record.horizon) >= 1,
+        "the seed is not negative": record.seed >= 0,
+        'costs are "known" or "estimated"': record.costs in ("known", "estimated"),
+        "names are short": all(len(t) <= _MAX_NAME for t in (record.env, record.agent, *record.cost_names)),
+        "there is a name for each cost": len(set(record.cost_names)) == len(record.cost_names) == m + 1,
+        "checkpoints rise to the horizon": len(grid) > 0
+        and 0 < grid[0] <= grid[-1] == record.horizon
+        and bool((np.diff(grid) > 0).all()),
+        "arrays have a value for each cost, limit and checkpoint": all(
+            np.shape(getattr(record, name)) == shape for name, shape in shapes.items()
+        ),
+        "sums, excesses, limits and ranges are finite": all(np.isfinite(values).all() for values in finite),
+        "the optimum is not infinite": not np.isinf(record.optimum),
+        "there are plans, which start in order": len(episodes) > 0
+        and episodes["start"][0] >= 0
+        and bool((np.diff(episodes["start"]) >= 0).all() and (episodes["length"] >= 0).all()),
+    }
+    for rule, kept in rules.items():
+        if not kept:
+            raise RunFileError(f"it breaks the rule that {rule}")
+    return record

@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from psconrl import agents, environments, learning, planning
 from psconrl._core import compiling
 from psconrl.cmdp import CMDP
@@ -96,6 +98,7 @@ def run_cell(cell: Cell, seed: int) -> pa.Table:
 
 def _run_cell(cell: Cell, seed: int) -> pa.Table:
     cmdp, solution, agent = _prepared(cell, seed if cell.seed_option else None)
+    ranges = agent.problem.cost_ranges
     run = learning.simulate(
         agent,
         cmdp,
@@ -118,6 +121,7 @@ def _run_cell(cell: Cell, seed: int) -> pa.Table:
             states=cmdp.S,
             actions=cmdp.A,
             cost_names=tuple(cmdp.cost_names),
+            cost_ranges=np.tile([0.0, 1.0], (cmdp.m + 1, 1)) if ranges is None else ranges,
             margin=solution.margin,
             multipliers=solution.multipliers,
             world=world.describe(cmdp, solution, run.snapshots) if seed == 0 else None,

@@ -54,6 +54,16 @@ class Column(NamedTuple):
     each_limit: bool = False
 
 
+def _of_limits(name: str) -> Callable[[Episode], Any]:
+    """What copies an array (m,) of a plan, nan where the plan has none."""
+
+    def values(episode: Episode) -> Any:
+        array = getattr(episode.plan, name)
+        return np.nan if array is None else array.copy()
+
+    return values
+
+
 COLUMNS = [
     Column("start", np.int64, "start"),
     Column("length", np.int64, "length"),
@@ -63,18 +73,8 @@ COLUMNS = [
     Column("reason", "U8", "reason"),
     Column("value", np.float64, "plan.value"),
     Column("solver", "U8", "plan.solver"),
-    Column(
-        "multipliers",
-        np.float64,
-        lambda episode: np.nan if episode.plan.multipliers is None else episode.plan.multipliers.copy(),
-        each_limit=True,
-    ),
-    Column(
-        "nearest",
-        np.float64,
-        lambda episode: np.nan if episode.plan.nearest is None else episode.plan.nearest.copy(),
-        each_limit=True,
-    ),
+    Column("multipliers", np.float64, _of_limits("multipliers"), each_limit=True),
+    Column("nearest", np.float64, _of_limits("nearest"), each_limit=True),
 ]
 """The one place for columns: runs have them, the store writes and reads them. A new one comes last."""
 
@@ -147,10 +147,11 @@ class Snapshot(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """The axes of an array: limits (m), costs (m + 1), checkpoint times (G); and numpy's type of its entries."""
+    """The axes of an array: limits (m), costs (m + 1), checkpoint times (G), ends of a range (2); and the type of its
+    entries."""
 
     kind: Any
-    names: tuple[Literal["limit", "cost", "time"], ...]
+    names: tuple[Literal["limit", "cost", "time", "end"], ...]
 
 
 PerLimit = Annotated[Floats, Axes(np.float64, ("limit",))]

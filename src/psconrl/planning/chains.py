@@ -46,7 +46,7 @@ ROUNDING = 16.0
 """Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
 
 
-def stationary_law(matrix: sparse.csr_array) -> Floats | None:
+def stationary_distribution(matrix: sparse.csr_array) -> Floats | None:
     """The stationary law of a chain (S, S), without all else that `evaluate_chain` gives; None if there are several."""
     classes = closed_classes(matrix)
     return None if len(classes) > 1 else solve_chain(chain_of(matrix), classes).law

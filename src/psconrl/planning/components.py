@@ -37,14 +37,14 @@ from scipy.sparse import csgraph
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
-from psconrl.planning.chains import stationary_law
-from psconrl.planning.compiled.generation import OPTIMAL, Question, Reply
-from psconrl.planning.compiled.inverses import lead
+from psconrl.planning.chains import stationary_distribution
+from psconrl.planning.compiled.generation import OPTIMAL, PricingProblem, PricingResult
+from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned
+from psconrl.planning.compiled.parametric import plan
+from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration, dual_lower_bound
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.walk import plan
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.exact import ExactModel
 from psconrl.planning.lp.decomposition import deterministic
@@ -77,7 +77,7 @@ _MOST_COLUMNS = 64
 _MAGNIFIED = 2.0**20
 """HiGHS, whose tolerance is absolute, gets costs times this."""
 
-Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], Planned]
+Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], MixturePlan]
 
 
 def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
@@ -176,13 +176,13 @@ class Component:
         one returns, has no such parts, and shows which is good.
         """
         none, best = np.zeros(0), None
-        home, self._last, _ = self._sighted(c, hopeful=True)
+        home, self._last, _ = self._sighted(c, optimistic=True)
         for rate in _RATES:
             rows = self.rows.with_restarts(rate, home)
             found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, rows=rows)
             if found.status != OPTIMAL:
                 break
-            law, policy = found.mixture.laws[0], found.mixture.policies[0]
+            law, policy = found.mixture.distributions[0], found.mixture.policies[0]
             core = np.flatnonzero(law >= _CORE * law.max())
             led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
             self._last = led
@@ -222,7 +222,7 @@ class Component:
     def _evaluated(self, policy: Ints, c: Floats, bound: float) -> Priced | None:
         """A policy with its exact average; of several classes the best."""
         chain = self.chain(policy)
-        laws = [(states, stationary_law(chain[states][:, states])) for states in closed_classes(chain)]
+        laws = [(states, stationary_distribution(chain[states][:, states])) for states in closed_classes(chain)]
         gains = [np.inf if law is None else float(c[policy[states]] @ law) for states, law in laws]
         states, own = laws[int(np.argmin(gains))]
         if own is None:
@@ -233,13 +233,13 @@ class Component:
         law[states] = own
         return Priced(policy, min(gains), bound, law)
 
-    def _sighted(self, c: Floats, hopeful: bool) -> tuple[int, Ints, Floats]:
+    def _sighted(self, c: Floats, optimistic: bool) -> tuple[int, Ints, Floats]:
         """The state from which some steps cost the least, the policy for them, and what they cost (S,).
 
-        hopeful: whether to look for a place to stay at, or for what there is far away.
+        optimistic: whether to look for a place to stay at, or for what there is far away.
         """
         ahead, policy = discounted_value_iteration(
-            self.rows, np.ascontiguousarray(c), _RATES[0], hopeful, _BLURRED, _SIGHT
+            self.rows, np.ascontiguousarray(c), _RATES[0], optimistic, _BLURRED, _SIGHT
         )
         return int(ahead.argmin()), policy, ahead
 
@@ -252,16 +252,16 @@ class Component:
         bias: Floats,
         levels: Floats = NO_LEVELS,
         rows: Rows | None = None,
-    ) -> Planned:
+    ) -> MixturePlan:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
         decide between equals, or none (0,); rows: other probabilities than those of the model.
         """
         if not self.inverted and goal == MARGIN:
-            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), hopeful=True)
+            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), optimistic=True)
         elif not self.inverted and self._last is None:
-            _, self._last, bias = self._sighted(costs[0], hopeful=False)
+            _, self._last, bias = self._sighted(costs[0], optimistic=False)
         elif not self.inverted and len(bias):
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
@@ -302,7 +302,7 @@ class Component:
         policy, led = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
         for s, pair in to.items():
             policy[s], led[s] = pair, True
-        if not lead(self.rows, policy, led):
+        if not attractor_policy(self.rows, policy, led):
             raise SolverError("states of a component do not lead to each other")
         return policy
 
@@ -320,15 +320,15 @@ class Components:
         self.J = np.empty((_ROOM, len(costs)))
         self.known = np.zeros(1, dtype=np.int64)
 
-    def ask(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Add the best column for some prices."""
-        c = np.append(question.main, question.prices) @ self.costs
-        spent = float(question.prices @ question.tau)
+        c = np.append(problem.main, problem.prices) @ self.costs
+        spent = float(problem.prices @ problem.tau)
         best, bound = self._best_component(c) if self.start is None else self._routed(c)
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
-        return Reply(self.known[0] < _ROOM, bound - spent, question.prices.copy(), False, question.prices)
+        return PricingResult(self.known[0] < _ROOM, bound - spent, problem.prices.copy(), False, problem.prices)
 
     def _best_component(self, c: Floats) -> tuple[Column, float]:
         """The best policy of all components, and a bound of its average of c (K,)."""

@@ -20,8 +20,8 @@ import numpy as np
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.errors import SolverError
-from psconrl.planning.chains import stationary_law
-from psconrl.planning.compiled.inverses import lead
+from psconrl.planning.chains import stationary_distribution
+from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.rows import Rows
 
 if TYPE_CHECKING:
@@ -140,13 +140,13 @@ class ExactModel:
         best = min(new, key=lambda states: self._average(policy, c, states))
         led = np.zeros(self.rows.S, dtype=np.bool_)
         led[best] = True
-        if not lead(self.rows, policy, led):
+        if not attractor_policy(self.rows, policy, led):
             raise SolverError("states of a component do not lead to each other")
         return best
 
     def _average(self, policy: Ints, c: Floats, states: Ints) -> float:
         """The average of c (K,) in a closed class."""
-        law = stationary_law(self.matrix[policy[states]][:, states])
+        law = stationary_distribution(self.matrix[policy[states]][:, states])
         return np.inf if law is None else float(c[policy[states]] @ law)
 
 

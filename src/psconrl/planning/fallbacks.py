@@ -8,7 +8,7 @@ from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
 from psconrl.planning import ties
 from psconrl.planning.averages import long_run
-from psconrl.planning.chains import stationary_law
+from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture
@@ -24,24 +24,24 @@ from psconrl.planning.weights import best_weights, carrying
 def exact_mixture(
     rows: Rows, costs: Floats, mixture: Mixture, limits: Limits, bound: float, multipliers: Floats
 ) -> Mixture | None:
-    """A mixture with laws by elimination, in which rare states have as many digits as others; None if there is none.
+    """A mixture with distributions by elimination, accurate in rare states too; None if there is none.
 
     costs (m + 1, K); bound: of the optimum, with its multipliers (m,).
     """
-    laws, matrix = np.zeros(mixture.laws.shape), rows.matrix()
-    for policy, rough, law in zip(mixture.policies, mixture.laws, laws, strict=True):
+    distributions, matrix = np.zeros(mixture.distributions.shape), rows.matrix()
+    for policy, rough, law in zip(mixture.policies, mixture.distributions, distributions, strict=True):
         inside = np.zeros(rows.S, dtype=np.bool_)
         closed_class(rows, policy, int(rough.argmax()), inside)
-        found = stationary_law(matrix[policy[inside]][:, inside])
+        found = stationary_distribution(matrix[policy[inside]][:, inside])
         if found is None:
             return None
         law[inside] = found
-    J = np.stack([costs[:, policy] @ law for policy, law in zip(mixture.policies, laws, strict=True)])
+    J = np.stack([costs[:, policy] @ law for policy, law in zip(mixture.policies, distributions, strict=True)])
     weights = best_weights(J, limits, bound, multipliers)
     if weights is None:
         return None
     used = [k for k in np.argsort(J[:, -1], kind="stable") if weights[k] > 0]
-    return Mixture(J[used], laws[used], mixture.policies[used], weights[used])
+    return Mixture(J[used], distributions[used], mixture.policies[used], weights[used])
 
 
 def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
@@ -85,7 +85,7 @@ def _generated(rows: Rows, costs: Floats, thresholds: Floats, goal: int) -> tupl
     # Limits that can just be met may need a little room.
     for tau in (thresholds, thresholds + FEASIBLE):
         way = Components(rows, costs, None)
-        optimum = plain_generate(Components.ask, way, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
+        optimum = plain_generate(Components.price, way, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
         if optimum.status != FAILED:
             return way, optimum
     raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")

@@ -221,7 +221,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
         found, bound, multipliers = attained.found, np.nan, np.full(m, np.nan)
     p = in_slots(frame.to_dense().transitions, pairs).copy()
     columns = believed(within, scaled, found, p)
-    used = [(float(w), pairs.slots[columns.policies[k]], columns.laws[k]) for k, w in enumerate(found.weights)]
+    used = [(float(w), pairs.slots[columns.policies[k]], columns.distributions[k]) for k, w in enumerate(found.weights)]
     value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used) if feasible else np.nan
     _lead_in(within, found, columns, p)
     p, flow = _held_together(within, found, columns, p, join)
@@ -232,7 +232,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
 def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
     """Where the mixture never is, believe, in p (S * A, S), what its main column does: that leads to where it is."""
     k = int(found.weights.argmax())
-    away = found.weights @ columns.laws <= SUPPORT
+    away = found.weights @ columns.distributions <= SUPPORT
     own = members(within, columns.policies[k], found.columns[k, 1, 0])
     p[columns.policies[k][away]] = own[away]
 
@@ -243,16 +243,18 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     A column's own model leads from everywhere to the first state of its order, so such a trip exists in the set: the
     model is the mean of the members used on it, weighted by how often they are.
     """
-    S, A = columns.laws.shape[1], len(p) // columns.laws.shape[1]
+    S, A = columns.distributions.shape[1], len(p) // columns.distributions.shape[1]
     every, occupancy = np.arange(S), np.zeros(S * A)
-    for weight, policy, law in zip(found.weights, columns.policies, columns.laws, strict=True):
+    for weight, policy, law in zip(found.weights, columns.policies, columns.distributions, strict=True):
         occupancy[policy] += weight * law
-    if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.laws, strict=True)])) < 2:
+    if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.distributions, strict=True)])) < 2:
         return p, occupancy
     flow = np.zeros((S * A, S))
     for k, weight in enumerate(found.weights):
         pairs = columns.policies[k]
-        flow[pairs] += (weight * columns.laws[k])[:, np.newaxis] * members(within, pairs, found.columns[k, 1, 0])
+        flow[pairs] += (weight * columns.distributions[k])[:, np.newaxis] * members(
+            within, pairs, found.columns[k, 1, 0]
+        )
     first = found.columns[:, 1, 0, 0]
     trip = np.zeros((S * A, S))
     for k, here in enumerate(np.roll(first, 1)):

@@ -17,7 +17,7 @@ from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, SolverError
 from psconrl.planning import margins, shadow_prices, ties
-from psconrl.planning.chains import stationary_law
+from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.generation import (
     FAILED,
     INFEASIBLE,
@@ -26,8 +26,8 @@ from psconrl.planning.compiled.generation import (
     plain_generate,
 )
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.parametric import plan_by_inverses
 from psconrl.planning.compiled.planned import NO_LEVELS
-from psconrl.planning.compiled.walk import by_inverses
 from psconrl.planning.components import Column, Component, Components, inverted
 from psconrl.planning.criteria import Restarted, per_time
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
@@ -108,7 +108,7 @@ def solve(
         return solution if steps is None else _for_steps(known, solution, steps)
 
     with compiling.notify():
-        return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, by_inverses, answer)
+        return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, plan_by_inverses, answer)
 
 
 def _for_steps(known: Known, solution: Solution, T: int) -> Solution:
@@ -224,7 +224,7 @@ class Known:
             way.parts = [self.single]
         # Margins are not proved further than the prices of large components, which take longest, are.
         close = PROVEN if goal == MARGIN and not inverted(self.rows) else CLOSE
-        optimum = plain_generate(Components.ask, way, limits, goal, np.zeros(len(limits.tau)), close)
+        optimum = plain_generate(Components.price, way, limits, goal, np.zeros(len(limits.tau)), close)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
@@ -256,7 +256,7 @@ class Known:
             policy = self.rows.begin[:-1].copy()
             policy[part.states] = part.pairs[found.columns.policies[name]]
             chosen, law = found.columns.policies[name], np.zeros(self.rows.S)
-            own_law = stationary_law(part.chain(chosen))
+            own_law = stationary_distribution(part.chain(chosen))
             if own_law is None:
                 return None
             J, law[part.states] = own[:, chosen] @ own_law, own_law

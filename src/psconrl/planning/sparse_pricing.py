@@ -21,9 +21,17 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, plain_generate
-from psconrl.planning.compiled.inverses import MOVES, lead, reroute
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned
+from psconrl.planning.compiled.generation import (
+    FAILED,
+    OPTIMAL,
+    VALUE,
+    Limits,
+    PricingProblem,
+    PricingResult,
+    plain_generate,
+)
+from psconrl.planning.compiled.inverses import MOVES, attractor_policy, make_unichain
+from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import (
     Mixture,
     Start,
@@ -57,7 +65,7 @@ SWEEPS = 4
 FEW_CHANGES, MAX_STEPS = 4, 40
 """So few changes of actions on the way to the limit may be the last ones; after so many steps of the multiplier it is
 that of the master program."""
-MAX_REROUTES = 3
+MAX_REPAIRS = 3
 """How often a policy that stays in several places may be led to one of them, for given multipliers."""
 CORE = 1e-3
 """States less likely than this share of the likeliest are on the way to a place."""
@@ -65,7 +73,7 @@ CORE = 1e-3
 
 def plan_sparse(
     rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
-) -> Planned:
+) -> MixturePlan:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
     pricing = SparsePricing(rows, decided(costs, levels), start, exactly=len(levels) > 0)
     close = CLOSE if len(levels) else PROVEN
@@ -80,7 +88,7 @@ def plan_sparse(
         off = max(pricing.average_error(J, policy) for J, policy in zip(found.J, found.policies, strict=True))
     last = found.policies[0] if count else pricing.policy
     status, objective, bound, multipliers, _ = optimum
-    return Planned(status, objective, bound, off, multipliers, pricing.h, found, last)
+    return MixturePlan(status, objective, bound, off, multipliers, pricing.h, found, last)
 
 
 class SparsePricing:
@@ -112,10 +120,10 @@ class SparsePricing:
         self._before, self._excess_before = 0.0, 0.0
         self._order: tuple[int, Ints] = (-1, np.empty(0, dtype=np.int64))
 
-    def price(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
-        prices, columns = question.prices, self.columns
-        failed = Reply(False, -np.inf, prices, False, prices)
+        prices, columns = problem.prices, self.columns
+        failed = PricingResult(False, -np.inf, prices, False, prices)
         if self.evaluations > MAX_TOTAL or self.known[0] >= len(self.J) - 2:
             return failed
         if self.asked == 0 and len(prices) > 1:
@@ -124,13 +132,13 @@ class SparsePricing:
                 self._add_column()
         self.asked += 1
         # Never rougher than a share of what is left to be proven.
-        if question.gap < np.inf:
-            self.accuracy = min(max(SHARE * question.gap, self.finest), self.accuracy)
-        lagrangian_costs(self.c, self.costs, question.main, prices)
+        if problem.gap < np.inf:
+            self.accuracy = min(max(SHARE * problem.gap, self.finest), self.accuracy)
+        lagrangian_costs(self.c, self.costs, problem.main, prices)
         g = self._iterate()
         if g is None:
             return failed
-        bound = dual_lower_bound(self.rows, self.c, g, self.h) - float(prices @ question.tau)
+        bound = dual_lower_bound(self.rows, self.c, g, self.h) - float(prices @ problem.tau)
         before = self.known[0]
         at = self._add_column()
         if at is None:
@@ -139,10 +147,10 @@ class SparsePricing:
         if not new:
             self.accuracy = max(0.01 * self.accuracy, self.finest)
         # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
-        again = Reply(True, bound, prices, not new and self.accuracy > self.finest, prices)
-        if bound >= question.enough or len(prices) != 1 or question.main != 1.0:
+        again = PricingResult(True, bound, prices, not new and self.accuracy > self.finest, prices)
+        if bound >= problem.enough or len(prices) != 1 or problem.main != 1.0:
             return again
-        multiplier, excess = float(prices[0]), float(columns.J[at, 1] - question.tau[0])
+        multiplier, excess = float(prices[0]), float(columns.J[at, 1] - problem.tau[0])
         if excess > 0.0:
             self.low = max(self.low, multiplier)
         else:
@@ -158,14 +166,14 @@ class SparsePricing:
         move_along(self.h, self.own, step, self.h1, self.slope)
         there = np.array([max(multiplier + step, 0.0)])
         lagrangian_costs(self.c, self.costs, 1.0, there)
-        lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ question.tau)
+        lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ problem.tau)
         if changes <= FEW_CHANGES and self._add_column() is None:
             return failed
         hinted = self.asked <= MAX_STEPS and self.low <= there[0] <= self.high
         if hinted:
             finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
             self.accuracy = min(finer, self.accuracy)
-        return Reply(True, max(bound, lower), prices if bound >= lower else there, hinted, there)
+        return PricingResult(True, max(bound, lower), prices if bound >= lower else there, hinted, there)
 
     def average_error(self, J: Floats, policy: Ints) -> float:
         """What the averages J (m + 1,) of a policy may be off by: the distance from its gains, which are certain."""
@@ -193,7 +201,7 @@ class SparsePricing:
         The policy, its bias and the advantages of all pairs are left behind; None if it failed.
         """
         enough = max(FIRST_ACCURACY, 0.5 * self.accuracy)
-        wanted, reroutes = self.policy.copy(), 0
+        wanted, repairs = self.policy.copy(), 0
         self.solver.switch_policy(self.policy)
         for evaluation in range(1, MAX_EVALUATIONS):
             self.evaluations += 1
@@ -201,8 +209,8 @@ class SparsePricing:
             # Where biases are huge, what rounding leaves of the equations is no less than this.
             rounding = 16 * EPS * span_of(found.values)
             if not found.error <= max(enough, 0.5 * EXACT, min(rounding, FIRST_ACCURACY)):
-                reroutes += 1
-                if reroutes > MAX_REROUTES or not self._make_unichain():
+                repairs += 1
+                if repairs > MAX_REPAIRS or not self._make_unichain():
                     return None
                 continue
             self.h = found.values
@@ -241,7 +249,7 @@ class SparsePricing:
         """
         self.h, chain = np.zeros(self.rows.S), self.solver.chain
         if len(closed_classes(chain)) > 1:
-            self.solver.reference, led = reroute(self.rows, self.policy, self.c)
+            self.solver.reference, led = make_unichain(self.rows, self.policy, self.c)
             self.solver.switch_policy(self.policy)
             return bool(led)
         into, later, chance = chain.T.tocsr(), self.c[self.policy], np.zeros(self.rows.S)
@@ -251,7 +259,7 @@ class SparsePricing:
         for _ in range(MOVES):
             chance = chance - 0.5 * (into @ chance)
         self.solver.reference = int(chance.argmax())
-        led = lead(self.rows, self.policy, chance >= CORE * chance.max())
+        led = attractor_policy(self.rows, self.policy, chance >= CORE * chance.max())
         self.solver.switch_policy(self.policy)
         return bool(led)
 
@@ -279,7 +287,7 @@ class SparsePricing:
             if mu is None:
                 return None
         n = int(self.known[0])
-        self.mu = self.columns.laws[n] = mu
+        self.mu = self.columns.distributions[n] = mu
         if not add_column(self.columns, self.costs, self.policy):
             return int(np.flatnonzero((self.columns.policies[:n] == self.policy).all(axis=1))[0])
         return n

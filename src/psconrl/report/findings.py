@@ -78,7 +78,7 @@ class Finding:
 
 def finding(label: str, group: Group) -> Finding:
     """What became of one agent."""
-    signed, excess = curves.signed(group)[..., -1], curves.positive_violation(group)[..., -1]
+    signed, excess = group.signed[..., -1], group.positive_violation[..., -1]
     averages = group.cumulative[..., -1].mean(axis=0) / group.horizon
     score = signed[:, 0] + (group.multipliers * excess).sum(axis=1)
     score[np.abs(score) <= _ROUNDING * group.horizon] = 0.0

@@ -281,24 +281,20 @@ def _found(found: findings.Finding) -> dict[str, Any]:
 def _measures(agent: Agent) -> dict[str, Any]:
     """All that is measured of an agent at its horizon."""
     group = agent.group
-    signed = curves.signed(group)[..., -1]
     infeasible = curves.infeasible_steps(group)[:, -1].mean() / group.horizon
     seconds = group.seconds[np.isfinite(group.seconds)]
-    of_limits = (
-        signed[:, 1:],
-        *(
-            measure(group)[..., -1]
-            for measure in (curves.positive_violation, curves.largest_violation, curves.policy_violation)
-        ),
-    )
+    of_limits = [
+        curve[..., -1]
+        for curve in (group.violation, group.positive_violation, group.largest_violation, group.policy_violation)
+    ]
     return {
         "label": agent.label,
         "seed": agent.record.seed,
         "snapshots": len(policies.snapshots(agent.record)),
         "mixture": len(group.codes) > 1,
         "sums": [
-            _mean(signed[:, 0]),
-            _mean(curves.lagrangian(group)[:, -1]),
+            _mean(group.regret[:, -1]),
+            _mean(group.lagrangian[:, -1]),
             *(
                 (text, "")
                 for text in (

@@ -165,7 +165,7 @@ def regret_column(
         1 + m panels.
     """
     labels = labels or [agent_label(group) for group in groups]
-    drawn = [values(group) if values else (group.grid, curves.signed(group)) for group in groups]
+    drawn = [values(group) if values else (group.grid, group.signed) for group in groups]
     limits = groups[0].cost_names[1:]
     names = ["Cumulative regret"]
     names += ["Cumulative violation"] if len(limits) == 1 else [f"Violation of {limit}" for limit in limits]
@@ -206,7 +206,7 @@ def _average(env: Environment, cost: int) -> Panel:
     lines = [
         _settled(agent.label, agent.group, agent.group.cumulative[:, cost] / agent.group.grid) for agent in env.agents
     ]
-    level = _shared(np.concatenate([curves.levels(group)[:, cost] for group in env.groups]))
+    level = _shared(np.concatenate([group.levels[:, cost] for group in env.groups]))
     return Panel(
         "" if cost else runs_title(env.title, env.groups),
         f"{env.groups[0].cost_names[cost]}\n(average so far)",
