@@ -58,7 +58,7 @@ def check_criterion(cmdp: CMDP, discount: float | None, episode: int | None) -> 
     if discount is not None and episode is not None:
         raise InvalidArgumentError("discount and episode are two criteria; give one of them")
     if discount is not None:
-        checks.open_unit_interval(discount, "discount")
+        checks.real(discount, "discount", "at least 0 and below 1", lambda g: 0 <= g < 1)
     else:
         checks.whole(episode, "episode")
     if cmdp.durations is not None:

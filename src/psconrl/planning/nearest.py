@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from psconrl.planning import Solution, solve, threshold_sweep
 
 @dataclass(frozen=True, eq=False)
 class NearestLimits:
-    """What would have to change for limits to be met.
+    """What would have to change for limits, on averages or on totals, to be met.
 
     Attributes:
         together: (m,), limits that can be met together, whose largest rise over the given ones, in units of the range
@@ -33,7 +34,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand.
+        solution: that of `solve`, if it is at hand; needed for limits on totals.
 
     Returns:
         The limits, each rounded up to millionths of the range of its cost.
@@ -48,14 +49,15 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     require_model(cmdp)
     if solution is not None and (not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m):
         raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
+    criterion = {} if solution is None else _criterion(solution)
     tau, ranges = cmdp.thresholds, cost_ranges(cmdp)
     # All limits raised by the least share of their ranges that is enough; then each one, those that conflict last, back
     # as far as it goes.
-    together = np.maximum(tau, _rounded_up(tau + ranges * max(0.0, -relative_margin(cmdp)), ranges))
+    together = np.maximum(tau, _rounded_up(tau + ranges * max(0.0, -relative_margin(cmdp, solution)), ranges))
     conflict = () if solution is None else solution.conflict
     for i in sorted(range(cmdp.m), key=lambda i: i + 1 in conflict):
-        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i], ranges[i])
-    return NearestLimits(together, np.array([_least(cmdp, i, tau[i], ranges[i]) for i in range(cmdp.m)]))
+        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i], ranges[i], criterion)
+    return NearestLimits(together, np.array([_least(cmdp, i, tau[i], ranges[i], criterion) for i in range(cmdp.m)]))
 
 
 def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
@@ -63,18 +65,19 @@ def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand: costs of the same range need no other one. If it is about totals,
-            so is the margin.
+        solution: that of `solve`, if it is at hand: costs of the same range need no other one.
     """
     ranges = cost_ranges(cmdp)
     if solution is not None and len(ranges) and (ranges == ranges[0]).all():
         return solution.margin / float(ranges[0])
     costs = cmdp.costs.copy()
     costs[1:] /= ranges[:, np.newaxis, np.newaxis]
-    scaled = cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges)
-    if solution is None:
-        return solve(scaled).margin
-    return solve(scaled, discount=solution.discount, episode=solution.episode).margin
+    criterion = {} if solution is None else _criterion(solution)
+    return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges), **criterion).margin
+
+
+def _criterion(solution: Solution) -> dict[str, Any]:
+    return {"discount": solution.discount, "episode": solution.episode}
 
 
 def cost_ranges(cmdp: CMDP) -> Floats:
@@ -84,10 +87,10 @@ def cost_ranges(cmdp: CMDP) -> Floats:
     return np.asarray(np.where(width > 0, width, np.where(size > 0, size, 1.0)))
 
 
-def _least(cmdp: CMDP, i: int, floor: float, width: float) -> float:
+def _least(cmdp: CMDP, i: int, floor: float, width: float, criterion: dict[str, Any]) -> float:
     """The least value, from `floor` on, of limit i that can be met with the others; nan if they cannot be met."""
     try:
-        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor]).least, width)))
+        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor], **criterion).least, width)))
     except InvalidModelError:
         return np.nan
 
