@@ -230,7 +230,7 @@ def kernel_share(agent: Any, cmdp: psconrl.CMDP, horizon: int) -> tuple[float, f
     # Where they are called from: modules that are imported late remember what they gave.
     kernels: list[tuple[Any, str]] = [
         (posterior.kernels, "draw_rows"),
-        (for_agents, "by_inverses"),
+        (for_agents, "plan_by_inverses"),
         (simulation.kernels, "run_plan"),
         (loop_data.kernels, "cumulate_policy"),
         (contract.kernels, "mean_costs"),

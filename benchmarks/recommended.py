@@ -1,12 +1,12 @@
-"""The agent that needs no tuning beside PSConRL as published, and beside tuned rivals: the preset "beyond", in part.
+"""The agent that needs no tuning beside PSConRL as published, and beside tuned rivals.
 
 python benchmarks/recommended.py OUT [--only WORLD ...] [--agents NAME ...] [--seeds 30] [--list] [--rivals FILE]
 
-Runs of the preset are done in the order of the worlds as they are listed, the two agents first; then all settings of
-the rivals named by --agents with few seeds, and the best of each with further ones. OUT is a store: what is there is
-not done again, and `python -m reproduction beyond --out OUT` goes on from it. At the end the table is printed as it
-stands, and `python -m reproduction.write_docs OUT` takes it over into the documentation. With --rivals FILE, the
-untuned.json of an earlier OUT, the rivals in there stay in worlds in which OUT has none, with the code that made them.
+In the order in which the worlds are listed, the two agents are run first; then all settings of the rivals named by
+--agents with few seeds, and the best of each with further ones. OUT is a store: what is there is not done again. At the
+end the table is printed as it stands, and `python -m reproduction.write_docs OUT` takes it over into the documentation.
+With --rivals FILE, the untuned.json of an earlier OUT, the rivals in there stay in worlds in which OUT has none, with
+the code that made them.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import kept  # noqa: F401  # finds `reproduction`
 
 from psconrl.analysis import group
 from psconrl.experiments import Cell, Experiment, Store, run_experiment
-from reproduction import beyond, ranking
+from reproduction import beyond
 from reproduction.tables import as_json
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         rivals = [cell for cell in beyond.cells(world) if cell.agent in args.agents]
         if rivals:
             run(args.out, f"{world.name}: tuning", [(cell, beyond.TUNING) for cell in rivals])
-            scores = ranking.scores(
+            scores = beyond.scores(
                 group(r for r in Store(args.out).records({c.identity(s) for c in rivals for s in range(beyond.TUNING)}))
             )
             best = [
@@ -52,14 +52,14 @@ def main() -> None:
             run(args.out, f"{world.name}: chosen", [(cell, beyond.TUNING + args.seeds) for cell in best])
     for world in worlds if args.list else ():
         print(world.name)
-    found = ranking.document(group(Store(args.out, create=True).records()))
+    found = beyond.document(group(Store(args.out, create=True).records()))
     if found is not None:
         if args.rivals:
-            found = ranking.completed(found, json.loads(args.rivals.read_text(encoding="utf-8")))
+            found = beyond.completed(found, json.loads(args.rivals.read_text(encoding="utf-8")))
         folder = Path(args.out) / "tables"
         folder.mkdir(exist_ok=True)
         (folder / "untuned.json").write_text(as_json(found), encoding="utf-8")
-        print(ranking.untuned_table(found), ranking.rivals_table(found), sep="\n")
+        print(beyond.untuned_table(found), beyond.rivals_table(found), sep="\n")
 
 
 if __name__ == "__main__":

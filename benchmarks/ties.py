@@ -53,11 +53,12 @@ OTHER = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_CORETY
 
 def digests(seeds: range, share: float, plain: int) -> Iterator[tuple[str, str]]:
     """Each run, and a hash of all its decisions."""
+    from reproduction.comparisons import options
+    from reproduction.gridworlds import algorithms
+
     import psconrl
     from psconrl import agents
     from reproduction.agents import RELEASED
-    from reproduction.comparisons import options
-    from reproduction.gridworlds import algorithms
     from reproduction.settings import ours as settings_of
     from reproduction.settings import released
 

@@ -2,24 +2,21 @@
 
 They differ from the papers' algorithms in
 
-off_support   what a policy does in states without occupancy: "uniform"; "first_action", as a ratio 0 / 0 and a sampler
-              that falls through make of it; or the "shortest_path" into states with occupancy, as the library does.
-              With the first two, several recurrent classes stay apart
-floor         PSConRL draws from Dirichlet(max(N, floor)) instead of Dirichlet(prior + N); None: it does not
-impute        where pairs never visited lead in an estimated model: "self_loop", nowhere; "dirichlet", to a
-              distribution drawn afresh from Dirichlet(1, ..., 1); or "seen", as the library does
-clip          whether costs after the bonus are clipped to [0, 1]
-episodes      "quadrupling": an episode ends with the step that brings a pair to 3 (1 + N_k) plays in it
-h             UCRL-CMDP in C-UCRL's episodes: k h steps, the first h of which are uniform
+support     in states without occupancy the policy is uniform, so that several recurrent classes stay apart
+floor       PSConRL draws from Dirichlet(max(N, floor)) instead of Dirichlet(prior + N)
+impute      where pairs never visited lead in an estimated model: "self_loop", nowhere; "dirichlet", to a distribution
+            drawn afresh from Dirichlet(1, ..., 1)
+costs       with the bonus they may leave [0, 1]
+episodes    those of PSConRL and ConRL end with the step that brings a pair to 3 (1 + N_k) plays
+h           UCRL-CMDP in C-UCRL's episodes: k h steps, the first h of which are uniform
 
 Importing this module registers them; every process that runs them must import it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -46,8 +43,7 @@ from psconrl.errors import InvalidArgumentError
 from psconrl.planning import BestPolicy
 from reproduction import Bools, Floats
 
-OffSupport = Literal["shortest_path", "uniform", "first_action"]
-Impute = Literal["seen", "self_loop", "dirichlet"]
+Impute = Literal["self_loop", "dirichlet"]
 
 RELEASED = {
     "PSConRL": "PSConRL-released",
@@ -66,19 +62,16 @@ def quadrupling(memory: Memory) -> Stop:
 
 
 def plan_without_paths(
-    model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop, off_support: OffSupport, **how: Any
+    model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop, **how: Any
 ) -> BestPolicy:
-    """`plan_in`, with one of the rules for states without occupancy; how: further arguments of it."""
-    if off_support == "shortest_path":
-        return plan_in(model, costs, limits, memory, stop, **how)
+    """`plan_in`, uniform in states without occupancy; how: further arguments of it."""
     best = plan_in(model, costs, limits, memory, stop, join=0.0, **how)
     if best.policy is None:
         return best
     available = memory.pairs.available
-    first = np.eye(available.shape[1])[available.argmax(axis=1)]
-    rule = available / available.sum(axis=1, keepdims=True) if off_support == "uniform" else first
+    uniform = available / available.sum(axis=1, keepdims=True)
     inside = on_support(as_array(model, memory), best, available)
-    return best._replace(policy=np.where(inside[:, np.newaxis], best.policy, rule))
+    return best._replace(policy=np.where(inside[:, np.newaxis], best.policy, uniform))
 
 
 def on_support(p: Floats, best: BestPolicy, available: Bools) -> Bools:
@@ -101,21 +94,16 @@ def on_support(p: Floats, best: BestPolicy, available: Bools) -> Bools:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedAgent(LimitedAgent):
-    """An agent with another rule for states without occupancy."""
-
-    off_support: OffSupport = "uniform"
-
-    def __post_init__(self) -> None:
-        _one_of(self.off_support, "off_support", ("shortest_path", "uniform", "first_action"))
-        super().__post_init__()
+    """An agent that acts uniformly in states without occupancy."""
 
     def best(self, model: Model, costs: Floats, limits: Floats, memory: Memory, stop: Stop) -> BestPolicy:
-        """The best policy in a believed model, with the rule for states without occupancy."""
-        steer = self.steer(memory, stop)
-        return plan_without_paths(model, costs, limits, memory, stop, self.off_support, steer=steer, **self.how)
+        """The best policy in a believed model, uniform in states without occupancy."""
+        return plan_without_paths(
+            model, costs, limits, memory, stop, steer=self.steer(memory, stop), **self.planner_options
+        )
 
     @property
-    def how(self) -> dict[str, Any]:
+    def planner_options(self) -> dict[str, Any]:
         """Further arguments of the planner."""
         return {}
 
@@ -124,52 +112,45 @@ class ReleasedAgent(LimitedAgent):
 class ReleasedPSConRL(ReleasedAgent, PSConRL):
     """PSConRL as its authors' code has it."""
 
-    floor: float | None = 0.05
-    episodes: Literal["tsde", "quadrupling"] = "quadrupling"
+    floor: float = 0.05
 
     def __post_init__(self) -> None:
-        _one_of(self.episodes, "episodes", ("tsde", "quadrupling"))
-        if self.floor is not None and not (isinstance(self.floor, (int, float)) and 0 < self.floor <= 1):
-            raise InvalidArgumentError(f"floor is {self.floor!r}; it must be a number in (0, 1], or None")
+        if not (isinstance(self.floor, (int, float)) and 0 < self.floor <= 1):
+            raise InvalidArgumentError(f"floor is {self.floor!r}; it must be a number in (0, 1]")
         super().__post_init__()
         if self.parameters is None:
             raise InvalidArgumentError('prior is "learned"; the released code has none: give numbers')
 
     def sample(self, memory: Memory, rng: np.random.Generator) -> Any:
-        """p_k from the posterior, or with the floor in place of the prior."""
-        if self.floor is None:
-            return super().sample(memory, rng)
+        """p_k from the posterior with the floor in place of the prior."""
         unseen = (memory.counts == 0).astype(np.float64)
         unseen[~unseen.any(axis=2)] = 1e-300  # a row must have some prior: this much adds nothing
         return PSConRL(self.problem, prior=self.floor * unseen).sample(memory, rng)
 
     def schedule(self, memory: Memory) -> Stop:
         """When the next plan ends."""
-        return quadrupling(memory) if self.episodes == "quadrupling" else schedules.tsde(memory)
+        return quadrupling(memory)
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedEstimator(ReleasedAgent, EstimatingAgent):
     """An agent with other estimates of pairs never visited, and costs that may leave [0, 1]."""
 
-    impute: Impute = "seen"
-    clip: bool = False
+    impute: Impute = "dirichlet"
 
     def __post_init__(self) -> None:
-        _one_of(self.impute, "impute", ("seen", "self_loop", "dirichlet"))
-        if not isinstance(self.clip, bool):
-            raise InvalidArgumentError(f"clip is {self.clip!r}; it must be True or False")
+        choices = get_args(Impute)
+        if self.impute not in choices:
+            raise InvalidArgumentError(f"impute is {self.impute!r}; it must be one of {', '.join(choices)}")
         super().__post_init__()
 
     @property
-    def how(self) -> dict[str, Any]:
+    def planner_options(self) -> dict[str, Any]:
         """Self-loops cut a model into many parts with few moves each, where the linear program is faster."""
         return {"method": "highs"} if self.impute == "self_loop" else {}
 
     def estimate(self, memory: Memory, rng: np.random.Generator) -> Model:
         """The transitions to plan with (S, A, S), with the rule for pairs never visited."""
-        if self.impute == "seen":
-            return super().estimate(memory, rng)
         p = memory.mean_transitions()
         s, a = np.nonzero((memory.visits == 0) & memory.pairs.available)
         if self.impute == "self_loop":
@@ -180,24 +161,17 @@ class ReleasedEstimator(ReleasedAgent, EstimatingAgent):
         return p
 
     def clip_costs(self, costs: Floats) -> Floats:
-        """The costs after the bonus, clipped to [0, 1] or as they are."""
-        return super().clip_costs(costs) if self.clip else costs
+        """The costs after the bonus, as they are."""
+        return costs
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedConRL(ReleasedEstimator, ConRL):
     """ConRL as the code of PSConRL's authors has it."""
 
-    impute: Impute = "dirichlet"
-    episodes: Literal["doubling", "quadrupling"] = "quadrupling"
-
-    def __post_init__(self) -> None:
-        _one_of(self.episodes, "episodes", ("doubling", "quadrupling"))
-        super().__post_init__()
-
     def schedule(self, memory: Memory) -> Stop:
         """When the next plan ends."""
-        return quadrupling(memory) if self.episodes == "quadrupling" else schedules.doubling(memory)
+        return quadrupling(memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +203,6 @@ class ReleasedUCRLCMDP(UCRLCMDP):
             return self.uniform_plan(**schedules.fixed(self.h), carry={**memory.carry, **at.exploring(memory)})
         plan = super().plan(memory, rng)
         return replace(plan, carry={**plan.carry, **at.done()})
-
-
-def _one_of(value: object, name: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
 
 
 for _algorithm, _agent in (

@@ -1,21 +1,26 @@
-"""All agents in all worlds, each as well as it can be tuned for as much work: what the paper's grids cannot show.
+"""The recommended agent beside PSConRL as published, and beside the best of the other agents, tuned where it runs.
 
-Two stages. Every setting of every agent is run with the same few seeds, and the one with the least
+Every setting of a rival is run with the same few seeds, and the one with the least
 
     L + sum_i [V_i]+,    mean over these seeds,
 
-is the agent's in that world. Then that one is run with further seeds, which alone are reported. An agent has at most
-five settings; those that have nothing to tune have one, and the same seeds count. PSConRL as in the paper is reported
-whether it was chosen or not: what needs no tuning is held against it.
+is the agent's in that environment; it is run with further seeds, which alone are reported. An agent has at most five
+settings. Violations of several limits are summed. The worst tenth is the mean of the worst seeds, a tenth of them and
+at least one. `benchmarks/recommended.py` runs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from psconrl.analysis import REFERENCE_AGENTS, Group, Groups, mean_interval, ratio_interval, worst_tenth
 from psconrl.experiments import Cell
+from reproduction import Bools, Document, Floats
+from reproduction.measures import markdown_table
 
 TUNING = 5
 """Seeds for the choice of a setting; those after them are reported."""
@@ -96,18 +101,6 @@ WORLDS = (
     World("hospital", 35, 50_000),
 )
 
-QUICK_HORIZON = 300
-_QUICK = tuple(
-    World(world.env, world.states, QUICK_HORIZON, world.options, world.seed_option)
-    for world in WORLDS
-    if world.states <= 16 and world.options.get("slippery", True)
-)
-
-
-def worlds(quick: bool) -> tuple[World, ...]:
-    """The worlds; quick: the small ones, for a short time."""
-    return _QUICK if quick else WORLDS
-
 
 def cells(world: World) -> Iterator[Cell]:
     """Every agent with each of its settings in a world."""
@@ -131,28 +124,163 @@ def published(world: World) -> Cell:
     return next(cell for cell in cells(world) if cell.agent == agent and dict(cell.settings) == settings)
 
 
-def tuning_seeds(quick: bool) -> int:
-    """How many seeds serve to choose."""
-    return 2 if quick else TUNING
+def at_horizon(group: Group) -> Floats:
+    """(R, 3): L, and the sums over limits of [V]+ and of the policy violation, at the horizon of each run."""
+    return np.stack(
+        [
+            group.lagrangian[:, -1],
+            group.positive_violation[..., -1].sum(axis=1),
+            group.policy_violation[..., -1].sum(axis=1),
+        ],
+        axis=1,
+    )
 
 
-def tuning(quick: bool) -> list[tuple[Cell, int]]:
-    """The first stage: all settings, few seeds."""
-    return [(cell, tuning_seeds(quick)) for world in worlds(quick) for cell in cells(world)]
+def scores(groups: Groups) -> dict[str, float]:
+    """What settings are chosen by, for each cell: the mean of L + sum_i [V_i]+ over its seeds; the less the better."""
+    return {cell: _score(group, np.ones(group.runs, dtype=np.bool_)) for cell, group in groups.items()}
 
 
-def chosen(quick: bool, scores: Mapping[str, float]) -> list[tuple[Cell, int]]:
-    """The second stage: of each agent in each world the setting with the least score, by the id of its cell.
+def _score(group: Group, seeds: Bools) -> float:
+    return float(at_horizon(group)[seeds, :2].sum(axis=1).mean())
 
-    Also the paper's agent as published, if it has a score.
+
+def document(groups: Groups) -> Document | None:
+    """The numbers of the tables, from the stored runs; None if there are none."""
+    rows = [_versus(world, groups) for world in WORLDS]
+    found = [row for row in rows if row is not None]
+    return _coded(found) if found else None
+
+
+def _versus(world: World, groups: Groups) -> Document | None:
+    """The recommended agent, PSConRL as published, the ratio of their mean L, and the best rival as tuned."""
+    here: dict[str, list[Group | None]] = {}
+    for cell in cells(world):
+        here.setdefault(cell.agent, []).append(groups.get(cell.id))
+    (own,), theirs = here.pop(UNTUNED), groups.get(published(world).id)
+    if own is None or theirs is None or not len(_reported(own)) or not len(_reported(theirs)):
+        return None
+    rivals = []
+    for agent, tried in here.items():
+        complete = [group for group in tried if group is not None and (group.seeds < TUNING).any()]
+        reported = [group for group in complete if len(_reported(group))]
+        if agent not in REFERENCE_AGENTS and len(complete) == len(tried) and reported:
+            rivals.append(min(reported, key=lambda group: _score(group, group.seeds < TUNING)))
+    best = min(rivals, key=lambda group: _reported(group)[:, 0].mean(), default=None)
+    return {
+        "world": world.name,
+        "horizon": world.horizon,
+        "seeds": min(len(_reported(group)) for group in (own, theirs)),
+        "own": _numbers(own),
+        "published": _numbers(theirs),
+        "ratio": ratio_interval(_reported(own)[:, 0], _reported(theirs)[:, 0]).as_json(),
+        "rival": best and {"agent": best.agent, "setting": _setting(best), "of": len(rivals)} | _numbers(best),
+    }
+
+
+def _numbers(group: Group) -> Document:
+    """What the tables show of an agent."""
+    values = _reported(group)
+    L, violation, policies = map(mean_interval, values.T)
+    return {
+        "L": L.as_json(),
+        "worst": worst_tenth(values[:, 0]),
+        "violation": violation.mean,
+        "policies": policies.mean,
+        "code": ", ".join(sorted(group.codes)),
+    }
+
+
+def _setting(group: Group) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in sorted(group.settings.items())) or "-"
+
+
+def _reported(group: Group) -> Floats:
+    """The ends of the seeds that did not serve to choose."""
+    return at_horizon(group)[group.seeds >= TUNING]
+
+
+def completed(found: Mapping[str, Any], before: Mapping[str, Any]) -> Document:
+    """The same with rivals of earlier numbers in worlds that have none; each keeps the code that made it."""
+    rivals = {world["world"]: world["rival"] for world in before["worlds"]}
+    return _coded([world | {"rival": world["rival"] or rivals.get(world["world"])} for world in found["worlds"]])
+
+
+def _coded(worlds: list[Document]) -> Document:
+    return {"code": _codes(worlds, "own", "published", "rival"), "worlds": worlds}
+
+
+def _codes(worlds: Sequence[Mapping[str, Any]], *whose: str) -> str:
+    """The code that made the runs of some agents, in all worlds."""
+    entries = [world[name] for world in worlds for name in whose if world[name]]
+    return ", ".join(sorted({code for entry in entries for code in entry["code"].split(", ")}))
+
+
+_COLUMNS = ("L", "worst tenth", "[V]+", "by policies")
+
+
+def untuned_table(found: Mapping[str, Any]) -> str:
+    """The agent that needs no tuning beside the published one, in Markdown."""
+    rows = [
+        (
+            *(world["world"], f"{world['horizon']:,}", str(world["seeds"])),
+            *_told(world["own"]),
+            *_told(world["published"]),
+            _span(world["ratio"], 2),
+        )
+        for world in found["worlds"]
+    ]
+    names = ("World", "T", "Seeds", *_COLUMNS, *(f"PSConRL: {name}" for name in _COLUMNS), "ratio of L")
+    return markdown_table(names, rows)
+
+
+def short_table(found: Mapping[str, Any]) -> str:
+    """L and [V]+ of the recommended agent, the published one and the best of the tuned ones, in Markdown.
+
+    Of the variants of an environment, the first.
     """
-    found = []
-    for world in worlds(quick):
-        best: dict[str, Cell] = {}
-        for cell in cells(world):
-            if cell.id in scores and (cell.agent not in best or scores[cell.id] < scores[best[cell.agent].id]):
-                best[cell.agent] = cell
-        seeds = tuning_seeds(quick) + (2 if quick else REPORTED)
-        kept = {cell.id: cell for cell in (*best.values(), published(world)) if cell.id in scores}
-        found += [(cell, seeds) for cell in kept.values()]
-    return found
+
+    def cell(numbers: Mapping[str, Any] | None) -> str:
+        return "" if numbers is None else f"{numbers['L']['mean']:,.0f} \\| {numbers['violation']:,.0f}"
+
+    first = {world["world"].split()[0]: world for world in reversed(found["worlds"])}
+    rows = []
+    for world in (world for world in found["worlds"] if world in first.values()):
+        rival = world["rival"]
+        best = f"{cell(rival)} ({rival['agent']})" if rival else ""
+        rows.append((world["world"], f"{world['horizon']:,}", cell(world["own"]), cell(world["published"]), best))
+    return markdown_table(("environment", "T", "recommended", "PSConRL", "best tuned agent"), rows)
+
+
+def rivals_table(found: Mapping[str, Any]) -> str:
+    """The same agent beside the best of those that were tuned for each world, in Markdown."""
+    rows = []
+    for world in found["worlds"]:
+        rival = world["rival"]
+        if rival is not None:
+            best = f"{rival['agent']}, {rival['setting']} (of {rival['of']})"
+            rows.append((world["world"], *_told(world["own"]), best, *_told(rival)))
+    names = ("World", *_COLUMNS, "Best as tuned", *(f"its {name}" for name in _COLUMNS))
+    return markdown_table(names, rows)
+
+
+def untuned_made(found: Mapping[str, Any]) -> str:
+    """The code that made the runs of the two agents, in Markdown."""
+    return f"*`python benchmarks/recommended.py OUT`, code {_codes(found['worlds'], 'own', 'published')}*\n"
+
+
+def rivals_made(found: Mapping[str, Any]) -> str:
+    """The code that made the runs of the rivals, in Markdown."""
+    return f"*`python benchmarks/recommended.py OUT --agents ...`, rivals by code {_codes(found['worlds'], 'rival')}*\n"
+
+
+def _told(numbers: Mapping[str, Any]) -> tuple[str, ...]:
+    """L with its interval, its worst tenth, [V]+, and the violation of the policies."""
+    return (_span(numbers["L"], 0), *(f"{numbers[name]:,.0f}" for name in ("worst", "violation", "policies")))
+
+
+def _span(found: Mapping[str, float | None], digits: int) -> str:
+    mean, low, high = (found[name] for name in ("mean", "low", "high"))
+    if low is None or high is None:
+        return f"{mean:,.{digits}f}"
+    return f"{mean:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]"

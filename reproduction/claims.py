@@ -12,13 +12,13 @@ held says nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from psconrl.analysis import Group, Groups, Interval
-from reproduction.selection import Selected, select
+from reproduction.measures import markdown_table
+from reproduction.presets import Selected, select
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 MARKS: dict[str, str] = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
@@ -31,9 +31,6 @@ PRESETS = ("figure-1", "own-bonuses", "authors", "tractable", "bayesian", "feasi
 
 FEWEST = 5
 """Fewer runs than this give no interval worth the name, so they decide nothing."""
-
-SHORT_HEADER = ("Claim", "In the authors' set-up", "As printed", "Measured")
-HEADER = ("Claim", "Where", "Test", "In the authors' set-up", "As printed", "Measured", "Scale", "What happened")
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ EXACT = Scale("exact")
 
 @dataclass(frozen=True)
 class Claim:
-    """One row.
+    """What the paper says, how it is tested, and what came out; not exercised until it is tested.
 
     Attributes:
         group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
@@ -65,8 +62,8 @@ class Claim:
     text: str
     where: str
     test: str
-    measured: str
-    verdict: Verdict
+    measured: str = "nothing"
+    verdict: Verdict = "not exercised"
     note: str = ""
     scale: Scale = Scale()
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -74,38 +71,6 @@ class Claim:
     authors: str = ""
     authors_brief: str = ""
     authors_measured: str = ""
-
-    @property
-    def row(self) -> tuple[str, ...]:
-        """The cells of a table, in the order of HEADER."""
-        theirs = f"{self.authors}: {self.authors_measured}" if self.authors else ""
-        return (self.text, self.where, self.test, theirs, self.verdict, self.measured, self.scale.text, self.note)
-
-    @property
-    def short(self) -> tuple[str, ...]:
-        """The cells of the short table, in the order of SHORT_HEADER."""
-        theirs = f"{self.authors} ({self.authors_brief})" if self.authors else ""
-        return (self.text, theirs, self.verdict, self.brief)
-
-    def as_json(self) -> dict[str, Any]:
-        """The row as JSON values."""
-        names = ["group", "key", "text", "where", "test", "measured", "brief", "verdict", "note"]
-        names += ["authors", "authors_brief", "authors_measured"]
-        return {name: getattr(self, name) for name in names} | {
-            "scale": self.scale.text,
-            "numbers": dict(self.numbers),
-        }
-
-
-@dataclass(frozen=True)
-class Statement:
-    """What the paper says and how it is tested, before anything is measured; attributes as of `Claim`."""
-
-    group: str
-    key: str
-    text: str
-    where: str
-    test: str
 
     def tested(
         self,
@@ -118,23 +83,21 @@ class Statement:
         scale: Scale,
         numbers: Mapping[str, Any],
     ) -> Claim:
-        """The row of a claim whose test held or not, as the paper has it and maybe for the signed quantity.
+        """The claim after a test that held or not, as the paper has it and maybe for the signed quantity.
 
         note: what happened instead; left out where all tests held.
         """
-        kept = "" if holds and signed in (True, None) else note
-        return self._row(measured, decide(holds, signed), kept, scale, numbers, brief)
+        note = "" if holds and signed in (True, None) else note
+        verdict = decide(holds, signed)
+        return replace(self, verdict=verdict, measured=measured, brief=brief, note=note, scale=scale, numbers=numbers)
 
-    def unexercised(self, measured: str, why: str, scale: Scale, numbers: Mapping[str, Any], brief: str) -> Claim:
-        """The row of a claim whose premise never arose in the runs."""
-        return self._row(measured, "not exercised", why, scale, numbers, brief)
+    def undecided(self, why: str = "there are no stored runs of it", **measured: Any) -> Claim:
+        """The claim where there are no runs of it, or where its premise never arose in them."""
+        return replace(self, note=why, **measured)
 
-    def undecided(self, why: str = "there are no stored runs of it") -> Claim:
-        """The row of a claim that there are no runs for."""
-        return self._row("nothing", "not exercised", why)
-
-    def _row(self, *values: Any) -> Claim:
-        return Claim(self.group, self.key, self.text, self.where, self.test, *values)
+    def as_json(self) -> dict[str, Any]:
+        """The claim as JSON values."""
+        return vars(self) | {"scale": self.scale.text, "numbers": dict(self.numbers)}
 
 
 def claims(groups: Groups) -> list[Claim]:
@@ -168,36 +131,34 @@ def by_group(rows: Sequence[Claim]) -> dict[str, list[Claim]]:
     return {name: found for name in GROUPS if (found := [row for row in rows if row.group == name])}
 
 
-def as_markdown(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
-    """The rows as a Markdown table for each group; above them when and with what they were made."""
+def as_markdown(document: Mapping[str, Any]) -> str:
+    """The claims of a JSON document as a page; above them when and with what they were made."""
     lines = [
         "# The paper's claims, tested",
         "",
-        *(f"- {name}: {value}" for name, value in (made or {}).items()),
-        *([""] if made else []),
+        *(f"- {name}: {value}" for name, value in document["made"].items()),
+        *([""] if document["made"] else []),
         "Numbers in brackets are 95% bootstrap intervals over runs. As plotted: positive part of the moving average's",
         "excess, summed in each run. Signed regret: sum_t (c_0 - J*); [V]+: positive part of sum_t (c_i - tau_i).",
-        "Rows marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
+        "Claims marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
         "Claims differ in weight, so verdicts are not counted.",
         "",
     ]
-    for name, found in by_group(rows).items():
-        lines += [f"## {name}", "", *_table(HEADER, [row.row for row in found]), ""]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(lines) + "\n" + as_cards(document)
 
 
 def as_summary(document: Mapping[str, Any]) -> str:
     """Both verdicts of the claims of a JSON document, a line each; Markdown."""
     rows = [
-        (row["text"], _with_mark(row["authors"], row["authors_brief"]), _with_mark(row["verdict"], row["brief"]))
-        for name in GROUPS
+        (row["text"], with_mark(row["authors"], row["authors_brief"]), with_mark(row["verdict"], row["brief"]))
         for row in document["claims"]
-        if row["group"] == name
     ]
-    return "\n".join(_table(("Claim", "In the authors' set-up", "As printed"), rows)) + "\n"
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return markdown_table(("Claim", "In the authors' set-up", "As printed"), escaped)
 
 
-def _with_mark(verdict: str, brief: str) -> str:
+def with_mark(verdict: str, brief: str) -> str:
+    """A verdict with its mark and the number that decided; nothing if there is none."""
     return f"{MARKS[verdict]} {verdict}: {brief}" if verdict else ""
 
 
@@ -227,9 +188,7 @@ def as_cards(document: Mapping[str, Any]) -> str:
 
 def as_made(document: Mapping[str, Any]) -> str:
     """When, where and by what the runs of a JSON document of claims were made; Markdown."""
-    return (
-        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in document["made"].items())]) + "\n"
-    )
+    return markdown_table(("", ""), document["made"].items())
 
 
 def parts(measured: str) -> list[str]:
@@ -237,19 +196,9 @@ def parts(measured: str) -> list[str]:
     return measured.split("; ")
 
 
-def as_short_markdown(rows: Sequence[Claim]) -> str:
-    """One line for each claim: what it says, the verdict and the number that decided."""
-    return "\n".join(_table(SHORT_HEADER, [row.short for row in rows])) + "\n"
-
-
 def as_document(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The rows as JSON values."""
     return {"made": dict(made or {}), "claims": [row.as_json() for row in rows]}
-
-
-def as_json(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> str:
-    """The rows as a JSON file."""
-    return json.dumps(as_document(rows, made), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def as_text(rows: Sequence[Claim], width: int = 80) -> str:
@@ -287,13 +236,3 @@ def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | No
 def scale_of_one(selected: Selected) -> Scale:
     """Horizon and runs of one cell, against those of its preset."""
     return scale_of([selected.group], selected.horizon, selected.runs)
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")

@@ -28,13 +28,12 @@ import numpy as np
 
 from psconrl.agents import UCRLCMDP
 from psconrl.analysis import Group, Groups, Interval, difference_interval, mean_interval, number
-from reproduction import Floats, Ints, references
-from reproduction.claims import Claim, Scale, Statement, cautious, intervals_json, scale_of, scale_of_one
-from reproduction.gridworlds import OPTIMISTIC, PAPER, RIVALS, SMALLEST, Setting, algorithms
+from reproduction import Document, Floats, Ints, references
+from reproduction.claims import Claim, Scale, cautious, intervals_json, scale_of, scale_of_one
 from reproduction.measures import as_plotted, late_average, settling_time
-from reproduction.selection import Selected, by_agent, select
+from reproduction.presets import Selected, by_agent, select
+from reproduction.settings import HERO, OPTIMISTIC, PAPER, RIVALS, SMALLEST, Setting, algorithms
 
-HERO = "PSConRL"
 FIGURE, APPENDIX, COMPUTATION = "Figure 1", "Appendix", "Computation"
 
 NEAR = 0.01
@@ -62,6 +61,8 @@ TIMES = 10.0
 """How many times longer than PSConRL's a run must take to be computationally inefficient."""
 
 Found = dict[tuple[str, str], Selected]
+Pairs = dict[str, tuple[Interval, Interval]]
+"""Two means for each measure: as plotted first, then signed, or [V]+ of violations."""
 
 
 def claims(groups: Groups) -> list[Claim]:
@@ -113,6 +114,21 @@ def _beside(printed: Claim, scaled: Claim, theirs: Claim) -> Claim:
     )
 
 
+def _both(found: Found, setting: Setting, rival: str) -> list[Group]:
+    """The runs of PSConRL and of a rival; none unless there are some of both."""
+    here = [found[setting.env, agent].group for agent in (HERO, rival) if (setting.env, agent) in found]
+    return here if len(here) == 2 else []
+
+
+def _pairs(ours: Group, theirs: Group, cost: int, setting: Setting, other: Setting | None = None) -> Pairs:
+    """Both means at T by both measures; other: the setting of the second group, if it is another one."""
+    measures = {"as plotted": (setting, other or setting), "signed" if cost == 0 else "[V]+": (None, None)}
+    return {
+        name: (mean_interval(final(ours, cost, w)), mean_interval(final(theirs, cost, v)))
+        for name, (w, v) in measures.items()
+    }
+
+
 def final(group: Group, cost: int, setting: Setting | None = None) -> Floats:
     """Signed regret, or [V]+ (R,), at the horizon; with a setting as plotted."""
     if setting is not None:
@@ -120,8 +136,34 @@ def final(group: Group, cost: int, setting: Setting | None = None) -> Floats:
     return (group.regret if cost == 0 else group.positive_violation[:, cost - 1])[:, -1]
 
 
+def _measured(pairs: Pairs, first: str, second: str) -> str:
+    return "; ".join(f"{name}: {first} {x}, {second} {y}" for name, (x, y) in pairs.items())
+
+
+def _numbers(pairs: Pairs, first: str, second: str) -> Document:
+    return {name: intervals_json({first: x, second: y}) for name, (x, y) in pairs.items()}
+
+
+def _against(x: Interval, y: Interval) -> str:
+    return f"{number(x.mean)} against {number(y.mean)}"
+
+
+def _scale_of_two(found: Found, setting: Setting, rival: str) -> Scale:
+    ours, theirs = (found[setting.env, agent] for agent in (HERO, rival))
+    return scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs))
+
+
+def _with_known_costs(known: Found, setting: Setting, rival: str) -> str:
+    """The same pair, as plotted, where both agents know the costs, as the theory has it."""
+    pair = _both(known, setting, rival)
+    if not pair:
+        return ""
+    x, y = _pairs(pair[0], pair[1], 0, setting)["as plotted"]
+    return f"; with known costs, as plotted: {HERO} {x}, {rival} {y}"
+
+
 def _consistently(found: Found) -> Claim:
-    statement = Statement(
+    claim = Claim(
         FIGURE,
         "consistently",
         f"{HERO} consistently outperforms the existing algorithms",
@@ -129,19 +171,18 @@ def _consistently(found: Found) -> Claim:
         "95% interval of its mean regret at T wholly below that of every rival in every environment, as plotted, then "
         "signed",
     )
-    if any((setting.env, agent) not in found for setting in PAPER for agent in algorithms(setting.env)):
-        return statement.undecided()
+    pairs = [(setting, rival) for setting in PAPER for rival in algorithms(setting.env)[1:]]
+    if not all(_both(found, setting, rival) for setting, rival in pairs):
+        return claim.undecided()
     lost: dict[str, list[str]] = {"as plotted": [], "signed": []}
-    for setting in PAPER:
-        for rival in algorithms(setting.env)[1:]:
-            pairs = _pairs(found[setting.env, HERO].group, found[setting.env, rival].group, 0, setting)
-            for name, (x, y) in pairs.items():
-                lost[name] += [] if x.below(y) else [f"{rival} on {setting.env}"]
-    of = sum(len(algorithms(setting.env)) - 1 for setting in PAPER)
-    told = "; ".join(f"{name}: below in {of - len(names)} of {of}" for name, names in lost.items())
-    return statement.tested(
+    for setting, rival in pairs:
+        ours, theirs = _both(found, setting, rival)
+        for name, (x, y) in _pairs(ours, theirs, 0, setting).items():
+            lost[name] += [] if x.below(y) else [f"{rival} on {setting.env}"]
+    of = len(pairs)
+    return claim.tested(
         *(not names for names in lost.values()),
-        measured=told,
+        measured="; ".join(f"{name}: below in {of - len(names)} of {of}" for name, names in lost.items()),
         brief=f"{of - len(lost['as plotted'])} of {of}",
         note="Not below: " + "; ".join(f"{name}, {', '.join(names)}" for name, names in lost.items() if names) + ".",
         scale=scale_of([f.group for f in found.values()], min(setting.horizon for setting in PAPER)),
@@ -156,80 +197,26 @@ def _outperformed() -> list[tuple[Setting, str]]:
 
 
 def _outperforms(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
-    statement = Statement(
+    claim = Claim(
         FIGURE,
         f"order/{setting.env}/{rival}",
         f"{setting.env}: {HERO} outperforms {rival} in regret",
         "Section 5, Figure 1",
         "95% interval of the mean at T wholly below the rival's, as plotted, then signed",
     )
-    if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
-        return statement.undecided()
-    ours, theirs = found[setting.env, HERO], found[setting.env, rival]
-    pairs = _pairs(ours.group, theirs.group, 0, setting)
+    both = _both(found, setting, rival)
+    if not both:
+        return claim.undecided()
+    pairs = _pairs(both[0], both[1], 0, setting)
     relations = "; ".join(f"{name}, {_relation(x, y, rival)}" for name, (x, y) in pairs.items())
-    return statement.tested(
+    return claim.tested(
         *(x.below(y) for x, y in pairs.values()),
-        measured=_measured(pairs, rival) + _with_known_costs(known, setting, rival),
+        measured=_measured(pairs, HERO, rival) + _with_known_costs(known, setting, rival),
         brief=_against(*pairs["as plotted"]),
         note=f"{relations[0].upper()}{relations[1:]}.",
-        scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
-        numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()},
+        scale=_scale_of_two(found, setting, rival),
+        numbers=_numbers(pairs, HERO, rival),
     )
-
-
-def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
-    statement = Statement(
-        FIGURE,
-        f"same/{setting.env}/{rival}",
-        f"{setting.env}: {HERO} and {rival} have indistinguishable regret",
-        "Section 5, Figure 1",
-        f"90% interval of the difference of means at T within {SAME:.0%} of the panel's largest mean, as plotted, then "
-        "signed",
-    )
-    if not {(setting.env, HERO), (setting.env, rival)} <= found.keys():
-        return statement.undecided()
-    ours, theirs = found[setting.env, HERO], found[setting.env, rival]
-    pairs = _pairs(ours.group, theirs.group, 0, setting)
-    measures = {"as plotted": setting, "signed": None}
-    differences = {
-        name: difference_interval(final(ours.group, 0, w), final(theirs.group, 0, w), 0.9)
-        for name, w in measures.items()
-    }
-    panel = [f.group for (env, _), f in found.items() if env == setting.env]
-    rooms = {name: SAME * max(abs(final(group, 0, w).mean()) for group in panel) for name, w in measures.items()}
-    told = "; ".join(f"{name} {d}, allowed ±{number(rooms[name])}" for name, d in differences.items())
-    return statement.tested(
-        *(-rooms[name] <= d.low and d.high <= rooms[name] for name, d in differences.items()),
-        measured=f"{_measured(pairs, rival)}; difference [90%]: {told}" + _with_known_costs(known, setting, rival),
-        brief=_against(*pairs["as plotted"]),
-        note=f"The difference is {told}.",
-        scale=scale_of([ours.group, theirs.group], ours.horizon, min(ours.runs, theirs.runs)),
-        numbers={name: intervals_json({HERO: x, rival: y}) for name, (x, y) in pairs.items()}
-        | {"difference": intervals_json(differences)},
-    )
-
-
-def _pairs(ours: Group, theirs: Group, cost: int, setting: Setting) -> dict[str, tuple[Interval, Interval]]:
-    """Both means at T, as plotted and signed (of violations, [V]+)."""
-    second = "signed" if cost == 0 else "[V]+"
-    return {
-        name: (mean_interval(final(ours, cost, w)), mean_interval(final(theirs, cost, w)))
-        for name, w in (("as plotted", setting), (second, None))
-    }
-
-
-def _measured(pairs: dict[str, tuple[Interval, Interval]], rival: str) -> str:
-    return "; ".join(f"{name}: {HERO} {x}, {rival} {y}" for name, (x, y) in pairs.items())
-
-
-def _with_known_costs(known: Found, setting: Setting, rival: str) -> str:
-    """The same pair, as plotted, where both agents know the costs, as the theory has it."""
-    if not {(setting.env, HERO), (setting.env, rival)} <= known.keys():
-        return ""
-    ours, theirs = (known[setting.env, agent].group for agent in (HERO, rival))
-    x, y = _pairs(ours, theirs, 0, setting)["as plotted"]
-    return f"; with known costs, as plotted: {HERO} {x}, {rival} {y}"
 
 
 def _relation(x: Interval, y: Interval, rival: str) -> str:
@@ -238,37 +225,115 @@ def _relation(x: Interval, y: Interval, rival: str) -> str:
     return f"{HERO} is {'below' if x.below(y) else 'above'} {rival}"
 
 
-def _against(x: Interval, y: Interval) -> str:
-    return f"{number(x.mean)} against {number(y.mean)}"
+def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
+    claim = Claim(
+        FIGURE,
+        f"same/{setting.env}/{rival}",
+        f"{setting.env}: {HERO} and {rival} have indistinguishable regret",
+        "Section 5, Figure 1",
+        f"90% interval of the difference of means at T within {SAME:.0%} of the panel's largest mean, as plotted, then "
+        "signed",
+    )
+    both = _both(found, setting, rival)
+    if not both:
+        return claim.undecided()
+    pairs = _pairs(both[0], both[1], 0, setting)
+    panel = [f.group for (env, _), f in found.items() if env == setting.env]
+    differences, allowed = {}, {}
+    for name, w in (("as plotted", setting), ("signed", None)):
+        differences[name] = difference_interval(final(both[0], 0, w), final(both[1], 0, w), 0.9)
+        allowed[name] = SAME * max(abs(final(group, 0, w).mean()) for group in panel)
+    listed = "; ".join(f"{name} {d}, allowed ±{number(allowed[name])}" for name, d in differences.items())
+    return claim.tested(
+        *(-allowed[name] <= d.low and d.high <= allowed[name] for name, d in differences.items()),
+        measured=f"{_measured(pairs, HERO, rival)}; difference [90%]: {listed}"
+        + _with_known_costs(known, setting, rival),
+        brief=_against(*pairs["as plotted"]),
+        note=f"The difference is {listed}.",
+        scale=_scale_of_two(found, setting, rival),
+        numbers=_numbers(pairs, HERO, rival) | {"difference": intervals_json(differences)},
+    )
 
 
 def _comparable(found: Found, setting: Setting) -> Claim:
-    statement = Statement(
+    rival = "C-UCRL"
+    claim = Claim(
         FIGURE,
-        f"comparable/{setting.env}/C-UCRL",
-        f"{setting.env}: {HERO}'s violation is comparable with C-UCRL's",
+        f"comparable/{setting.env}/{rival}",
+        f"{setting.env}: {HERO}'s violation is comparable with {rival}'s",
         "Section 5, Figure 1",
-        f"mean violation at T at most {COMPARABLE:g} times C-UCRL's, or below {NEGLIGIBLE:.0%} of tau T; as plotted, "
+        f"mean violation at T at most {COMPARABLE:g} times {rival}'s, or below {NEGLIGIBLE:.0%} of tau T; as plotted, "
         "then [V]+",
     )
-    if not {(setting.env, HERO), (setting.env, "C-UCRL")} <= found.keys():
-        return statement.undecided()
-    ours, theirs = found[setting.env, HERO], found[setting.env, "C-UCRL"]
-    pairs = _pairs(ours.group, theirs.group, 1, setting)
-    little = NEGLIGIBLE * float(ours.group.thresholds[0, 0]) * ours.group.horizon
-    measured = _measured(pairs, "C-UCRL")
-    return statement.tested(
+    both = _both(found, setting, rival)
+    if not both:
+        return claim.undecided()
+    pairs = _pairs(both[0], both[1], 1, setting)
+    little = NEGLIGIBLE * float(both[0].thresholds[0, 0]) * both[0].horizon
+    measured = _measured(pairs, HERO, rival)
+    return claim.tested(
         *(x.mean <= max(COMPARABLE * y.mean, little) for x, y in pairs.values()),
         measured=f"{measured}; {NEGLIGIBLE:.0%} of tau T is {number(little)}",
         brief=_against(*pairs["as plotted"]),
         note=f"Violation: {measured}.",
-        scale=scale_of([ours.group, theirs.group], ours.horizon, ours.runs),
-        numbers={name: intervals_json({HERO: x, "C-UCRL": y}) for name, (x, y) in pairs.items()},
+        scale=_scale_of_two(found, setting, rival),
+        numbers=_numbers(pairs, HERO, rival),
+    )
+
+
+def _costly(found: Found) -> Claim:
+    large, box = PAPER[1:]
+    claim = Claim(
+        FIGURE,
+        "costly",
+        "Exploration is relatively costly in Box compared to Marsrover",
+        "Section 5",
+        "95% interval of PSConRL's mean regret at T in box wholly above that in marsrover-8x8; as plotted, then signed",
+    )
+    if not {(large.env, HERO), (box.env, HERO)} <= found.keys():
+        return claim.undecided()
+    there, here = found[large.env, HERO].group, found[box.env, HERO].group
+    pairs = _pairs(there, here, 0, large, box)
+    return claim.tested(
+        *(x.below(y) for x, y in pairs.values()),
+        measured=_measured(pairs, large.env, box.env),
+        brief=_against(*reversed(pairs["as plotted"])),
+        note="The regret in Box is not clearly above that in Marsrover 8x8.",
+        scale=scale_of([there, here], large.horizon, large.runs),
+        numbers=_numbers(pairs, large.env, box.env),
+    )
+
+
+def _costs_matter_less(figure: Found, known: Found) -> Claim:
+    claim = Claim(
+        FIGURE,
+        "costs",
+        "Learning the costs is dominated by learning the transitions",
+        "Section 2",
+        f"{HERO}'s mean regret with estimated costs exceeds that with known ones by at most {SAME:.0%}, in every "
+        "environment; as plotted, then signed",
+    )
+    keys = [(setting.env, HERO) for setting in PAPER]
+    if any(key not in figure or key not in known for key in keys):
+        return claim.undecided()
+    by_env = {s.env: _pairs(figure[s.env, HERO].group, known[s.env, HERO].group, 0, s) for s in PAPER}
+    pairs = {f"{env}, {name}": pair for env, found in by_env.items() for name, pair in found.items()}
+    listed = _measured(pairs, "estimated", "known")
+    return claim.tested(
+        *(
+            all(x.mean - y.mean <= SAME * y.mean for x, y in (found[name] for found in by_env.values()))
+            for name in ("as plotted", "signed")
+        ),
+        measured=listed,
+        brief="; ".join(_against(*found["as plotted"]) for found in by_env.values()),
+        note=f"The regrets are {listed}.",
+        scale=scale_of([known[key].group for key in keys]),
+        numbers=_numbers(pairs, "estimated", "known"),
     )
 
 
 def _near_linear(found: Found, setting: Setting, rival: str) -> Claim:
-    statement = Statement(
+    claim = Claim(
         FIGURE,
         f"near-linear/{setting.env}/{rival}",
         f"{setting.env}: {rival} incurs near-linear regret",
@@ -277,21 +342,21 @@ def _near_linear(found: Found, setting: Setting, rival: str) -> Claim:
         "policy's, whichever is less; as plotted, then signed",
     )
     if (setting.env, rival) not in found:
-        return statement.undecided()
+        return claim.undecided()
     selected = found[setting.env, rival]
-    group = selected.group
+    group, levels = selected.group, references.levels(setting.env)
     times, plotted = as_plotted(group, setting.window, setting.level)
-    safe = float((references.levels(setting.env).safe - references.levels(setting.env).optimal)[0])
+    safe = float((levels.safe - levels.optimal)[0])
     rates = {
         "as plotted": _fifths(times, plotted[:, 0], group.horizon),
         "signed": _fifths(group.grid, group.regret, group.horizon),
     }
-    told = "; ".join(f"{name} {number(a)} per step, then {number(b)}" for name, (a, b) in rates.items())
-    return statement.tested(
+    listed = "; ".join(f"{name} {number(a)} per step, then {number(b)}" for name, (a, b) in rates.items())
+    return claim.tested(
         *(first > 0 and last >= NEAR_LINEAR * min(first, safe) for first, last in rates.values()),
-        measured=f"second and last fifth: {told}; the safe policy {number(safe)}",
+        measured=f"second and last fifth: {listed}; the safe policy {number(safe)}",
         brief=" then ".join(number(rate) for rate in rates["as plotted"]) + " per step",
-        note=f"The regret of {rival} bends: {told}.",
+        note=f"The regret of {rival} bends: {listed}.",
         scale=scale_of_one(selected),
         numbers={name: list(pair) for name, pair in rates.items()},
     )
@@ -306,7 +371,7 @@ def _fifths(times: Ints, values: Floats, horizon: int) -> tuple[float, float]:
 
 
 def _stuck(found: Found, setting: Setting, rival: str) -> Claim:
-    statement = Statement(
+    claim = Claim(
         APPENDIX,
         f"stuck/{setting.env}/{rival}",
         f"{setting.env}: {rival} is stuck with the safe policy",
@@ -315,7 +380,7 @@ def _stuck(found: Found, setting: Setting, rival: str) -> Claim:
         f"and the optimal policy's, in at least {MOST:.0%} of runs",
     )
     if (setting.env, rival) not in found:
-        return statement.undecided()
+        return claim.undecided()
     selected = found[setting.env, rival]
     levels = references.levels(setting.env)
     late = late_average(selected.group)
@@ -327,7 +392,7 @@ def _stuck(found: Found, setting: Setting, rival: str) -> Claim:
     if (setting.env, HERO) in found:
         numbers["share_psconrl"] = stuck_share(late_average(found[setting.env, HERO].group), levels)
         measured += f"; {HERO}, by the same test: {numbers['share_psconrl']:.0%} of runs"
-    return statement.tested(
+    return claim.tested(
         share >= MOST,
         measured=measured,
         brief=f"{share:.0%} of runs",
@@ -359,16 +424,16 @@ _LATE = (
 def _late(found: Found, setting: Setting, cost: int) -> Claim:
     """Whether a cost comes near to its level in the last fifth, for all agents; constraints may be below it."""
     key, text, test, name = _LATE[cost]
-    statement = Statement(
+    claim = Claim(
         APPENDIX, f"{key}/{setting.env}", f"{setting.env}: {text}", "Appendix B", f"last fifth: {test}, for every one"
     )
     here = {agent: found[setting.env, agent] for agent in algorithms(setting.env) if (setting.env, agent) in found}
     if len(here) < len(algorithms(setting.env)):
-        return statement.undecided()
+        return claim.undecided()
     gaps = {agent: mean_interval(late_average(f.group)[:, cost] - f.group.levels[:, cost]) for agent, f in here.items()}
     off = {agent: gap for agent, gap in gaps.items() if (abs(gap.mean) if cost == 0 else gap.mean) > NEAR}
     worst = max(gaps, key=lambda agent: abs(gaps[agent].mean) if cost == 0 else gaps[agent].mean)
-    return statement.tested(
+    return claim.tested(
         not off,
         measured=f"{name}: " + "; ".join(f"{agent} {gap}" for agent, gap in gaps.items()),
         brief=f"{name} at most {number(gaps[worst].mean)} ({worst})",
@@ -379,7 +444,7 @@ def _late(found: Found, setting: Setting, cost: int) -> Claim:
 
 
 def _quickly(found: Found, setting: Setting) -> Claim:
-    statement = Statement(
+    claim = Claim(
         APPENDIX,
         f"quickly/{setting.env}/{HERO}",
         f"{setting.env}: {HERO} converges to the optimal solution relatively quickly",
@@ -387,13 +452,13 @@ def _quickly(found: Found, setting: Setting) -> Claim:
         "the mean moving average of c_0 stays within 1% of J* from before T / 2 on",
     )
     if (setting.env, HERO) not in found:
-        return statement.undecided()
+        return claim.undecided()
     selected = found[setting.env, HERO]
     horizon = selected.group.horizon
     if setting.window > horizon / 2:
-        return statement.undecided("the moving average is over more than half of the run")
+        return claim.undecided("the moving average is over more than half of the run")
     settled = settling_time(selected.group, setting.window)
-    return statement.tested(
+    return claim.tested(
         settled.mean <= horizon / 2,
         measured=f"settled at round {settled}",
         brief=f"at round {number(settled.mean)}",
@@ -403,34 +468,8 @@ def _quickly(found: Found, setting: Setting) -> Claim:
     )
 
 
-def _costly(found: Found) -> Claim:
-    large, box = PAPER[1], PAPER[2]
-    statement = Statement(
-        FIGURE,
-        "costly",
-        "Exploration is relatively costly in Box compared to Marsrover",
-        "Section 5",
-        "95% interval of PSConRL's mean regret at T in box wholly above that in marsrover-8x8; as plotted, then signed",
-    )
-    if not {(large.env, HERO), (box.env, HERO)} <= found.keys():
-        return statement.undecided()
-    there, here = found[large.env, HERO].group, found[box.env, HERO].group
-    pairs = {
-        name: (mean_interval(final(there, 0, w)), mean_interval(final(here, 0, v)))
-        for name, w, v in (("as plotted", large, box), ("signed", None, None))
-    }
-    return statement.tested(
-        *(x.below(y) for x, y in pairs.values()),
-        measured="; ".join(f"{name}: {large.env} {x}, {box.env} {y}" for name, (x, y) in pairs.items()),
-        brief=_against(*reversed(pairs["as plotted"])),
-        note="The regret in Box is not clearly above that in Marsrover 8x8.",
-        scale=scale_of([there, here], large.horizon, large.runs),
-        numbers={name: intervals_json({large.env: x, box.env: y}) for name, (x, y) in pairs.items()},
-    )
-
-
 def _own_bonuses(own: Found, figure: Found) -> Claim:
-    statement = Statement(
+    claim = Claim(
         APPENDIX,
         "original-bonuses",
         "The rivals use the original bonus terms of their papers",
@@ -440,12 +479,12 @@ def _own_bonuses(own: Found, figure: Found) -> Claim:
     )
     rivals = [a for a in RIVALS if (SMALLEST, a) in own and (SMALLEST, a) in figure]
     if len(rivals) < len(RIVALS):
-        return statement.undecided()
+        return claim.undecided()
     pairs = {
         a: (mean_interval(final(own[SMALLEST, a].group, 0)), mean_interval(final(figure[SMALLEST, a].group, 0)))
         for a in rivals
     }
-    return statement.tested(
+    return claim.tested(
         all(not x.apart(y) for x, y in pairs.values()),
         measured="; ".join(f"{a}: its paper's {x}, scaled {y}" for a, (x, y) in pairs.items()),
         brief="; ".join(f"{a} {_against(x, y)}" for a, (x, y) in pairs.items()),
@@ -455,42 +494,8 @@ def _own_bonuses(own: Found, figure: Found) -> Claim:
     )
 
 
-def _costs_matter_less(figure: Found, known: Found) -> Claim:
-    statement = Statement(
-        FIGURE,
-        "costs",
-        "Learning the costs is dominated by learning the transitions",
-        "Section 2",
-        f"{HERO}'s mean regret with estimated costs exceeds that with known ones by at most {SAME:.0%}, in every "
-        "environment; as plotted, then signed",
-    )
-    keys = [(setting.env, HERO) for setting in PAPER]
-    if any(key not in figure or key not in known for key in keys):
-        return statement.undecided()
-    both = {
-        (setting.env, name): pair
-        for setting in PAPER
-        for name, pair in _pairs(figure[setting.env, HERO].group, known[setting.env, HERO].group, 0, setting).items()
-    }
-    told = "; ".join(f"{env}, {name}: estimated {x}, known {y}" for (env, name), (x, y) in both.items())
-    holds = {
-        which: all(x.mean - y.mean <= SAME * y.mean for (_, name), (x, y) in both.items() if name == which)
-        for which in ("as plotted", "signed")
-    }
-    return statement.tested(
-        *holds.values(),
-        measured=told,
-        brief="; ".join(_against(*pair) for (_, name), pair in both.items() if name == "as plotted"),
-        note=f"The regrets are {told}.",
-        scale=scale_of([known[key].group for key in keys]),
-        numbers={
-            f"{env}, {name}": intervals_json({"estimated": x, "known": y}) for (env, name), (x, y) in both.items()
-        },
-    )
-
-
 def _sampling_is_cheap(groups: Groups) -> Claim:
-    statement = Statement(
+    claim = Claim(
         COMPUTATION,
         "sampling",
         "Planning in one sampled model is cheaper than optimism over a set of models",
@@ -505,13 +510,13 @@ def _sampling_is_cheap(groups: Groups) -> Claim:
         if all(f is not None and np.isfinite(f.group.seconds).any() for f in pair)
     }
     if not seconds:
-        return statement.undecided("no runs of both agents are completed and timed")
-    told = "; ".join(f"{env}: {number(1e3 * a)} ms against {number(1e3 * b)} ms" for env, (a, b) in seconds.items())
-    return statement.tested(
+        return claim.undecided("no runs of both agents are completed and timed")
+    listed = "; ".join(f"{env}: {number(1e3 * a)} ms against {number(1e3 * b)} ms" for env, (a, b) in seconds.items())
+    return claim.tested(
         all(a < b for a, b in seconds.values()),
-        measured=told,
-        brief=told,
-        note=f"Per plan, the steps until the next included: {told}.",
+        measured=listed,
+        brief=listed,
+        note=f"Per plan, the steps until the next included: {listed}.",
         scale=Scale(", ".join(seconds)),
         numbers=seconds,
     )
@@ -527,7 +532,7 @@ def _seconds_per_plan(group: Group) -> float:
 def _inefficient(groups: Groups, setting: Setting) -> Claim:
     """By the seconds of runs at the paper's horizon, or of shorter ones: seconds per plan times the plans it makes."""
     rival = OPTIMISTIC
-    statement = Statement(
+    claim = Claim(
         COMPUTATION,
         f"inefficient/{setting.env}",
         f"{setting.env}: {rival} is computationally inefficient",
@@ -537,7 +542,7 @@ def _inefficient(groups: Groups, setting: Setting) -> Claim:
     found = by_agent("figure-1", groups) | by_agent("tractable", groups)
     both = [found.get((setting.env, agent)) for agent in (rival, HERO)]
     if any(f is None or not np.isfinite(f.group.seconds).any() for f in both):
-        return statement.undecided("no run of it, or of PSConRL, is both completed and timed")
+        return claim.undecided("no run of it, or of PSConRL, is both completed and timed")
     theirs, ours = (f for f in both if f is not None)
     timed = theirs.group.seconds[np.isfinite(theirs.group.seconds)]
     per_plan = _seconds_per_plan(theirs.group)
@@ -545,7 +550,7 @@ def _inefficient(groups: Groups, setting: Setting) -> Claim:
     seconds = per_plan * _plans(setting.horizon) if shorter else float(timed.mean())
     compared = float(np.nanmean(ours.group.seconds)) * (setting.horizon / ours.group.horizon)
     source = f"from {len(timed)} shorter runs" if shorter else f"{len(timed)} of {theirs.runs} runs completed"
-    return statement.tested(
+    return claim.tested(
         seconds > TIMES * compared,
         measured=f"{_clock(seconds)} a run ({source}), {number(per_plan)} s a plan; {HERO} {_clock(compared)} a run",
         brief=f"{_clock(seconds)} against {_clock(compared)} a run",

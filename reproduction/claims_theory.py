@@ -9,15 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval, number
-from reproduction import Floats, references, theory_bounds
+from reproduction import Floats, bounds, references
 from reproduction.agents import ALGORITHM
-from reproduction.claims import EXACT, Claim, Scale, Statement, intervals_json, scale_of_one
-from reproduction.gridworlds import PAPER
+from reproduction.claims import EXACT, Claim, Scale, intervals_json, scale_of_one
 from reproduction.measures import episodes_begun, last_infeasible
+from reproduction.presets import Selected, by_agent, select
 from reproduction.references import MIXTURES, Structure
-from reproduction.selection import Selected, by_agent, select
+from reproduction.settings import HERO, PAPER
 
-HERO = "PSConRL"
 THEORY = "Theory"
 SQUARE_ROOT = 0.6
 """Up to which growth exponent a curve counts as growing like sqrt(T), up to logarithms."""
@@ -47,7 +46,7 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
     small, smaller = MIXTURES
     grown = {env: s.mixed_hitting[1] / s.mixed_hitting[0] for env, s in structures.items()}
     diameters = ", ".join(f"{number(s.diameter)} ({env})" for env, s in structures.items())
-    return Statement(
+    return Claim(
         THEORY,
         "assumption/hitting",
         "A finite H bounds the hitting times of all policies for which they are finite",
@@ -70,7 +69,7 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
 
 def _slater(structures: dict[str, Structure]) -> Claim:
     margins = {env: s.margin for env, s in structures.items()}
-    return Statement(
+    return Claim(
         THEORY,
         "assumption/slater",
         "A strictly feasible policy exists",
@@ -88,7 +87,7 @@ def _slater(structures: dict[str, Structure]) -> Claim:
 
 def _mixture(structures: dict[str, Structure]) -> Claim:
     states = {env: s.randomised for env, s in structures.items()}
-    return Statement(
+    return Claim(
         "Appendix",
         "environments/mixture",
         "With constraints the optimal policy mixes the fast and the safe way",
@@ -106,7 +105,7 @@ def _mixture(structures: dict[str, Structure]) -> Claim:
 
 def _cover(structures: dict[str, Structure]) -> Claim:
     times = {env: (s.uniform_hitting, s.uniform_cover) for env, s in structures.items()}
-    return Statement(
+    return Claim(
         THEORY,
         "lemma/cover",
         "Hitting and cover times of the uniform policy are finite in communicating CMDPs",
@@ -128,7 +127,7 @@ def _cover(structures: dict[str, Structure]) -> Claim:
 
 def _posterior(groups: Groups) -> Claim:
     episodes = " and ".join(map(str, EPISODES))
-    statement = Statement(
+    claim = Claim(
         THEORY,
         "lemma/posterior",
         "At the start of an episode the sampled and the true model have the same law",
@@ -137,10 +136,10 @@ def _posterior(groups: Groups) -> Claim:
     )
     found = select("bayesian", groups)
     if not found:
-        return statement.undecided()
+        return claim.undecided()
     gaps = {f"episode {k}": _value_gap(found[0].group, k) for k in EPISODES}
     measured = "; ".join(f"{name}: {gap}" for name, gap in gaps.items())
-    return statement.tested(
+    return claim.tested(
         all(gap.low <= 0 <= gap.high for gap in gaps.values()),
         measured=measured,
         brief=" and ".join(number(gap.mean) for gap in gaps.values()),
@@ -159,7 +158,7 @@ def _value_gap(group: Group, k: int) -> Interval:
 
 
 def _episodes(groups: Groups) -> Claim:
-    statement = Statement(
+    claim = Claim(
         THEORY,
         "lemma/episodes",
         "The number of episodes is at most sqrt(2 S A T log T)",
@@ -168,12 +167,12 @@ def _episodes(groups: Groups) -> Claim:
     )
     found = [group for group in groups.values() if ALGORITHM.get(group.agent, group.agent) == HERO]
     if not found:
-        return statement.undecided()
-    ratios = {g.cell: float((episodes_begun(g) / theory_bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found}
+        return claim.undecided()
+    ratios = {g.cell: float((episodes_begun(g) / bounds.episodes_bound(g.S, g.A, g.grid)).max()) for g in found}
     worst = max(found, key=lambda g: ratios[g.cell])
     share, runs = number(ratios[worst.cell]), sum(g.runs for g in found)
     longest = max(g.horizon for g in found)
-    return statement.tested(
+    return claim.tested(
         ratios[worst.cell] <= 1,
         measured=f"largest share of the bound {share} ({worst.label})",
         brief=f"{share} of the bound",
@@ -186,9 +185,9 @@ def _episodes(groups: Groups) -> Claim:
 def _theorem(groups: Groups) -> list[Claim]:
     found = select("bayesian", groups)
     gridworlds = [f for (_, agent), f in by_agent("figure-1", groups).items() if agent == HERO]
-    rows = [_printed([*found, *gridworlds])] if found or gridworlds else [_theorem_statement("printed").undecided()]
+    rows = [_printed([*found, *gridworlds])] if found or gridworlds else [_theorem_claim("printed").undecided()]
     if not found:
-        return rows + [_theorem_statement(name).undecided() for name in ("signed", "constants")]
+        return rows + [_theorem_claim(name).undecided() for name in ("signed", "constants")]
     return rows + [row(found[0]) for row in (_signed, _constants)]
 
 
@@ -210,10 +209,10 @@ _THEOREM = {
 }
 
 
-def _theorem_statement(name: str) -> Statement:
+def _theorem_claim(name: str) -> Claim:
     text, test = _THEOREM[name]
     where = "Theorem 1, its proof" if name == "constants" else "Theorem 1"
-    return Statement(THEORY, f"theorem/{name}", text, where, test)
+    return Claim(THEORY, f"theorem/{name}", text, where, test)
 
 
 def _printed(found: list[Selected]) -> Claim:
@@ -222,7 +221,7 @@ def _printed(found: list[Selected]) -> Claim:
         for f in found
         for i in range(f.group.m + 1)
     }
-    return _theorem_statement("printed").tested(
+    return _theorem_claim("printed").tested(
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
         measured="; ".join(f"{name}: exponent {e}" for name, e in exponents.items()),
         brief=_largest(exponents),
@@ -240,7 +239,7 @@ def _signed(selected: Selected) -> Claim:
     totals = {name: mean_interval(q[:, -1]) for name, q in quantities.items()}
     totals["regret"] = mean_interval(group.regret[:, -1])
     measured = "; ".join(f"{name}: {totals[name]}, exponent {e}" for name, e in exponents.items())
-    return _theorem_statement("signed").tested(
+    return _theorem_claim("signed").tested(
         all(exponent.mean <= SQUARE_ROOT for exponent in exponents.values()),
         measured=f"{measured}; signed regret: {totals['regret']}",
         brief=_largest(exponents),
@@ -254,18 +253,18 @@ def _constants(selected: Selected) -> Claim:
     group = selected.group
     models = [references.structure_of(group.env, tuple(sorted(options.items()))) for options in group.env_options[:10]]
     D, h = (float(np.mean([getattr(m, name) for m in models])) for name in ("diameter", "uniform_hitting"))
-    bound = theory_bounds.theorem_bound(group.S, group.A, group.grid, D, h)
+    bound = bounds.theorem_bound(group.S, group.A, group.grid, D, h)
     informative = bound < group.grid
     mean = group.signed.mean(axis=0)
     measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}, mean hitting time of the uniform "
     measured += f"policy {number(h)}); costs of a run at most {group.horizon:,}"
     brief = f"bound {number(bound[-1])}, T = {group.horizon:,}"
     numbers = {"bound": float(bound[-1]), "diameter": D, "uniform_hitting": h, "largest": float(mean[:, -1].max())}
-    statement, scale = _theorem_statement("constants"), scale_of_one(selected)
+    claim, scale = _theorem_claim("constants"), scale_of_one(selected)
     if not informative.any():
         why = "The bound exceeds t at every checkpoint, and no run of costs in [0, 1] can."
-        return statement.unexercised(measured, why, scale, numbers, brief)
-    return statement.tested(
+        return claim.undecided(why, measured=measured, scale=scale, numbers=numbers, brief=brief)
+    return claim.tested(
         bool((mean[:, informative] <= bound[informative]).all()),
         measured=measured,
         brief=brief,
@@ -277,12 +276,12 @@ def _constants(selected: Selected) -> Claim:
 
 def _feasible_after(groups: Groups) -> list[Claim]:
     found = select("feasibility", groups)
-    return [_feasibility(selected) for selected in found] or [_feasibility_statement().undecided()]
+    return [_feasibility(selected) for selected in found] or [_feasibility_claim().undecided()]
 
 
-def _feasibility_statement(env: str = "") -> Statement:
+def _feasibility_claim(env: str = "") -> Claim:
     text = "ampled models are feasible after O(sqrt(T)) steps"
-    return Statement(
+    return Claim(
         THEORY,
         f"feasibility/{env}" if env else "feasibility",
         f"{env}: s{text}" if env else f"S{text}",
@@ -293,17 +292,19 @@ def _feasibility_statement(env: str = "") -> Statement:
 
 def _feasibility(selected: Selected) -> Claim:
     group = selected.group
-    statement, scale = _feasibility_statement(group.env), scale_of_one(selected)
+    claim, scale = _feasibility_claim(group.env), scale_of_one(selected)
     steps = curves.infeasible_steps(group)
     total = mean_interval(steps[:, -1])
     if not steps.any():
         why = "No sampled model was infeasible in any run, so the lemma is never needed."
-        return statement.unexercised("0 infeasible steps", why, scale, intervals_json({"steps": total}), "0 steps")
+        return claim.undecided(
+            why, measured="0 infeasible steps", scale=scale, numbers=intervals_json({"steps": total}), brief="0 steps"
+        )
     exponent = growth_exponent(group.grid, steps)
     early = group.grid <= group.horizon / 10
     before = growth_exponent(group.grid[early], steps[:, early])
     share, last = float((steps[:, -1] > 0).mean()), last_infeasible(group)
-    return statement.tested(
+    return claim.tested(
         # No exponent: there was nothing before T / 10, and something after it.
         bool(np.isfinite(exponent.mean)) and exponent.mean <= SQUARE_ROOT,
         measured=f"{total} infeasible steps, exponent {exponent} (from T / 100 to T / 10: {before}); "

@@ -16,13 +16,10 @@ import numpy as np
 from psconrl.analysis import Group, Groups, format_mean_ci, short
 from psconrl.experiments import Cell
 from reproduction import Document
-from reproduction.comparisons import TRIED, released_cell
-from reproduction.final_values import code_of, final_values, markdown_table, precise, summary
-from reproduction.gridworlds import Setting, algorithms, everywhere, settings_of
-from reproduction.measures import as_plotted
+from reproduction.measures import as_plotted, code_of, final_values, markdown_table, precise, summary
 from reproduction.published import APPENDIX, FIGURE_1, NOT_MET, PICTURES, Reading, tolerance
 from reproduction.references import levels
-from reproduction.settings import AUTHORS, OWN
+from reproduction.settings import AUTHORS, OWN, TRIED, Setting, algorithms, everywhere, released_cell, settings_of
 
 COLUMNS = {
     "authors": "in the authors' set-up",

@@ -6,19 +6,21 @@ import numpy as np
 
 from psconrl.analysis import Group, Groups, mean_interval
 from reproduction import Document, Floats
-from reproduction.comparisons import EVERY_AGENT
-from reproduction.final_values import code_of, rounded
-from reproduction.gridworlds import SMALLEST, reachable
+from reproduction.measures import code_of, markdown_table, rounded
+from reproduction.settings import OPTIMISTIC, SMALLEST, reachable
+
+AGENTS = ("PSConRL", "ConRL", "C-UCRL", OPTIMISTIC, "CMDP-PSRL", "FHA", "TSDE", "Uniform", "Optimal")
+"""In the order of tables."""
 
 _ONLY_SMALLEST = ("FHA",)
-_HEADER = "| agent | seeds | regret | violation | plans | infeasible | last fifth above J*, tau |"
+_HEADER = ("agent", "seeds", "regret", "violation", "plans", "infeasible", "last fifth above J*, tau")
 
 
 def document(groups: Groups) -> Document | None:
     """The numbers of all agents; None unless the runs of all are there."""
     rows, used = [], []
     for setting in reachable(False):
-        for agent in EVERY_AGENT:
+        for agent in AGENTS:
             if agent in _ONLY_SMALLEST and setting.env != SMALLEST:
                 continue
             group = groups.get(setting.cell(agent).id)
@@ -50,19 +52,25 @@ def _interval(values: Floats) -> Document:
 
 def markdown(found: Document) -> str:
     """A table for each environment."""
-    lines: list[str] = []
+    texts = []
     for env in dict.fromkeys(row["env"] for row in found["rows"]):
         here = [row for row in found["rows"] if row["env"] == env]
-        lines += [f"## {env}, T = {here[0]['horizon']:,}", "", _HEADER, "|" + "---|" * 7]
-        for row in here:
-            last = ", ".join(f"{excess:+.4f}" for excess in row["last"])
-            numbers = [_told(row["regret"]), _told(row["violation"]), f"{row['plans']:.0f}", f"{row['infeasible']:.1f}"]
-            lines.append(f"| {row['agent']} | {row['runs']} | {' | '.join(numbers)} | {last} |")
-        lines.append("")
-    return "\n".join(lines)
+        rows = [
+            [
+                row["agent"],
+                str(row["runs"]),
+                *(_with_interval(row[name]) for name in ("regret", "violation")),
+                f"{row['plans']:.0f}",
+                f"{row['infeasible']:.1f}",
+                ", ".join(f"{excess:+.4f}" for excess in row["last"]),
+            ]
+            for row in here
+        ]
+        texts.append(f"## {env}, T = {here[0]['horizon']:,}\n\n{markdown_table(_HEADER, rows)}")
+    return "\n".join(texts)
 
 
-def _told(quantity: Document) -> str:
+def _with_interval(quantity: Document) -> str:
     mean, low, high = (_number(quantity[name]) for name in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 

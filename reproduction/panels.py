@@ -9,14 +9,15 @@ import numpy as np
 
 from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval
 from psconrl.report import Level, Line, Panel, agent_label, line, regret_column, runs_title, title
-from reproduction import Floats, Ints, ranking, references
+from reproduction import Floats, Ints, references
 from reproduction.agents import ALGORITHM
-from reproduction.gridworlds import PAPER, window
 from reproduction.measures import as_plotted
-from reproduction.selection import Selected, select
+from reproduction.presets import Selected, select
+from reproduction.settings import PAPER
 
 Quantity = Literal["signed", "plotted"]
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
+_SETTINGS = {setting.env: setting for setting in PAPER}
 _ZERO = (Level("", 0.0, "zero"),)
 
 
@@ -26,7 +27,7 @@ def _label(group: Group) -> str:
 
 
 def _plotted(group: Group) -> tuple[Ints, Floats]:
-    setting = next(setting for setting in PAPER if setting.env == group.env)
+    setting = _SETTINGS[group.env]
     return as_plotted(group, setting.window, setting.level)
 
 
@@ -56,7 +57,7 @@ def averages(groups: Groups) -> list[list[Panel]]:
         levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
         above, below = [], []
         for group in here:
-            times, average = curves.moving_average(group, window(env))
+            times, average = curves.moving_average(group, _SETTINGS[env].window)
             above.append(line(_label(group), times, 1 - average[:, 0]))
             below.append(line(_label(group), times, average[:, 1]))
         rewards = (
@@ -148,21 +149,6 @@ def _growth(found: Selected) -> list[Panel]:
             _ZERO,
         ),
     ]
-
-
-def beyond(groups: Groups) -> list[list[Panel]]:
-    """The mean rank of every agent over all worlds of the preset, by each measure."""
-    ranked = ranking.ranking(groups)
-    if not ranked:
-        return []
-    places = np.arange(len(ranking.MEASURES), dtype=np.float64)
-    lines = [
-        Line(agent, places, np.array(ranks), np.array(ranks), np.array(ranks), "o")
-        for agent, ranks, _ in ranking.mean_ranks(ranked)
-    ]
-    ticks = list(zip(places.tolist(), ranking.MEASURES, strict=True))
-    name = f"Mean rank in {len(ranked)} worlds"
-    return [[Panel(name, "Mean rank, 1 is the best", lines, x_label="Ranked by", ticks=ticks)]]
 
 
 def bonus(groups: Groups) -> list[list[Panel]]:

@@ -19,7 +19,7 @@ from psconrl.environments import render
 from psconrl.errors import InvalidArgumentError
 from psconrl.report import save, title
 from reproduction import Floats, references
-from reproduction.gridworlds import PAPER
+from reproduction.settings import PAPER
 
 _WIDTH = 3.3
 """Inches of a picture in the widest row."""

@@ -12,21 +12,24 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from psconrl.analysis import Group, Groups
 from psconrl.errors import UnknownNameError
 from psconrl.experiments import Cell, Experiment
-from reproduction import beyond
-from reproduction.comparisons import (
-    all_states,
-    authors,
-    known_costs,
-    others,
-    own_bonuses,
-    recommended,
-    tractable,
-    tried,
+from reproduction.agents import ALGORITHM
+from reproduction.settings import (
+    FEW,
+    OPTIMISTIC,
+    OWN,
+    RIVALS,
+    SMALLEST,
+    TRIED,
+    algorithms,
+    cell_of,
+    everywhere,
+    reachable,
+    released_cell,
+    settings_of,
 )
-from reproduction.gridworlds import OPTIMISTIC, RIVALS, SMALLEST, fewer, gridworlds, settings_of
-from reproduction.settings import cell_of
 
 SLIP = 0.1
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -53,8 +56,6 @@ class Figure:
 class Preset:
     """An experiment with a name: what to run, quick or not, and what to draw of it.
 
-    second: what to run after that, settings that were chosen, given the score of each cell by its id, the less the
-    better.
     by_default: whether it belongs to what is run if no preset is named.
     """
 
@@ -62,7 +63,6 @@ class Preset:
     description: str
     build: Callable[[bool], list[tuple[Cell, int]]] | None = None
     figures: tuple[Figure, ...] = ()
-    second: Callable[[bool, Mapping[str, float]], list[tuple[Cell, int]]] | None = None
     by_default: bool = True
 
     @cache  # noqa: B019  presets live as long as the process
@@ -72,11 +72,6 @@ class Preset:
             return None
         cells, seeds = zip(*self.build(quick), strict=True)
         return Experiment(self.name, cells, seeds)
-
-    def second_stage(self, quick: bool, scores: Mapping[str, float]) -> Experiment | None:
-        """What to run after that; None if there is no second stage."""
-        found = self.second(quick, scores) if self.second is not None else []
-        return Experiment(f"{self.name}-chosen", *zip(*found, strict=True)) if found else None
 
 
 def presets() -> Mapping[str, Preset]:
@@ -89,6 +84,87 @@ def find(name: str) -> Preset:
     if name not in _PRESETS:
         raise UnknownNameError("preset", name, _PRESETS)
     return _PRESETS[name]
+
+
+def gridworlds(quick: bool, extra: Mapping[str, Any] | None = None, **fields: Any) -> list[tuple[Cell, int]]:
+    """All that Figure 1 shows, with its numbers of runs; fields: further ones of each cell."""
+    return [
+        (setting.cell(agent, extra, **fields), setting.runs)
+        for setting in reachable(quick)
+        for agent in algorithms(setting.env)
+    ]
+
+
+def fewer(cells: list[tuple[Cell, int]]) -> list[tuple[Cell, int]]:
+    """The same with few runs on Box."""
+    return [(cell, min(runs, FEW) if cell.env == "box" else runs) for cell, runs in cells]
+
+
+def authors(quick: bool) -> list[tuple[Cell, int]]:
+    """Figure 1 in the authors' set-up."""
+    return [
+        (released_cell(setting, agent), setting.runs)
+        for setting in settings_of(quick)
+        for agent in algorithms(setting.env)
+    ]
+
+
+def own_bonuses(quick: bool) -> list[tuple[Cell, int]]:
+    """The rivals with the bonuses of their own papers."""
+    return fewer(
+        [
+            (setting.cell(agent, OWN), setting.runs)
+            for setting in everywhere(quick)
+            for agent in algorithms(setting.env)
+            if agent != "PSConRL"
+        ]
+    )
+
+
+def all_states(quick: bool) -> list[tuple[Cell, int]]:
+    """The algorithms as printed, bonuses scaled, on the authors' Box of 121 states."""
+    box = settings_of(quick)[-1]
+    return fewer([(box.cell(agent), box.runs) for agent in algorithms(box.env)])
+
+
+def recommended(quick: bool) -> list[tuple[Cell, int]]:
+    """The agent that needs no tuning, where Figure 1 shows the others."""
+    return fewer([(setting.cell("Recommended"), setting.runs) for setting in everywhere(quick)])
+
+
+def others(quick: bool) -> list[tuple[Cell, int]]:
+    """The agents that no figure of the paper shows, where it shows the others."""
+    agents = ("CMDP-PSRL", "TSDE", "Uniform", "Optimal")
+    return fewer([(setting.cell(agent), setting.runs) for setting in reachable(quick) for agent in agents])
+
+
+def known_costs(quick: bool) -> list[tuple[Cell, int]]:
+    """Figure 1 with known costs, as the theory has it; UCRL-CMDP everywhere."""
+    return fewer(
+        [
+            (setting.cell(agent, costs="known"), setting.runs)
+            for setting in reachable(quick)
+            for agent in ("PSConRL", *RIVALS, OPTIMISTIC)
+        ]
+    )
+
+
+def tractable(quick: bool) -> list[tuple[Cell, int]]:
+    """UCRL-CMDP beyond the smallest grid, where the paper does not run it."""
+    larger = [setting for setting in reachable(quick) if setting.env != SMALLEST]
+    return fewer([(setting.cell(OPTIMISTIC), setting.runs) for setting in larger])
+
+
+def tried(quick: bool) -> list[tuple[Cell, int]]:
+    """What else was tried."""
+    settings = {setting.env: setting for setting in settings_of(quick)}
+    return [
+        (
+            released_cell(settings[one.env], one.agent, one.change),
+            settings[one.env].runs if "floor" in one.change and one.env != "box" else min(settings[one.env].runs, FEW),
+        )
+        for one in TRIED
+    ]
 
 
 def _stochastic(quick: bool) -> list[tuple[Cell, int]]:
@@ -353,21 +429,37 @@ for _preset in (
             ),
         ),
     ),
-    Preset(
-        "beyond",
-        "all agents in all worlds, with equal budgets for tuning",
-        beyond.tuning,
-        (
-            Figure(
-                "beyond",
-                "All agents in all worlds",
-                "Agents as tuned in each world with equal budgets, ranked by L, by the positive part of their "
-                "violation and by the violation of the policies they executed; the mean of their ranks.",
-                "beyond",
-            ),
-        ),
-        beyond.chosen,
-        by_default=False,
-    ),
 ):
     register(_preset)
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """A cell of a preset, its runs, and the horizon and number of runs at the paper's scale."""
+
+    cell: Cell
+    group: Group
+    horizon: int
+    runs: int
+
+
+def select(preset: str, groups: Groups) -> list[Selected]:
+    """The stored cells of a preset, in its order; the scale is chosen for each environment as a whole."""
+    asked = {quick: find(preset).experiment(quick) for quick in (False, True)}
+    full, quick = asked[False], asked[True]
+    if full is None or quick is None:
+        return []
+    paper = {(cell.env, cell.agent): (cell.horizon, n) for cell, n in zip(full.cells, full.seeds, strict=True)}
+    chosen: list[Selected] = []
+    for env in dict.fromkeys(cell.env for cell in full.cells):
+        for experiment in (full, quick):
+            found = [cell for cell in experiment.cells if cell.env == env and cell.id in groups]
+            if found:
+                chosen += [Selected(cell, groups[cell.id], *paper[cell.env, cell.agent]) for cell in found]
+                break
+    return chosen
+
+
+def by_agent(preset: str, groups: Groups) -> dict[tuple[str, str], Selected]:
+    """The stored cells of a preset by environment and algorithm."""
+    return {(s.cell.env, ALGORITHM.get(s.cell.agent, s.cell.agent)): s for s in select(preset, groups)}

@@ -32,9 +32,9 @@ from psconrl.environments import make
 from psconrl.experiments import code_identity
 from psconrl.learning import simulate
 from psconrl.planning import evaluate, solve
-from reproduction import Document, Floats, Ints, references, theory_bounds
-from reproduction.final_values import rounded, summary
-from reproduction.gridworlds import PAPER
+from reproduction import Document, Floats, Ints, bounds, references
+from reproduction.measures import markdown_table, rounded, summary
+from reproduction.settings import PAPER
 
 S, A, PRIOR = 10, 3, 0.5
 SCALE = {False: (20_000, 30), True: (1_000, 3)}
@@ -187,7 +187,7 @@ def _bounds(horizon: int, episodes: float) -> Document:
         "diameter": rounded(D),
         "uniform_hitting": rounded(h),
         "K_T": rounded(episodes),
-        "episodes": rounded(float(theory_bounds.episodes_bound(S, A, horizon))),
+        "episodes": rounded(float(bounds.episodes_bound(S, A, horizon))),
         "R_1": rounded(D * episodes),
         "R_2": rounded(float(transitions)),
     }
@@ -215,13 +215,11 @@ def _environment(env: str, horizon: int) -> Document:
         "states": found.S,
         "horizon": horizon,
         "margin": rounded(found.margin),
-        "margin_needed": rounded(theory_bounds.feasibility_premise(found.S, found.A, horizon, found.diameter)),
+        "margin_needed": rounded(bounds.feasibility_premise(found.S, found.A, horizon, found.diameter)),
         "diameter": rounded(found.diameter),
         "uniform_hitting": rounded(found.uniform_hitting),
         "cover": rounded(found.uniform_cover),
-        "bound": rounded(
-            float(theory_bounds.theorem_bound(found.S, found.A, horizon, found.diameter, found.uniform_hitting))
-        ),
+        "bound": rounded(float(bounds.theorem_bound(found.S, found.A, horizon, found.diameter, found.uniform_hitting))),
         "span": rounded(float(np.ptp(optimal.bias[1]))),
     }
 
@@ -240,28 +238,27 @@ def _horizon_free(quick: bool) -> Document:
 
 def decomposed(found: Document) -> str:
     """The table of the terms, in Markdown."""
-    bounds = found["bounds"]
-    allowed = {"R_0": bounds["K_T"], "R_1": bounds["R_1"], "R_2": bounds["R_2"]}
+    proved = found["bounds"]
+    allowed = {"R_0": proved["K_T"], "R_1": proved["R_1"], "R_2": proved["R_2"]}
+    rows = [
+        [
+            f"${name}$",
+            *(format_mean_ci(row[name]) for row in found["terms"]),
+            short(allowed[name]) if name in allowed else "0 in the mean",
+        ]
+        for name in TERMS
+    ]
+    rows.append(["sum", *(format_mean_ci(row["sum"]) for row in found["terms"]), ""])
     costs = [f"$c_{row['cost']}$" for row in found["terms"]]
-    lines = [
-        f"Models of {found['states']} states and {found['actions']} actions drawn from Dirichlet({found['prior']}), "
-        f"T = {found['horizon']:,}, {found['runs']} runs, mean ± half a 95% interval.",
-        "",
-        f"| term | {' | '.join(costs)} | bound of the lemma for $c_0$ |",
-        "|---|" + "---|" * (len(costs) + 1),
-    ]
-    for name in TERMS:
-        values = " | ".join(format_mean_ci(row[name]) for row in found["terms"])
-        lines.append(f"| ${name}$ | {values} | {short(allowed[name]) if name in allowed else '0 in the mean'} |")
-    lines.append(f"| sum | {' | '.join(format_mean_ci(row['sum']) for row in found['terms'])} | |")
     worst = max(row["error"] for row in found["terms"])
-    lines += [
-        "",
-        f"The terms add up to what was paid above the levels to within {worst:g} in every run. $K_T$ is "
-        f"{short(bounds['K_T'])} in the mean (bound {short(bounds['episodes'])}); for $H$ stands the mean diameter "
-        f"{bounds['diameter']:g}.",
-    ]
-    return "\n".join(lines) + "\n"
+    return (
+        f"Models of {found['states']} states and {found['actions']} actions drawn from Dirichlet({found['prior']}), "
+        f"T = {found['horizon']:,}, {found['runs']} runs, mean ± half a 95% interval.\n\n"
+        + markdown_table(["term", *costs, "bound of the lemma for $c_0$"], rows)
+        + f"\nThe terms add up to what was paid above the levels to within {worst:g} in every run. $K_T$ is "
+        f"{short(proved['K_T'])} in the mean (bound {short(proved['episodes'])}); for $H$ stands the mean diameter "
+        f"{proved['diameter']:g}.\n"
+    )
 
 
 def lemmas(found: Document) -> str:
@@ -284,14 +281,18 @@ def lemmas(found: Document) -> str:
 
 def asked(found: Document) -> str:
     """What the proof asks of the gridworlds, in Markdown."""
-    lines = [
-        "| | margin | margin that the feasibility lemma asks for | diameter | hitting time of the uniform policy "
-        "| bound of the theorem at T | T | span of the optimal cost bias |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    names = {
+        "margin": "margin",
+        "margin_needed": "margin that the feasibility lemma asks for",
+        "diameter": "diameter",
+        "uniform_hitting": "hitting time of the uniform policy",
+        "bound": "bound of the theorem at T",
+        "horizon": "T",
+        "span": "span of the optimal cost bias",
+    }
+    rows = []
     for row in found["environments"]:
-        name = "box (60 states)" if row["env"] == "box" else row["env"]
-        keys = ("margin", "margin_needed", "diameter", "uniform_hitting", "bound", "horizon", "span")
-        numbers = [float(row[key]) for key in keys]
-        lines.append(f"| {name} | " + " | ".join(f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in numbers) + " |")
-    return "\n".join(lines) + "\n"
+        numbers = [float(row[key]) for key in names]
+        rows.append([row["env"], *(f"{x:,.0f}" if x >= 100 else f"{x:.3g}" for x in numbers)])
+        rows[-1][0] += " (60 states)" * (row["env"] == "box")
+    return markdown_table(["", *names.values()], rows)

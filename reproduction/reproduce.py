@@ -3,10 +3,8 @@
 OUT/runs ...        the store; presets that need the same runs share them
 OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
-OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine; the
-                    same in claims.json, and one line for each in claims-short.md. Only if the folder has runs of the
-                    paper's presets
-OUT/beyond.md       all agents in all environments, ranked, if the folder has such runs
+OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine. Only if
+                    the folder has runs of the paper's presets
 OUT/table-1.md      bounds, and what was measured
 OUT/tables/         the numbers of the tables in README and documentation, as JSON; `write_docs` takes them
 """
@@ -21,14 +19,14 @@ from typing import Any
 
 from psconrl import report
 from psconrl.analysis import Groups, group
-from psconrl.experiments import Experiment, Outcome, Store, code_identity, run_experiment
+from psconrl.experiments import Outcome, Store, code_identity, run_experiment
 from psconrl.report import Section, Table
-from reproduction import Document, comparison, panels, proof, ranking, tables
+from reproduction import Document, comparison, panels, proof, tables
 from reproduction import agents as agents  # registers the agents of the released code
-from reproduction.claims import MARKS, Claim, as_document, as_json, as_markdown, as_short_markdown, by_group, claims
+from reproduction.bounds import cards
+from reproduction.claims import Claim, as_document, as_markdown, by_group, claims, with_mark
 from reproduction.pictures import draw_environments
 from reproduction.presets import Figure, Preset, find, presets
-from reproduction.published_bounds import as_markdown as table_of_bounds
 
 Runner = Callable[..., Outcome]
 
@@ -73,25 +71,13 @@ def reproduce(
     """
     chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
     # Processes that run the agents of `reproduction.agents` must import it: they do, with `reproduction.__main__`.
-    first = [experiment for preset in chosen if (experiment := preset.experiment(quick)) is not None]
-    outcomes = [run(first, out, workers=workers, **options)] if first else []
-    second = [experiment for preset in chosen if (experiment := _second_stage(preset, quick, out)) is not None]
-    if second:
-        outcomes.append(run(second, out, workers=workers, **options))
+    experiments = [experiment for preset in chosen if (experiment := preset.experiment(quick)) is not None]
+    outcomes = [run(experiments, out, workers=workers, **options)] if experiments else []
     store = Store(out, create=True)
     if "theory" in [preset.name for preset in chosen]:
         _measure_proof(store.path, quick)
     written = write_results(out, [preset.name for preset in chosen])
     return Reproduction(written.paths, written.claims, tuple(outcomes))
-
-
-def _second_stage(preset: Preset, quick: bool, out: str | Path) -> Experiment | None:
-    """What is run after a preset's own experiment, given what came out of that."""
-    experiment = preset.experiment(quick)
-    if experiment is None or preset.second is None:
-        return None
-    tuned = {cell.identity(seed) for cell, seed in experiment.runs}
-    return preset.second_stage(quick, ranking.scores(group(Store(out).records(tuned))))
 
 
 def _measure_proof(folder: Path, quick: bool) -> None:
@@ -119,26 +105,19 @@ def write_results(store: str | Path, names: Sequence[str] = ()) -> Reproduction:
     """
     source = Store(store)
     groups = group(source.records(), source.timings())
-    rows, made, ranked = claims(groups), report.provenance(source, groups), ranking.ranking(groups)
+    rows, made = claims(groups), report.provenance(source, groups)
     documents = tables.documents(groups)
     texts: dict[str, str] = {}
     if rows:
         documents["claims"] = as_document(rows, made)
-        texts |= {
-            "claims.md": as_markdown(rows, made),
-            "claims-short.md": as_short_markdown(rows),
-            "claims.json": as_json(rows, made),
-        }
+        texts["claims.md"] = as_markdown(documents["claims"])
     if "bounds" in documents:
-        texts["table-1.md"] = table_of_bounds(groups)
-    if ranked:
-        texts["beyond.md"] = ranking.as_markdown(ranked)
+        texts["table-1.md"] = cards(documents["bounds"])
     texts |= {f"tables/{name}.json": tables.as_json(document) for name, document in documents.items()}
     sections = [
         *_overview(documents.get("comparison")),
         *_figures(groups, names),
         *_claims(rows),
-        *_rankings(ranked),
     ]
     paths = report.write(source, source.path, sections, overview=not sections)
     if "environments" in names:
@@ -187,11 +166,6 @@ _CLAIMS = (
     "(reduced) ran at a fraction of the paper's scale, and are about that scale. Claims differ in weight, so verdicts "
     "are not counted."
 )
-_RANKS = (
-    "Each agent with the one of at most five settings that did best on a few seeds of its own; further seeds are "
-    "reported. Violations are summed over limits. Worst tenth: the mean of the worst tenth of the seeds. Agents that "
-    "do not learn have no rank."
-)
 
 
 def _claims(rows: Sequence[Claim]) -> list[Section]:
@@ -217,29 +191,17 @@ def _overview(document: Document | None) -> list[Section]:
 def _tables(rows: Sequence[Claim]) -> list[Table]:
     head = ("Claim", "In the authors' set-up", "As printed")
     return [
-        Table(head, [(f"{row.text} ({row.where})", _theirs(row), _printed(row)) for row in found], caption=name)
+        Table(
+            head,
+            [
+                (
+                    f"{row.text} ({row.where})",
+                    with_mark(row.authors, row.authors_brief),
+                    with_mark(row.verdict, row.note if row.verdict == "not exercised" else row.brief),
+                )
+                for row in found
+            ],
+            caption=name,
+        )
         for name, found in by_group(rows).items()
     ]
-
-
-def _theirs(row: Claim) -> str:
-    return f"{MARKS[row.authors]} {row.authors}: {row.authors_brief}" if row.authors else ""
-
-
-def _printed(row: Claim) -> str:
-    note = f". {row.note}" if row.note and row.verdict == "not exercised" else ""
-    return f"{MARKS[row.verdict]} {row.verdict}: {row.brief}{note}"
-
-
-def _rankings(ranked: Sequence[ranking.Ranked]) -> list[Section]:
-    if not ranked:
-        return []
-    ranks = [[agent, *(f"{r:.2f}" for r in found), str(n)] for agent, found, n in ranking.mean_ranks(ranked)]
-    mean = Table(("Agent", *ranking.MEASURES, "Environments"), ranks, "Mean rank over environments")
-    each = [
-        Table(
-            ranking.header(), [ranking.row(entry) for entry in world.entries], f"{world.world}, T = {world.horizon:,}"
-        )
-        for world in ranked
-    ]
-    return [Section("All agents in all environments", (_RANKS,), tables=[mean, *each])]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from psconrl.analysis import Groups
-from reproduction import Document, claims, comparison, learning, proof, published_bounds, ranking
+from reproduction import Document, beyond, bounds, claims, comparison, learning, proof
+from reproduction.measures import markdown_table
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,16 @@ TABLES: Mapping[str, Table] = {
         None, {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked}
     ),
     "claims": Table(None, {"claims": claims.as_cards, "verdicts": claims.as_summary, "made": claims.as_made}),
-    "bounds": Table(published_bounds.document, {"bounds": published_bounds.cards}),
+    "bounds": Table(bounds.document, {"bounds": bounds.cards}),
     "learning": Table(learning.document, {"learning": learning.markdown}),
     "untuned": Table(
-        ranking.document,
+        beyond.document,
         {
-            "readme-agents": ranking.short_table,
-            "untuned": ranking.untuned_table,
-            "untuned-made": ranking.untuned_made,
-            "untuned-rivals": ranking.rivals_table,
-            "untuned-rivals-made": ranking.rivals_made,
+            "readme-agents": beyond.short_table,
+            "untuned": beyond.untuned_table,
+            "untuned-made": beyond.untuned_made,
+            "untuned-rivals": beyond.rivals_table,
+            "untuned-rivals-made": beyond.rivals_made,
         },
     ),
 }
@@ -81,5 +82,4 @@ def shown(part: Document) -> str:
     """A part of what a benchmark measured, in Markdown: a text, or a table of a head and rows."""
     if "text" in part:
         return str(part["text"]) + "\n"
-    lines = [part["head"], ["---"] * len(part["head"]), *part["rows"]]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    return markdown_table(part["head"], part["rows"])

@@ -91,9 +91,8 @@ def occupancy(p: Floats, costs: Floats, thresholds: Floats) -> tuple[float, Floa
     return (float(found.fun), found.x.reshape(S, A)) if found.success else None
 
 
-@pytest.mark.parametrize("off_support", ["uniform", "first_action"])
-def test_states_without_occupancy(off_support: Any) -> None:
-    """The policy is the ratio of the program's occupancy where there is some, and the rule elsewhere."""
+def test_states_without_occupancy() -> None:
+    """The policy is the ratio of the program's occupancy where there is some, and uniform elsewhere."""
     rng = np.random.default_rng(np.random.SeedSequence(3))
     compared = 0
     for _ in range(40):
@@ -102,7 +101,7 @@ def test_states_without_occupancy(off_support: Any) -> None:
         for s, a in np.ndindex(S, A):
             p[s, a, rng.choice(S, 2, replace=False)] = rng.dirichlet([1.0, 1.0])
         costs, tau = rng.random((2, S, A)), np.array([0.5])
-        best = plan_without_paths(p, costs, tau, memory(np.zeros((S, A, S), int)), fixed(9), off_support)
+        best = plan_without_paths(p, costs, tau, memory(np.zeros((S, A, S), int)), fixed(9))
         found = occupancy(p, costs, tau)
         if found is None or best.policy is None:
             assert best.policy is None
@@ -113,19 +112,18 @@ def test_states_without_occupancy(off_support: Any) -> None:
         mass = mu.sum(axis=1)
         inside = mass > 1e-9
         np.testing.assert_allclose(best.policy[inside], mu[inside] / mass[inside, None], atol=1e-6)
-        rule = np.full(A, 1 / A) if off_support == "uniform" else np.eye(A)[0]
-        np.testing.assert_array_equal(best.policy[~inside], np.broadcast_to(rule, ((~inside).sum(), A)))
+        np.testing.assert_array_equal(best.policy[~inside], 1 / A)
         compared += 1
     assert compared > 20
 
 
 def test_classes_stay_apart() -> None:
-    """Two traps and a third state between them: without joining, each trap keeps its states, the third acts by rule."""
+    """Two traps and a state between them: without joining, each trap keeps its states, the third acts uniformly."""
     p = np.zeros((3, 2, 3))
     p[0, 0, 0] = p[0, 1, 2] = p[1, 0, 1] = p[1, 1, 2] = p[2, 0, 0] = p[2, 1, 1] = 1.0
     costs = np.array([[[0, 1.0], [1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0, 1.0], [1.0, 1.0]]])
     started = memory(np.zeros((3, 2, 3), dtype=np.int64))
-    best = plan_without_paths(p, costs, np.array([0.5]), started, fixed(9), "uniform")
+    best = plan_without_paths(p, costs, np.array([0.5]), started, fixed(9))
     assert best.policy is not None
     np.testing.assert_array_equal(best.policy, [[1, 0], [1, 0], [0.5, 0.5]])
 
@@ -137,7 +135,7 @@ def test_quadrupling() -> None:
     assert stop["max_length"] == FOREVER
     np.testing.assert_array_equal(stop["count_limit"], 4 * counts.sum(axis=2) + 2)
     cmdp = make("marsrover-4x4")
-    agent = ReleasedPSConRL(cmdp.problem("estimated"), floor=None)
+    agent = ReleasedPSConRL(cmdp.problem("estimated"))
     walked = walk(agent, cmdp, 600, 0)
     N, v = (np.zeros((cmdp.S, cmdp.A), dtype=np.int64) for _ in range(2))
     starts = [0]
@@ -151,9 +149,9 @@ def test_quadrupling() -> None:
 
 
 AS_RELEASED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("PSConRL", {"floor": 0.05, "episodes": "quadrupling", "off_support": "first_action"}),
-    ("ConRL", {"impute": "dirichlet", "clip": False, "episodes": "quadrupling", "off_support": "uniform"}),
-    ("C-UCRL", {"impute": "self_loop", "clip": False, "off_support": "uniform", "h": 10}),
+    ("PSConRL", {"floor": 0.05}),
+    ("ConRL", {"impute": "dirichlet"}),
+    ("C-UCRL", {"impute": "self_loop", "h": 10}),
     ("UCRL-CMDP", {"h": 10}),
 )
 
@@ -176,11 +174,8 @@ def test_ucrl_cmdp_in_the_episodes_of_c_ucrl() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("ConRL", {"impute": "nothing"}, "impute is 'nothing'; it must be one of seen, self_loop, dirichlet"),
-        ("ConRL", {"clip": 1}, "clip is 1; it must be True or False"),
-        ("C-UCRL", {"off_support": ""}, "off_support is ''; it must be one of"),
-        ("ConRL", {"episodes": "tsde"}, "episodes is 'tsde'; it must be one of doubling, quadrupling"),
-        ("PSConRL", {"floor": 0.0}, r"floor is 0.0; it must be a number in \(0, 1\], or None"),
+        ("ConRL", {"impute": "nothing"}, "impute is 'nothing'; it must be one of self_loop, dirichlet"),
+        ("PSConRL", {"floor": 0.0}, r"floor is 0.0; it must be a number in \(0, 1\]"),
         ("PSConRL", {"prior": "learned"}, 'prior is "learned"; the released code has none'),
         ("UCRL-CMDP", {"h": 0}, "h is 0"),
     ],

@@ -6,7 +6,8 @@ import pytest
 
 from psconrl.analysis import Group, group
 from psconrl.experiments import Cell, RunRecord
-from reproduction import references, theory_bounds
+from reproduction import bounds, references
+from reproduction.bounds import BOUNDS, cards, document
 from reproduction.claims import (
     FEWEST,
     GROUPS,
@@ -14,9 +15,9 @@ from reproduction.claims import (
     Claim,
     Scale,
     as_cards,
-    as_json,
+    as_document,
     as_markdown,
-    as_short_markdown,
+    as_summary,
     as_text,
     by_group,
     cautious,
@@ -25,9 +26,6 @@ from reproduction.claims import (
 )
 from reproduction.claims_experiments import stuck_share
 from reproduction.presets import find
-from reproduction.published_bounds import BOUNDS
-from reproduction.published_bounds import as_markdown as table_markdown
-from reproduction.published_bounds import rows as table_rows
 from tests.analysis.synthetic import cell_records, checkpoints, curve_record, episodes
 
 OPTIMA = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
@@ -297,7 +295,7 @@ def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pyte
     def small(S: int, A: int, T: Any, D: float, uniform_hitting: float) -> Any:
         return 3 * np.sqrt(np.asarray(T, dtype=np.float64))
 
-    monkeypatch.setattr(theory_bounds, "theorem_bound", small)
+    monkeypatch.setattr(bounds, "theorem_bound", small)
     assert verdicts(bayesian(0.5))["theorem/constants"].verdict == "held"
     assert verdicts(bayesian(0.9))["theorem/constants"].verdict == "did not hold"
 
@@ -338,13 +336,12 @@ def test_inefficient_by_seconds_per_plan_of_shorter_runs() -> None:
 def test_outputs() -> None:
     rows = claims(group(figure_1({})))
     assert list(by_group(rows)) == list(GROUPS)
-    text = as_markdown(rows, {"Date": "today"})
-    assert text.count("\n| ") == len(rows) + len(GROUPS)
+    made = json.loads(json.dumps(as_document(rows, {"Date": "today"})))
+    assert len(made["claims"]) == len(rows)
+    text = as_markdown(made)
     assert "- Date: today\n" in text
-    assert as_short_markdown(rows).count("\n| ") == len(rows)
-    document = json.loads(as_json(rows))
-    assert len(document["claims"]) == len(rows)
-    assert as_cards(document).count("Test: ") == len(rows)
+    assert text.count("Test: ") == as_cards(made).count("Test: ") == len(rows)
+    assert as_summary(made).count("\n| ") == len(rows) + 1
     for width in (60, 120):
         lines = as_text(rows, width).splitlines()
         assert max(map(len, lines)) <= width
@@ -361,10 +358,11 @@ def test_table_1() -> None:
             for r in cell_records(cell, 3, 0.8, 0.3, optimum=0.775, thresholds=[0.2])
         ]
     )
-    rows = table_rows(found)
-    assert len(rows) == len(BOUNDS)
-    by_name = {row[0].split(" ")[0]: row for row in rows}
+    made = document(found)
+    assert made is not None
+    assert len(made["rows"]) == len(BOUNDS)
+    by_name = {row[0].split(" ")[0]: row for row in made["rows"]}
     horizon = cells["marsrover-4x4", "PSConRL"].horizon
     assert by_name["PSConRL"][5].startswith(f"{0.025 * horizon:g} [")
-    assert by_name["FHA"][5:] == ("-", "-", "-", "-", "-")
-    assert "Õ(H S sqrt(A T))" in table_markdown(found)
+    assert by_name["FHA"][5:] == ["-"] * 5
+    assert "Õ(H S sqrt(A T))" in cards(made)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from reproduction import measures
-from reproduction.theory_bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
+from reproduction.bounds import episodes_bound, feasibility_premise, good_event_bound, theorem_bound
 from tests.analysis.synthetic import one_group, record
 
 

@@ -116,7 +116,6 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
         "figures/figure-1-signed.png",
         "figures/figure-1-as-plotted.pdf",
         "claims.md",
-        "claims.json",
         "report.html",
     } <= written
     assert all(path.stat().st_size > 100 for path in result.paths)

@@ -9,11 +9,10 @@ import pytest
 from psconrl.analysis import Group, format_mean_ci, group, short
 from psconrl.experiments import Cell, RunRecord
 from reproduction import comparison, learning, tables
-from reproduction.comparisons import EVERY_AGENT, TRIED
-from reproduction.final_values import final_values, summary
-from reproduction.gridworlds import PAPER, algorithms, reachable
+from reproduction.measures import final_values, summary
 from reproduction.presets import find
 from reproduction.published import APPENDIX, FIGURE_1, PICTURES, tolerance
+from reproduction.settings import PAPER, TRIED, algorithms, reachable
 from tests.analysis.synthetic import cell_records
 
 LEVELS = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
@@ -136,7 +135,7 @@ def test_all_agents_in_all_gridworlds() -> None:
     cells = [
         setting.cell(agent)
         for setting in reachable(False)
-        for agent in EVERY_AGENT
+        for agent in learning.AGENTS
         if agent != "FHA" or setting.env == "marsrover-4x4"
     ]
     assert learning.document(group(runs_of(cells[:-1]))) is None
@@ -145,5 +144,5 @@ def test_all_agents_in_all_gridworlds() -> None:
     assert [(row["env"], row["agent"]) for row in document["rows"]] == [(cell.env, cell.agent) for cell in cells]
     text = learning.markdown(document)
     assert text.count("## ") == len(PAPER)
-    for agent in EVERY_AGENT:
+    for agent in learning.AGENTS:
         assert text.count(f"\n| {agent} | 4 | ") == (1 if agent == "FHA" else 3)

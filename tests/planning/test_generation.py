@@ -12,8 +12,8 @@ from psconrl.planning.compiled.generation import (
     VALUE,
     Limits,
     Optimum,
-    Question,
-    Reply,
+    PricingProblem,
+    PricingResult,
     generate,
     plain_generate,
 )
@@ -29,39 +29,39 @@ class Listed:
         self.known = np.zeros(1, dtype=np.int64)
         self.asked = 0
 
-    def ask(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         self.asked += 1
-        totals = self.columns @ np.append(question.main, question.prices)
+        totals = self.columns @ np.append(problem.main, problem.prices)
         best = self.columns[totals.argmin()]
         if not (self.J[: self.known[0]] == best).all(axis=1).any():
             self.J[self.known[0]] = best
             self.known[0] += 1
-        bound = float(totals.min() - question.prices @ question.tau)
-        return Reply(True, bound, question.prices.copy(), False, question.prices)
+        bound = float(totals.min() - problem.prices @ problem.tau)
+        return PricingResult(True, bound, problem.prices.copy(), False, problem.prices)
 
 
 class Broken(Listed):
-    """Fails at the third question."""
+    """Fails at the third problem."""
 
-    def ask(self, question: Question) -> Reply:
-        reply = super().ask(question)
-        return reply._replace(fine=self.asked < 3)
+    def price(self, problem: PricingProblem) -> PricingResult:
+        result = super().price(problem)
+        return result._replace(fine=self.asked < 3)
 
 
 class Hinting(Listed):
-    """Asks for every other question to be asked again."""
+    """Asks for every other problem to be asked again."""
 
-    def ask(self, question: Question) -> Reply:
-        reply = super().ask(question)
-        return reply._replace(hinted=self.asked % 2 == 1, hint=question.prices.copy())
+    def price(self, problem: PricingProblem) -> PricingResult:
+        result = super().price(problem)
+        return result._replace(hinted=self.asked % 2 == 1, hint=problem.prices.copy())
 
 
 def best(way: Listed, tau: Floats, goal: int, guess: Floats | None = None, halfway: bool = False) -> Optimum:
     m = len(tau)
     given = Limits(tau, np.ones(m)), goal, np.zeros(m) if guess is None else guess, 1e-10
     if not halfway:
-        return plain_generate(type(way).ask, way, *given)
-    found: Optimum = generate.py_func(type(way).ask, way, *given, True)
+        return plain_generate(type(way).price, way, *given)
+    found: Optimum = generate.py_func(type(way).price, way, *given, True)
     return found
 
 

@@ -19,16 +19,16 @@ from psconrl.planning.averages import long_run
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
+from psconrl.planning.compiled.parametric import MISSED, plan_by_inverses
 from psconrl.planning.compiled.planned import NO_LEVELS, room
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.walk import MISSED, by_inverses
 from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import FEASIBLE, PROVEN
+from psconrl.planning.tolerances import FEASIBLE, PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ _OFF = 8e-9
 """What averages of columns, which come from inverses or by iteration, may be off by: of 100,000 plans the worst was off
 by 6e-9."""
 _LINK = 1e-6
-"""Where columns meet more rarely than this, laws need their digits in the states where they do."""
+"""Where columns meet more rarely than this, distributions need their digits in the states where they do."""
 _ROUGH = 4e-9
-"""Where averages may be off by more than this, laws are made anew, without subtractions."""
+"""Where averages may be off by more than this, distributions are made anew, without subtractions."""
 
 
 class BestPolicy(NamedTuple):
@@ -203,7 +203,7 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, start, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, start, m), steer, shape)
         if best is not None:
             return best
     try:
@@ -212,7 +212,7 @@ def plan_rows(
         if method != "compiled":
             raise
         # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
-        best = _compiled(rows, flat, thresholds, join, _kept(rows, None, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, None, m), steer, shape)
         if best is None:
             raise
     return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
@@ -223,13 +223,13 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
     m = len(thresholds)
     flat = np.array(costs.reshape(m + 1, -1))
     limits = Limits(np.array(thresholds), np.ones(m))
-    optimum = planner(rows)(rows, flat, limits, Begin(*_kept(rows, None, m)[:4]), MARGIN, NO_LEVELS)
+    optimum = planner(rows)(rows, flat, limits, Begin(*check_warm_start(rows, None, m)[:4]), MARGIN, NO_LEVELS)
     if optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         return -float(optimum.objective)
     return fallbacks.margin_by_components(rows, flat, thresholds)
 
 
-def _kept(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Floats, Ints, Floats, Ints]:
+def check_warm_start(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Floats, Ints, Floats, Ints]:
     """A `Begin` for the compiled planner, and the last way: those of a start that fits, else the first pairs.
 
     Kernels look at the numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
@@ -274,40 +274,40 @@ def _compiled(
     steer: Steer | None,
     shape: tuple[int, ...],
 ) -> BestPolicy | None:
-    """The answer of the compiled planner, a policy of some shape; None if it has no proof. given: see `_kept`."""
+    """The answer of the compiled planner, a policy of some shape; None if unproven. given: see `check_warm_start`."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = inverted(rows), n - 1
     into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
-    multipliers, bias, J, laws, policies, weights, policy, averages, way, reference = into
+    multipliers, bias, J, distributions, policies, weights, policy, averages, way, reference = into
     made: list[Any]
     levels = ties.levels(K)
     status = FAILED
     if few:
-        status, objective, bound, off, count, *made = by_inverses(model, costs, levels, limits, given, VALUE, into)
+        status, objective, bound, off, count, *made = plan_by_inverses(model, costs, levels, limits, given, VALUE, into)
     # Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
     for deciding in (levels,) if few else (levels, NO_LEVELS):
         if status == FAILED:
             arguments = rows, costs, Limits(*limits), Begin(*given[:4])
             found = plan_sparse(*arguments, VALUE, deciding)
             if found.status == FAILED:
-                found = largest_part.plan_largest(rows, costs, deciding, *arguments[2:]) or found
-            status, objective, bound, off, multipliers, bias, (J, laws, policies, weights), _ = found
+                found = largest_part.plan_largest_component(rows, costs, deciding, *arguments[2:]) or found
+            status, objective, bound, off, multipliers, bias, (J, distributions, policies, weights), _ = found
             count, made = len(weights), []
     if status == INFEASIBLE:
         policies, multipliers, reference, bias, way = given
-        following = _following(policies, multipliers, reference, bias, way)
+        following = _next_start(policies, multipliers, reference, bias, way)
         nothing = np.full(n, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
-    bound -= ties.SIZE
+    bound -= TIE_BREAK
     if len(made) and steer is None and made[1] == 1 and made[3] >= _LINK and off <= _ROUGH:
         # What most plans are: one class, executed already.
         value, _, connected, _ = made
-        following = _following(policies if count == n else policies[:count], multipliers, reference, bias, way)
+        following = _next_start(policies if count == n else policies[:count], multipliers, reference, bias, way)
         gap, policy = max(value - bound, 0.0) + _OFF, policy.reshape(shape)
         return BestPolicy(True, policy, value, averages, multipliers, 1, connected, gap, "compiled", following)
-    mixture = Mixture(J, laws, policies, weights).first(count)
+    mixture = Mixture(J, distributions, policies, weights).first(count)
     met = MISSED if few else FEASIBLE
     if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
@@ -333,7 +333,7 @@ def _compiled(
         missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
         gap = max(gap, float(averages[0]) + missed - bound)
     gap += _OFF
-    following = _following(mixture.policies, multipliers, reference, bias, way)
+    following = _next_start(mixture.policies, multipliers, reference, bias, way)
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
@@ -343,7 +343,7 @@ def _compiled(
     )
 
 
-def _following(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, way: Ints) -> Start:
+def _next_start(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, way: Ints) -> Start:
     """What the next plan may start from."""
     return {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": bias, "way": way}
 

@@ -12,13 +12,15 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.compiled.planned import Planned
+from psconrl.planning.compiled.planned import MixturePlan
 from psconrl.planning.compiled.pricing import Mixture, Start
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import end_components, planner
 
 
-def plan_largest(rows: Rows, costs: Floats, levels: Floats, limits: Limits, start: Start) -> Planned | None:
+def plan_largest_component(
+    rows: Rows, costs: Floats, levels: Floats, limits: Limits, start: Start
+) -> MixturePlan | None:
     """What planners give, in a model with costs (m + 1, K) that falls apart; None where that proves nothing.
 
     levels (K,) that decide between equals, or (0,); start: of the whole model, its numbers were not looked at yet.
@@ -44,9 +46,9 @@ def plan_largest(rows: Rows, costs: Floats, levels: Floats, limits: Limits, star
         if others is not pairs:
             least = (costs[0, others] + prices @ costs[1:, others]).min() - prices @ limits.tau
             bound = min(bound, float(least))
-    J, laws, policies, weights = found.mixture
+    J, distributions, policies, weights = found.mixture
     whole_laws, whole_policies = np.zeros((len(weights), rows.S)), np.tile(rows.begin[:-1], (len(weights), 1))
-    whole_laws[:, states], whole_policies[:, states] = laws, pairs[policies]
+    whole_laws[:, states], whole_policies[:, states] = distributions, pairs[policies]
     bias = np.zeros(rows.S)
     bias[states] = found.bias
     return found._replace(bound=bound, bias=bias, mixture=Mixture(J, whole_laws, whole_policies, weights))

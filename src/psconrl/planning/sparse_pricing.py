@@ -21,9 +21,17 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, plain_generate
-from psconrl.planning.compiled.inverses import MOVES, lead, reroute
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned
+from psconrl.planning.compiled.generation import (
+    FAILED,
+    OPTIMAL,
+    VALUE,
+    Limits,
+    PricingProblem,
+    PricingResult,
+    plain_generate,
+)
+from psconrl.planning.compiled.inverses import MOVES, attractor_policy, make_unichain
+from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import (
     Mixture,
     Start,
@@ -42,7 +50,7 @@ from psconrl.planning.compiled.pricing import (
 )
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.poisson import PoissonSolver, generator_of
-from psconrl.planning.tolerances import CLOSE, EPS, EXACT, PROVEN, TIE
+from psconrl.planning.tolerances import CLOSE, EPS, EVAL_TOL, PROVEN, TIE
 
 FIRST_ACCURACY, SHARE = 1e-3, 0.1
 """Evaluations are at first exact to 1e-3 of a cost's range, then to a share of the improvement found last."""
@@ -57,7 +65,7 @@ SWEEPS = 4
 FEW_CHANGES, MAX_STEPS = 4, 40
 """So few changes of actions on the way to the limit may be the last ones; after so many steps of the multiplier it is
 that of the master program."""
-MAX_REROUTES = 3
+MAX_REPAIRS = 3
 """How often a policy that stays in several places may be led to one of them, for given multipliers."""
 CORE = 1e-3
 """States less likely than this share of the likeliest are on the way to a place."""
@@ -65,7 +73,7 @@ CORE = 1e-3
 
 def plan_sparse(
     rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
-) -> Planned:
+) -> MixturePlan:
     """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
     pricing = SparsePricing(rows, decided(costs, levels), start, exactly=len(levels) > 0)
     close = CLOSE if len(levels) else PROVEN
@@ -80,7 +88,7 @@ def plan_sparse(
         off = max(pricing.average_error(J, policy) for J, policy in zip(found.J, found.policies, strict=True))
     last = found.policies[0] if count else pricing.policy
     status, objective, bound, multipliers, _ = optimum
-    return Planned(status, objective, bound, off, multipliers, pricing.h, found, last)
+    return MixturePlan(status, objective, bound, off, multipliers, pricing.h, found, last)
 
 
 class SparsePricing:
@@ -106,16 +114,16 @@ class SparsePricing:
         self.policy, self.mu = self.starts[-1].copy(), np.full(S, 1.0 / S)
         self.solver = PoissonSolver(generator_of(rows))
         self.solver.reference = reference
-        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EXACT
+        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EVAL_TOL
         self.low, self.high = 0.0, np.inf
         self.asked = self.evaluations = 0
         self._before, self._excess_before = 0.0, 0.0
         self._order: tuple[int, Ints] = (-1, np.empty(0, dtype=np.int64))
 
-    def price(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
-        prices, columns = question.prices, self.columns
-        failed = Reply(False, -np.inf, prices, False, prices)
+        prices, columns = problem.prices, self.columns
+        failed = PricingResult(False, -np.inf, prices, False, prices)
         if self.evaluations > MAX_TOTAL or self.known[0] >= len(self.J) - 2:
             return failed
         if self.asked == 0 and len(prices) > 1:
@@ -124,13 +132,13 @@ class SparsePricing:
                 self._add_column()
         self.asked += 1
         # Never rougher than a share of what is left to be proven.
-        if question.gap < np.inf:
-            self.accuracy = min(max(SHARE * question.gap, self.finest), self.accuracy)
-        lagrangian_costs(self.c, self.costs, question.main, prices)
+        if problem.gap < np.inf:
+            self.accuracy = min(max(SHARE * problem.gap, self.finest), self.accuracy)
+        lagrangian_costs(self.c, self.costs, problem.main, prices)
         g = self._iterate()
         if g is None:
             return failed
-        bound = dual_lower_bound(self.rows, self.c, g, self.h) - float(prices @ question.tau)
+        bound = dual_lower_bound(self.rows, self.c, g, self.h) - float(prices @ problem.tau)
         before = self.known[0]
         at = self._add_column()
         if at is None:
@@ -139,10 +147,10 @@ class SparsePricing:
         if not new:
             self.accuracy = max(0.01 * self.accuracy, self.finest)
         # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
-        again = Reply(True, bound, prices, not new and self.accuracy > self.finest, prices)
-        if bound >= question.enough or len(prices) != 1 or question.main != 1.0:
+        again = PricingResult(True, bound, prices, not new and self.accuracy > self.finest, prices)
+        if bound >= problem.enough or len(prices) != 1 or problem.main != 1.0:
             return again
-        multiplier, excess = float(prices[0]), float(columns.J[at, 1] - question.tau[0])
+        multiplier, excess = float(prices[0]), float(columns.J[at, 1] - problem.tau[0])
         if excess > 0.0:
             self.low = max(self.low, multiplier)
         else:
@@ -158,21 +166,21 @@ class SparsePricing:
         move_along(self.h, self.own, step, self.h1, self.slope)
         there = np.array([max(multiplier + step, 0.0)])
         lagrangian_costs(self.c, self.costs, 1.0, there)
-        lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ question.tau)
+        lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ problem.tau)
         if changes <= FEW_CHANGES and self._add_column() is None:
             return failed
         hinted = self.asked <= MAX_STEPS and self.low <= there[0] <= self.high
         if hinted:
             finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
             self.accuracy = min(finer, self.accuracy)
-        return Reply(True, max(bound, lower), prices if bound >= lower else there, hinted, there)
+        return PricingResult(True, max(bound, lower), prices if bound >= lower else there, hinted, there)
 
     def average_error(self, J: Floats, policy: Ints) -> float:
         """What the averages J (m + 1,) of a policy may be off by: the distance from its gains, which are certain."""
         self.solver.switch_policy(policy)
         off = 0.0
         for cost, average in zip(self.costs, J, strict=True):
-            found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EXACT)
+            found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EVAL_TOL)
             off = max(off, abs(average - found.gain) + found.error)
         return off
 
@@ -193,16 +201,16 @@ class SparsePricing:
         The policy, its bias and the advantages of all pairs are left behind; None if it failed.
         """
         enough = max(FIRST_ACCURACY, 0.5 * self.accuracy)
-        wanted, reroutes = self.policy.copy(), 0
+        wanted, repairs = self.policy.copy(), 0
         self.solver.switch_policy(self.policy)
         for evaluation in range(1, MAX_EVALUATIONS):
             self.evaluations += 1
             found = self.solver.bias(self.c[self.policy], self.h, enough)
             # Where biases are huge, what rounding leaves of the equations is no less than this.
             rounding = 16 * EPS * span_of(found.values)
-            if not found.error <= max(enough, 0.5 * EXACT, min(rounding, FIRST_ACCURACY)):
-                reroutes += 1
-                if reroutes > MAX_REROUTES or not self._make_unichain():
+            if not found.error <= max(enough, 0.5 * EVAL_TOL, min(rounding, FIRST_ACCURACY)):
+                repairs += 1
+                if repairs > MAX_REPAIRS or not self._make_unichain():
                     return None
                 continue
             self.h = found.values
@@ -222,7 +230,7 @@ class SparsePricing:
             self.solver.switch_policy(self.policy)
             enough = min(max(SHARE * most, needed), FIRST_ACCURACY)
             if evaluation >= MAX_ROUGH:
-                enough = min(needed, 0.5 * EXACT)
+                enough = min(needed, 0.5 * EVAL_TOL)
         return None
 
     def _needed(self) -> float:
@@ -231,7 +239,7 @@ class SparsePricing:
         Where the rule for ties decides, all but rounding: what is left does more to a bias than to the bounds.
         """
         rounding = 16 * EPS * max(span_of(self.h), 1.0)
-        return 0.5 * self.accuracy if self.accuracy >= EXACT else rounding
+        return 0.5 * self.accuracy if self.accuracy >= EVAL_TOL else rounding
 
     def _make_unichain(self) -> bool:
         """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.
@@ -241,7 +249,7 @@ class SparsePricing:
         """
         self.h, chain = np.zeros(self.rows.S), self.solver.chain
         if len(closed_classes(chain)) > 1:
-            self.solver.reference, led = reroute(self.rows, self.policy, self.c)
+            self.solver.reference, led = make_unichain(self.rows, self.policy, self.c)
             self.solver.switch_policy(self.policy)
             return bool(led)
         into, later, chance = chain.T.tocsr(), self.c[self.policy], np.zeros(self.rows.S)
@@ -251,7 +259,7 @@ class SparsePricing:
         for _ in range(MOVES):
             chance = chance - 0.5 * (into @ chance)
         self.solver.reference = int(chance.argmax())
-        led = lead(self.rows, self.policy, chance >= CORE * chance.max())
+        led = attractor_policy(self.rows, self.policy, chance >= CORE * chance.max())
         self.solver.switch_policy(self.policy)
         return bool(led)
 
@@ -279,7 +287,7 @@ class SparsePricing:
             if mu is None:
                 return None
         n = int(self.known[0])
-        self.mu = self.columns.laws[n] = mu
+        self.mu = self.columns.distributions[n] = mu
         if not add_column(self.columns, self.costs, self.policy):
             return int(np.flatnonzero((self.columns.policies[:n] == self.policy).all(axis=1))[0])
         return n

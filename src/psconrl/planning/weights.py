@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, Optimum, Question, Reply, plain_generate
+from psconrl.planning.compiled.generation import (
+    INFEASIBLE,
+    OPTIMAL,
+    Optimum,
+    PricingProblem,
+    PricingResult,
+    plain_generate,
+)
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.tolerances import CLOSE, NO_WEIGHT
+from psconrl.planning.tolerances import CLOSE, SUPPORT
 
 
 def carrying(optimum: Optimum) -> list[tuple[int, float]]:
@@ -15,7 +22,7 @@ def carrying(optimum: Optimum) -> list[tuple[int, float]]:
     if optimum.status == INFEASIBLE:
         return []
     pairs = zip(optimum.master.basis.tolist(), optimum.master.weights.tolist(), strict=True)
-    found = [(k, w) for k, w in pairs if k >= 0 and w > NO_WEIGHT]
+    found = [(k, w) for k, w in pairs if k >= 0 and w > SUPPORT]
     total = sum(w for _, w in found)
     return [(k, w / total) for k, w in found]
 
@@ -25,7 +32,9 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, g
 
     bound: of the optimum, with its multipliers (m,). goal: VALUE, or MARGIN for the safest weights.
     """
-    best = plain_generate(_Given.ask, _Given(J, bound, 1.0 if goal == VALUE else 0.0), limits, goal, multipliers, CLOSE)
+    best = plain_generate(
+        _FixedColumns.price, _FixedColumns(J, bound, 1.0 if goal == VALUE else 0.0), limits, goal, multipliers, CLOSE
+    )
     if best.status != OPTIMAL:
         return None
     weights = np.zeros(len(J))
@@ -34,7 +43,7 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, g
     return weights
 
 
-class _Given:
+class _FixedColumns:
     """A way of pricing that knows some columns J (k, m + 1) and no other ones.
 
     bound: of the optimum; main: the share of c_0 in what it bounds.
@@ -44,7 +53,7 @@ class _Given:
         self.J, self.bound, self.main = J, bound, main
         self.known = np.array([len(J)])
 
-    def ask(self, question: Question) -> Reply:
+    def price(self, problem: PricingProblem) -> PricingResult:
         """Nothing new, and nothing known about other sums of costs."""
-        bound = self.bound if question.main == self.main else -np.inf
-        return Reply(True, bound, question.prices, False, question.prices)
+        bound = self.bound if problem.main == self.main else -np.inf
+        return PricingResult(True, bound, problem.prices, False, problem.prices)

@@ -10,7 +10,7 @@ from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest
 from psconrl.planning.shortest_paths import round_trip
-from psconrl.planning.tolerances import THIN
+from psconrl.planning.tolerances import MIN_OVERLAP
 
 NO_TRIP: Floats = np.empty(0)
 
@@ -82,7 +82,7 @@ def execute_mixture(
     Value, classes, connected, link as `Executed` has them.
     """
     rows = Rows(model[0], model[1], model[2], model[3])
-    _, laws, policies, weights = mixture
+    _, distributions, policies, weights = mixture
     policy, averages, way, reference, stops = into
     S, K, count = len(rows.begin) - 1, len(rows.indptr) - 1, len(weights)
     mass, group = np.zeros(S), np.empty(count, dtype=np.int64)
@@ -96,7 +96,7 @@ def execute_mixture(
         way[s] = last_way[s] if led else -1
     link = 1.0
     for k in range(count):
-        law, actions = laws[k], policies[k]
+        law, actions = distributions[k], policies[k]
         likeliest = 0
         for s in range(S):
             if law[s] > law[likeliest]:
@@ -107,8 +107,8 @@ def execute_mixture(
             most = 0.0
             for s in range(S):
                 if own[j, s] and own[k, s]:
-                    most = max(most, min(weights[j] * laws[j, s], weights[k] * law[s]))
-            if most > THIN:
+                    most = max(most, min(weights[j] * distributions[j, s], weights[k] * law[s]))
+            if most > MIN_OVERLAP:
                 link = min(link, most)
                 before, after = group[k], group[j]
                 for i in range(k + 1):

@@ -7,7 +7,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
-from psconrl.planning.compiled.generation import VALUE, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import VALUE, Limits, PricingProblem, PricingResult, generate
 from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
 from psconrl.planning.compiled.pricing import decided
 from psconrl.planning.tolerances import EPS
@@ -18,7 +18,7 @@ _SAME = 1e-14  # columns whose averages are this near are one
 
 
 class Steps(NamedTuple):
-    """A way of pricing: policies in models of a confidence set for H steps from a state `origin`.
+    """A oracle of pricing: policies in models of a confidence set for H steps from a state `origin`.
 
     costs (m + 1, S, A); columns: actions and orders (room, H, S), averages J (room, m + 1) per step; `known` (1,).
     """
@@ -65,7 +65,7 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
     """The best mixture of policies in models of a set for H steps; start (n, 2, H, S): columns to begin with."""
     m, S = len(limits.tau), costs.shape[1]
     room = len(start) + _ROUNDS * (m + 1)
-    way = Steps(
+    oracle = Steps(
         within,
         costs,
         np.empty((room, H, S), dtype=np.int64),
@@ -76,46 +76,46 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
     )
     for k in range(max(len(start), 1)):
         if len(start) > 0:
-            copy(start[k, 0], way.actions[k])
-            copy(start[k, 1], way.orders[k])
+            copy(start[k, 0], oracle.actions[k])
+            copy(start[k, 1], oracle.orders[k])
         else:
-            first_column(costs[0], way.actions[0], way.orders[0])
-        law = forward(within, costs.shape[2], way.actions[k], way.orders[k], origin)
-        averages(costs, way.actions[k], law, way.J[k])
-        way.known[0] += 1
-    optimum = generate(_price, way, limits, goal, np.zeros(m), _CLOSE)
-    return Believed(optimum, *used_columns(optimum, way.actions, way.orders))
+            first_column(costs[0], oracle.actions[0], oracle.orders[0])
+        law = forward(within, costs.shape[2], oracle.actions[k], oracle.orders[k], origin)
+        averages(costs, oracle.actions[k], law, oracle.J[k])
+        oracle.known[0] += 1
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), _CLOSE)
+    return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 
 @njit
-def _price(way: Steps, question: Question) -> Reply:
+def _price(oracle: Steps, problem: PricingProblem) -> PricingResult:
     """The best column for some prices by backward induction, added if it is new."""
-    costs, prices, known = way.costs, question.prices, way.known[0]
-    S, A, m, H = costs.shape[1], costs.shape[2], len(prices), way.actions.shape[1]
-    if known == len(way.J):
-        return Reply(False, -np.inf, prices, False, prices)
+    costs, prices, known = oracle.costs, problem.prices, oracle.known[0]
+    S, A, m, H = costs.shape[1], costs.shape[2], len(prices), oracle.actions.shape[1]
+    if known == len(oracle.J):
+        return PricingResult(False, -np.inf, prices, False, prices)
     c, spent, largest = np.empty((S, A)), 0.0, 0.0
     for i in range(m):
-        spent += prices[i] * question.tau[i]
+        spent += prices[i] * problem.tau[i]
     for s in range(S):
         for a in range(A):
-            total = question.main * costs[0, s, a]
+            total = problem.main * costs[0, s, a]
             for i in range(m):
                 total += prices[i] * costs[i + 1, s, a]
             c[s, a] = total
             largest = max(largest, abs(total))
-    actions, orders = way.actions[known], way.orders[known]
-    copy(way.orders[known - 1], orders)
-    V = backward(way.within, c, actions, orders)
-    averages(costs, actions, forward(way.within, A, actions, orders, way.origin), way.J[known])
+    actions, orders = oracle.actions[known], oracle.orders[known]
+    copy(oracle.orders[known - 1], orders)
+    V = backward(oracle.within, c, actions, orders)
+    averages(costs, actions, forward(oracle.within, A, actions, orders, oracle.origin), oracle.J[known])
     new = True
     for k in range(known):
         apart = 0.0
         for i in range(len(costs)):
-            apart = max(apart, abs(way.J[k, i] - way.J[known, i]))
+            apart = max(apart, abs(oracle.J[k, i] - oracle.J[known, i]))
         new = new and apart > _SAME
-    way.known[0] += new
-    return Reply(True, V[way.origin] / H - spent - 2 * S * EPS * largest, prices, False, prices)
+    oracle.known[0] += new
+    return PricingResult(True, V[oracle.origin] / H - spent - 2 * S * EPS * largest, prices, False, prices)
 
 
 @njit
@@ -141,7 +141,7 @@ def backward(within: Set, c: Floats, actions: Ints, orders: Ints) -> Floats:
 
 @njit
 def forward(within: Set, A: int, actions: Ints, orders: Ints, start: int) -> Floats:
-    """Where the policy is in the models that it believes in: the laws (H, S), from a start state."""
+    """Where the policy is in the models that it believes in: the distributions (H, S), from a start state."""
     H, S = actions.shape
     states = np.empty(S, dtype=np.int64)
     for s in range(S):

@@ -2,18 +2,18 @@
 
 A column is a behaviour with averages J (m + 1,), for instance a deterministic policy. The master program (`master`)
 mixes those found so far; its prices lambda of the limits ask for the column with the least average of
-c_0 + sum_i lambda_i c_i, which a *way of pricing* finds, with a bound that holds for all columns:
+c_0 + sum_i lambda_i c_i, which a *pricing oracle* finds, with a bound that holds for all columns:
 
     L(lambda) = min over columns of  J_0 + sum_i lambda_i (J_i - tau_i)     <=   the optimum, for every lambda >= 0
 
 Generation ends when the master is within `close` of the best bound. While the columns found cannot meet the limits
-together, prices without c_0 ask for a column that changes that, or prove that there is none.
+together, prices without c_0 look for a column that changes that, or prove that there is none.
 
-This frame serves every planner. What differs is the way: policies of a model evaluated by inverses (`inverses`), by
-sparse factors (`factors`), component by component (`psconrl.planning.components`), policies and models within a
-confidence set (`optimistic`), or for a number of steps (`finite_horizon`). A way is a named tuple (compiled) or an
-object (then the frame runs as plain Python) with the averages J (room, m + 1) of its columns and how many are `known`
-(1,); with it comes the function that asks it for a price.
+This frame serves every planner. What differs is the pricing oracle: policies of a model evaluated by inverses
+(`parametric`), by sparse factors (`psconrl.planning.sparse_pricing`), component by component
+(`psconrl.planning.components`), policies and models within a confidence set (`optimistic`), or for a number of steps
+(`finite_horizon`). An oracle is a named tuple (compiled) or an object (then the frame runs as plain Python) with the
+averages J (room, m + 1) of its columns and how many are `known` (1,); with it comes the function that prices.
 """
 
 from collections.abc import Callable
@@ -46,8 +46,8 @@ _ROOM = 1e-12
 """Limits that can just be met are relaxed by so much more."""
 
 
-class Question(NamedTuple):
-    """What is asked of a way: the column with the least main * J_0 + sum_i prices_i J_i.
+class PricingProblem(NamedTuple):
+    """What an oracle is asked: the column with the least main * J_0 + sum_i prices_i J_i.
 
     tau (m,): the limits. enough: a bound of that sum, less sum_i prices_i tau_i, with which all ends. close: bounds
     this near are equal. gap: how far the bounds were apart before.
@@ -61,8 +61,8 @@ class Question(NamedTuple):
     gap: float
 
 
-class Reply(NamedTuple):
-    """What a way answers, having added columns.
+class PricingResult(NamedTuple):
+    """What an oracle answers, having added columns.
 
     fine: False if it failed. bound: L at `multipliers` (m,), which need not be the prices asked for. hinted: whether
     `hint` (m,) should be asked for next.
@@ -89,17 +89,17 @@ class Optimum(NamedTuple):
     master: Master
 
 
-Ask = Callable[[Any, Question], Reply]
-"""How a way is asked; compiled, if the frame is."""
+Price = Callable[[Any, PricingProblem], PricingResult]
+"""The function that asks an oracle; compiled, if the frame is."""
 
 
 @njit_inline
 def generate(
-    ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
+    price: Price, oracle: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
 ) -> Optimum:
-    """The best mixture of the columns of a way: for VALUE of least J_0 within the limits, for MARGIN the safest one.
+    """The best mixture of an oracle's columns: for VALUE of least J_0 within the limits, for MARGIN the safest one.
 
-    guess (m,): multipliers to ask for first, unless columns are known already. With VALUE it ends as soon as
+    guess (m,): multipliers to price first, unless columns are known already. With VALUE it ends as soon as
     limits are proven out of reach. halfway: whether to ask for prices halfway between those of the master program and
     the best ones so far: with several limits the former swing from side to side. A quarter of the columns is saved, for
     more questions that bring nothing.
@@ -129,39 +129,39 @@ def generate(
     trial = True
     hint, hinted = np.empty(m), False
     for _ in range(ROUNDS):
-        before = way.known[0]
+        before = oracle.known[0]
         if before == 0 or based:
             goal_bound = bound if stage != REACH else out_of_reach
             asked_for = based and (main == 1.0) == (stage == VALUE)
             enough = objective - close if asked_for else np.inf
             gap = objective - goal_bound if asked_for else np.inf
-            reply = ask(way, Question(prices, main, tau, enough, close, gap))
-            if not reply.fine:
+            result = price(oracle, PricingProblem(prices, main, tau, enough, close, gap))
+            if not result.fine:
                 break
-            hinted = reply.hinted
+            hinted = result.hinted
             for i in range(m):
-                hint[i] = reply.hint[i]
+                hint[i] = result.hint[i]
             if main == 1.0 or goal == MARGIN:
-                if reply.bound > bound:
-                    bound = reply.bound
+                if result.bound > bound:
+                    bound = result.bound
                     for i in range(m):
-                        proof[i] = reply.multipliers[i]
+                        proof[i] = result.multipliers[i]
             else:
-                out_of_reach = max(out_of_reach, reply.bound)
+                out_of_reach = max(out_of_reach, result.bound)
                 if out_of_reach > FEASIBLE:
                     for i in range(m):
-                        proof[i] = reply.multipliers[i]
+                        proof[i] = result.multipliers[i]
                     status = INFEASIBLE
                     break
-        known = way.known[0]
+        known = oracle.known[0]
         if known == 0:
             break
         if not based:
-            stage = REACH if first_basis(way.J, known, relaxed, goal, master.basis) and goal == VALUE else goal
+            stage = REACH if first_basis(oracle.J, known, relaxed, goal, master.basis) and goal == VALUE else goal
             based = True
         before_it = objective
         _copy(master, last)
-        objective, sound = solve_master(way.J, known, relaxed, stage, master)
+        objective, sound = solve_master(oracle.J, known, relaxed, stage, master)
         if not sound and stage == goal and before_it < np.inf:
             # Columns that are nearly the same are too much for a simplex method: what was best without the last one
             # stays, with what is proved.
@@ -170,9 +170,9 @@ def generate(
             break
         if sound and stage == REACH and objective <= 0.0:
             _copy(master, last)
-            objective, sound = _from_reach(way.J, known, relaxed, goal, master)
+            objective, sound = _from_reach(oracle.J, known, relaxed, goal, master)
             if not sound:
-                objective, status = _settle_for(way.J, last, master), OPTIMAL
+                objective, status = _settle_for(oracle.J, last, master), OPTIMAL
                 break
             stage = VALUE
         if not sound:
@@ -186,18 +186,18 @@ def generate(
                 _copy(master, last)
                 for i in range(m):
                     tau[i] += objective * limits.d[i]
-                objective, sound = _from_reach(way.J, known, relaxed, goal, master)
+                objective, sound = _from_reach(oracle.J, known, relaxed, goal, master)
                 if not sound:
                     _copy(last, master)
                     for i in range(m):
                         tau[i] += _ROOM * limits.d[i]
-                    objective, sound = solve_master(way.J, known, relaxed, REACH, master)
+                    objective, sound = solve_master(oracle.J, known, relaxed, REACH, master)
                     if sound and objective <= 0.0:
-                        objective, sound = _from_reach(way.J, known, relaxed, goal, master)
+                        objective, sound = _from_reach(oracle.J, known, relaxed, goal, master)
                     else:
                         sound = False
                 if not sound:
-                    objective, status = _settle_for(way.J, last, master), OPTIMAL
+                    objective, status = _settle_for(oracle.J, last, master), OPTIMAL
                     break
                 stage, bound = VALUE, -np.inf
             else:
@@ -264,10 +264,21 @@ def _settle_for(J: Floats, last: Master, master: Master) -> float:
 
 
 def plain_generate(
-    ask: Ask, way: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
+    price: Price, oracle: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
 ) -> Optimum:
     """The same frame, uncompiled, for ways that are Python objects."""
-    return generate.py_func(ask, way, limits, goal, guess, close, halfway)
+    return generate.py_func(price, oracle, limits, goal, guess, close, halfway)
 
 
-__all__ = ["FAILED", "INFEASIBLE", "MARGIN", "OPTIMAL", "VALUE", "Limits", "Optimum", "Question", "Reply", "generate"]
+__all__ = [
+    "FAILED",
+    "INFEASIBLE",
+    "MARGIN",
+    "OPTIMAL",
+    "VALUE",
+    "Limits",
+    "Optimum",
+    "PricingProblem",
+    "PricingResult",
+    "generate",
+]

@@ -79,29 +79,29 @@ def copy_inverse(chain: Inverse) -> Inverse:
 
 
 @njit
-def turn(rows: Rows, chain: Inverse, wanted: Ints) -> int:
+def switch_policy(rows: Rows, chain: Inverse, wanted: Ints) -> int:
     """Make a policy another one, and its inverse that of the other; -1 if this succeeded.
 
     Else a state in which the new action cost the inverse its digits.
     """
-    return _turn(rows, chain, wanted, _LARGE)
+    return _switch(rows, chain, wanted, _LARGE)
 
 
 @njit
-def _turn(rows: Rows, chain: Inverse, wanted: Ints, limit: float) -> int:
+def _switch(rows: Rows, chain: Inverse, wanted: Ints, limit: float) -> int:
     """The same with a limit of the numbers in the inverse; pair -1 leads to the reference."""
     v = np.empty(len(wanted))
     lost = -1
     for s in range(len(wanted)):
         if chain.policy[s] != wanted[s]:
             old, chain.policy[s] = chain.policy[s], wanted[s]
-            if lost < 0 and not _change(rows, chain, v, s, old, limit):
+            if lost < 0 and not _sherman_morrison(rows, chain, v, s, old, limit):
                 lost = s
     return lost
 
 
 @njit_inline
-def _change(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: float) -> bool:
+def _sherman_morrison(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: float) -> bool:
     """Update the inverse for another pair in state s; v (S,) is overwritten. False if that lost its digits."""
     inverse, r, new = chain.inverse, chain.reference[0], chain.policy[s]
     S = len(v)
@@ -133,7 +133,7 @@ def _change(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: floa
         return False
     least = _NOTHING * abs(share) / largest if largest > 0.0 else np.inf
     for i in range(S):
-        # Most states hardly ever lead to s, and rounding is corrected anyway.
+        # Most states hardly ever attractor_policy to s, and rounding is corrected anyway.
         if abs(inverse[i, s]) > least:
             f = inverse[i, s] / share
             for j in range(S):
@@ -143,7 +143,7 @@ def _change(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, limit: floa
 
 @njit_inline
 def _invert(rows: Rows, chain: Inverse, nowhere: Ints, limit: float) -> int:
-    """Fill in the inverse of M, from that of a chain in which all states lead to r; -1 if this succeeded.
+    """Fill in the inverse of M, from that of a chain in which all states attractor_policy to r; -1 if this succeeded.
 
     Else a state that completed a closed class without r. nowhere (S,) is overwritten.
     """
@@ -154,18 +154,18 @@ def _invert(rows: Rows, chain: Inverse, nowhere: Ints, limit: float) -> int:
         chain.inverse[s, s] = 1.0
         chain.inverse[s, r] = 1.0 if s == r else -1.0
         nowhere[s] = -1
-    return _turn(rows, Inverse(nowhere, chain.inverse, chain.reference), chain.policy, limit)
+    return _switch(rows, Inverse(nowhere, chain.inverse, chain.reference), chain.policy, limit)
 
 
 @njit
-def start_anew(rows: Rows, chain: Inverse, c: Floats) -> bool:
+def refactor(rows: Rows, chain: Inverse, c: Floats) -> bool:
     """Compute the inverse of a policy, which is rerouted for c (K,) if it has several classes; False if that failed."""
     lost, nowhere = 0, np.empty(len(chain.policy), dtype=np.int64)
     for attempt in range(4):
         if attempt == 2:
-            member, led = reroute(rows, chain.policy, c)
+            member, attracted = make_unichain(rows, chain.policy, c)
             chain.reference[0] = member
-            if not led:
+            if not attracted:
                 break
         elif attempt > 0:  # r was not in the class: take a state that is
             chain.reference[0] = lost
@@ -176,7 +176,7 @@ def start_anew(rows: Rows, chain: Inverse, c: Floats) -> bool:
 
 
 @njit
-def law_of(rows: Rows, chain: Inverse, mu: Floats) -> None:
+def stationary_of(rows: Rows, chain: Inverse, mu: Floats) -> None:
     """Fill in the stationary law (S,): row r of the inverse, corrected once, without rounding below zero."""
     S, r = len(mu), chain.reference[0]
     residual = np.zeros(S)
@@ -307,10 +307,10 @@ def closed_classes(rows: Rows, policy: Ints) -> tuple[Ints, int]:
 
 
 @njit
-def reroute(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
+def make_unichain(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
     """Make a policy's closed class that seems best for c (K,) its only one, by leading the rest to it.
 
-    Changes the policy in place; a state of the class, and whether all others can be led to it.
+    Changes the policy in place; a state of the class, and whether all others can be attracted to it.
     """
     S = len(policy)
     label, classes = closed_classes(rows, policy)
@@ -319,27 +319,27 @@ def reroute(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
         average = _class_average(rows, policy, k, label, c)
         if average < least:
             best, least = k, average
-    led = np.zeros(S, dtype=np.bool_)
+    attracted = np.zeros(S, dtype=np.bool_)
     member = 0
     for s in range(S):
-        led[s] = label[s] == best
-        if led[s]:
+        attracted[s] = label[s] == best
+        if attracted[s]:
             member = s
-    return member, lead(rows, policy, led)
+    return member, attractor_policy(rows, policy, attracted)
 
 
 @njit
-def lead(rows: Rows, policy: Ints, led: Bools) -> bool:
-    """Let a policy, in place, lead all states to those that are led already; whether that is possible.
+def attractor_policy(rows: Rows, policy: Ints, attracted: Bools) -> bool:
+    """Change a policy, in place, so that all states lead to those attracted already; whether that is possible.
 
-    States are led along likely moves, and by the pair that they take already if that will do.
+    States are attracted along likely moves, and by the pair that they take already if that will do.
     """
     S = len(policy)
     into = moves_into(rows, 0.0)
     likely, queue = np.zeros(len(rows.indptr) - 1), np.empty(S, dtype=np.int64)
     size = 0
     for s in range(S):
-        if led[s]:
+        if attracted[s]:
             queue[size] = s
             size += 1
     looked = 0
@@ -348,9 +348,9 @@ def lead(rows: Rows, policy: Ints, led: Bools) -> bool:
             # What was too unlikely before may do now.
             for s in range(S):
                 for pair in range(rows.begin[s], rows.begin[s + 1]):
-                    if not led[s] and likely[pair] > _LIKELY[level]:
+                    if not attracted[s] and likely[pair] > _LIKELY[level]:
                         policy[s] = policy[s] if likely[policy[s]] > _LIKELY[level] else pair
-                        led[s] = True
+                        attracted[s] = True
                         queue[size] = s
                         size += 1
         while looked < size:
@@ -360,9 +360,9 @@ def lead(rows: Rows, policy: Ints, led: Bools) -> bool:
                 pair = into.pair_of[into.move[k]]
                 s = into.state_of[pair]
                 likely[pair] += rows.data[into.move[k]]
-                if not led[s] and likely[pair] > _LIKELY[level]:
+                if not attracted[s] and likely[pair] > _LIKELY[level]:
                     policy[s] = policy[s] if likely[policy[s]] > _LIKELY[level] else pair
-                    led[s] = True
+                    attracted[s] = True
                     queue[size] = s
                     size += 1
     return size == S
@@ -403,7 +403,7 @@ def _class_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
 @njit
 def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> float:
     """The average of c on the closed class k after some hundred moves from anywhere: enough to choose a class by."""
-    later = costs_later(rows, policy, c, label, k)
+    later = expected_costs_later(rows, policy, c, label, k)
     total, size = 0.0, 0
     for s in range(len(policy)):
         if label[s] == k:
@@ -413,7 +413,7 @@ def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> 
 
 
 @njit
-def costs_later(rows: Rows, policy: Ints, c: Floats, label: Ints, k: int) -> Floats:
+def expected_costs_later(rows: Rows, policy: Ints, c: Floats, label: Ints, k: int) -> Floats:
     """What a step of a policy costs (S,), by c (K,), some hundred moves after each state; lazy ones, so cycles mix.
 
     Of states with the label k (S,) alone, which do not leave it.

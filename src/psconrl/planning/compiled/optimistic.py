@@ -24,10 +24,18 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, around, copy, least_mean, nearest, sort
-from psconrl.planning.compiled.generation import OPTIMAL, VALUE, Limits, Optimum, Question, Reply, generate
+from psconrl.planning.compiled.generation import (
+    OPTIMAL,
+    VALUE,
+    Limits,
+    Optimum,
+    PricingProblem,
+    PricingResult,
+    generate,
+)
 from psconrl.planning.compiled.pricing import Columns, Mixture, decided, mix
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, NO_WEIGHT, PROVEN, SUPPORT
+from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
 
 _CLOSE = 1e-12  # distance from the proven bound, relative to the range of costs, at which the generation stops
 _ROUNDS = 200
@@ -43,7 +51,7 @@ class Work(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """A way of pricing: policies in models of a confidence set.
+    """A oracle of pricing: policies in models of a confidence set.
 
     costs (m + 1, S, A); columns: actions and orders (room, 1, S), averages J (room, m + 1), biases H (room, m + 1, S);
     `known` (1,) of them.
@@ -83,15 +91,20 @@ def plan_within(
     found = optimise(within, by_rule, Limits(tau, np.ones(m)), start, VALUE)
     optimum, n = found.optimum, len(found.weights)
     proven = optimum.status == OPTIMAL and optimum.objective - optimum.bound <= PROVEN * max(1.0, _range(costs))
-    J, laws, policies, weights = np.empty((n, m + 1)), np.empty((n, S)), np.empty((n, S), dtype=np.int64), np.empty(n)
+    J, distributions, policies, weights = (
+        np.empty((n, m + 1)),
+        np.empty((n, S)),
+        np.empty((n, S), dtype=np.int64),
+        np.empty(n),
+    )
     nothing = np.empty(0, dtype=np.int64)
     rows, count = Rows(nothing, nothing, nothing, np.empty(0)), 0
     if proven:
         p = np.zeros(center.shape)
         used = believed(within, costs, found, p)
         rows = model_around(used, found.weights, p, within, center)
-        count = mix(used, np.arange(n), found.weights, Mixture(J, laws, policies, weights))
-    mixture = J[:count], laws[:count], policies[:count], weights[:count]
+        count = mix(used, np.arange(n), found.weights, Mixture(J, distributions, policies, weights))
+    mixture = J[:count], distributions[:count], policies[:count], weights[:count]
     model = rows.begin, rows.indptr, rows.indices, rows.data
     return optimum.status, optimum.objective, optimum.bound, optimum.multipliers, found.columns, proven, mixture, model
 
@@ -101,7 +114,7 @@ def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int)
     """The best mixture of policies in models of a set, for VALUE or MARGIN; start (n, 2, 1, S): first columns."""
     m, S = len(limits.tau), costs.shape[1]
     room = len(start) + _ROUNDS * (m + 1)
-    way = Sets(
+    oracle = Sets(
         within,
         costs,
         np.empty((room, 1, S), dtype=np.int64),
@@ -112,15 +125,17 @@ def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int)
         Work(np.empty((S, S)), np.empty((S, m + 2)), np.empty(S, dtype=np.int64), np.empty(S)),
     )
     for k in range(max(len(start), 1)):
-        at = way.known[0]
+        at = oracle.known[0]
         if len(start) > 0:
-            copy(start[k, 0], way.actions[at])
-            copy(start[k, 1], way.orders[at])
+            copy(start[k, 0], oracle.actions[at])
+            copy(start[k, 1], oracle.orders[at])
         else:
-            first_column(costs[0], way.actions[0], way.orders[0])
-        way.known[0] += evaluate(within, costs, way.actions[at, 0], way.orders[at, 0], way.work, way.J[at], way.H[at])
-    optimum = generate(_price, way, limits, goal, np.zeros(m), _CLOSE * max(1.0, _range(costs)))
-    return Believed(optimum, *used_columns(optimum, way.actions, way.orders))
+            first_column(costs[0], oracle.actions[0], oracle.orders[0])
+        oracle.known[0] += evaluate(
+            within, costs, oracle.actions[at, 0], oracle.orders[at, 0], oracle.work, oracle.J[at], oracle.H[at]
+        )
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), _CLOSE * max(1.0, _range(costs)))
+    return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 
 @njit
@@ -130,13 +145,13 @@ def used_columns(optimum: Optimum, actions: Ints, orders: Ints) -> tuple[Ints, F
     basis, basic = optimum.master.basis, optimum.master.weights
     count, total = 0, 0.0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             count += 1
             total += basic[b]
     columns, weights = np.empty((count, 2, L, S), dtype=np.int64), np.empty(count)
     count = 0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             copy(actions[basis[b]], columns[count, 0])
             copy(orders[basis[b]], columns[count, 1])
             weights[count] = basic[b] / total
@@ -169,16 +184,16 @@ def first_column(cost: Floats, actions: Ints, orders: Ints) -> None:
 
 
 @njit
-def _price(way: Sets, question: Question) -> Reply:
-    """Policy iteration over actions and members from the best column known; columns on the way are added.
+def _price(oracle: Sets, problem: PricingProblem) -> PricingResult:
+    """Policy iteration over actions and members from the best column known; columns on the oracle are added.
 
     It ends when the bound is enough to end the generation of columns too, or close to the least average found.
     """
-    within, costs, prices, own = way.within, way.costs, question.prices, question.main
+    within, costs, prices, own = oracle.within, oracle.costs, problem.prices, problem.main
     S, A, m = costs.shape[1], costs.shape[2], len(prices)
     spent = 0.0
     for i in range(m):
-        spent += prices[i] * question.tau[i]
+        spent += prices[i] * problem.tau[i]
     c = np.empty((S, A))
     for s in range(S):
         for a in range(A):
@@ -187,33 +202,33 @@ def _price(way: Sets, question: Question) -> Reply:
                 total += prices[i] * costs[i + 1, s, a]
             c[s, a] = total
     best, at = np.inf, 0
-    for k in range(way.known[0]):
-        g = own * way.J[k, 0]
+    for k in range(oracle.known[0]):
+        g = own * oracle.J[k, 0]
         for i in range(m):
-            g += prices[i] * way.J[k, i + 1]
+            g += prices[i] * oracle.J[k, i + 1]
         # Of equals the latest: it has the best bias.
-        if g <= best + 0.1 * question.close:
+        if g <= best + 0.1 * problem.close:
             at = k
         best = min(best, g)
-    bound, enough = -np.inf, question.enough + spent
+    bound, enough = -np.inf, problem.enough + spent
     h, advantage = np.empty(S), np.empty(A)
     for _ in range(_ROUNDS):
-        g = own * way.J[at, 0]
+        g = own * oracle.J[at, 0]
         for i in range(m):
-            g += prices[i] * way.J[at, i + 1]
+            g += prices[i] * oracle.J[at, i + 1]
         best = min(best, g)
         lowest, highest = np.inf, -np.inf
         for s in range(S):
-            h[s] = own * way.H[at, 0, s]
+            h[s] = own * oracle.H[at, 0, s]
             for i in range(m):
-                h[s] += prices[i] * way.H[at, i + 1, s]
+                h[s] += prices[i] * oracle.H[at, i + 1, s]
             lowest, highest = min(lowest, h[s]), max(highest, h[s])
         noise = 1e-15 * (highest - lowest)
-        known = way.known[0]
-        if known == len(way.J):
+        known = oracle.known[0]
+        if known == len(oracle.J):
             break
-        actions, order = way.actions[known, 0], way.orders[known, 0]
-        copy(way.orders[at], way.orders[known])
+        actions, order = oracle.actions[known, 0], oracle.orders[known, 0]
+        copy(oracle.orders[at], oracle.orders[known])
         sort(order, h)
         worst = 0.0
         for s in range(S):
@@ -223,21 +238,21 @@ def _price(way: Sets, question: Question) -> Reply:
                 if advantage[a] < advantage[better]:
                     better = a
             worst = min(worst, advantage[better])
-            keep = way.actions[at, 0, s]
+            keep = oracle.actions[at, 0, s]
             actions[s] = keep if advantage[keep] <= advantage[better] + noise else better
         bound = max(bound, g + worst - S * EPS * (highest - lowest + abs(g)))
-        if bound >= min(best - question.close, enough):
+        if bound >= min(best - problem.close, enough):
             break
         same = True
         for s in range(S):
-            same = same and actions[s] == way.actions[at, 0, s] and order[s] == way.orders[at, 0, s]
+            same = same and actions[s] == oracle.actions[at, 0, s] and order[s] == oracle.orders[at, 0, s]
         if same:
             break
-        if not evaluate(within, costs, actions, order, way.work, way.J[known], way.H[known]):
+        if not evaluate(within, costs, actions, order, oracle.work, oracle.J[known], oracle.H[known]):
             break
         at = known
-        way.known[0] += 1
-    return Reply(True, bound - spent, prices, False, prices)
+        oracle.known[0] += 1
+    return PricingResult(True, bound - spent, prices, False, prices)
 
 
 @njit
@@ -307,7 +322,7 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
     S, A, n = costs.shape[1], costs.shape[2], len(found.weights)
     work = Work(np.empty((S, S)), np.empty((S, len(costs) + 1)), np.empty(S, dtype=np.int64), np.empty(S))
     J, H = np.empty((n, len(costs))), np.empty((len(costs), S))
-    laws, policies, known = np.zeros((n, S)), np.empty((n, S), dtype=np.int64), np.empty(1, dtype=np.int64)
+    distributions, policies, known = np.zeros((n, S)), np.empty((n, S), dtype=np.int64), np.empty(1, dtype=np.int64)
     known[0] = n
     states, mu = np.empty(S, dtype=np.int64), np.zeros(S * A)
     for s in range(S):
@@ -319,13 +334,13 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
         for i in range(S):
             mass = 1.0 if i == 0 else 0.0
             for j in range(i):
-                mass += laws[k, order[j]] * work.P[j, i]
-            laws[k, order[i]] = mass
+                mass += distributions[k, order[j]] * work.P[j, i]
+            distributions[k, order[i]] = mass
             total += mass
         for s in range(S):
-            laws[k, s] /= total
+            distributions[k, s] /= total
             policies[k, s] = s * A + actions[s]
-            mu[s * A + actions[s]] += found.weights[k] * laws[k, s]
+            mu[s * A + actions[s]] += found.weights[k] * distributions[k, s]
     for pair in range(S * A):
         if mu[pair] <= SUPPORT:
             continue
@@ -333,9 +348,14 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
         for j in range(S):
             p[pair, j] = 0.0
         for k in range(n):
-            if laws[k, s] > 0.0 and policies[k, s] == pair:
+            if distributions[k, s] > 0.0 and policies[k, s] == pair:
                 add_member(
-                    within, pair, found.columns[k, 1, 0], states, found.weights[k] * laws[k, s] / mu[pair], p[pair]
+                    within,
+                    pair,
+                    found.columns[k, 1, 0],
+                    states,
+                    found.weights[k] * distributions[k, s] / mu[pair],
+                    p[pair],
                 )
         total = 0.0
         for j in range(S):
@@ -343,7 +363,7 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
             total += p[pair, j]
         for j in range(S):
             p[pair, j] /= total
-    return Columns(J, laws, policies, known)
+    return Columns(J, distributions, policies, known)
 
 
 @njit_inline
@@ -352,15 +372,15 @@ def model_around(columns: Columns, weights: Floats, p: Floats, within: Set, cent
 
     States without mass have the members nearest to a centre (S * A, S), written to p; other pairs lead nowhere.
     """
-    n, S = columns.laws.shape
+    n, S = columns.distributions.shape
     pairs = len(p)
     A = pairs // S
     used, begin = np.zeros(pairs, dtype=np.bool_), np.empty(S + 1, dtype=np.int64)
     mass = np.zeros(S)
     for s in range(S):
         for k in range(n):
-            mass[s] += weights[k] * columns.laws[k, s]
-            if weights[k] * columns.laws[k, s] > SUPPORT:
+            mass[s] += weights[k] * columns.distributions[k, s]
+            if weights[k] * columns.distributions[k, s] > SUPPORT:
                 used[columns.policies[k, s]] = True
         begin[s] = s * A
     begin[S] = pairs

@@ -28,7 +28,7 @@ and its link (see `execute`)."""
 Room = tuple[Floats, Floats, Floats, Floats, Ints, Floats, Floats, Floats, Ints, Ints]
 
 
-class Planned(NamedTuple):
+class MixturePlan(NamedTuple):
     """What a planner found: the optimum (see `generation.Optimum`), its mixture, and the bias (S,) of the last policy.
 
     off: what averages of its columns may be off by. last (S,): the first policy of the mixture; where sparse factors
@@ -54,8 +54,8 @@ class Planned(NamedTuple):
     @property
     def columns(self) -> Columns:
         """The columns that are in the mixture."""
-        J, laws, policies, weights = self.mixture
-        return Columns(J, laws, policies, np.array([len(weights)]))
+        J, distributions, policies, weights = self.mixture
+        return Columns(J, distributions, policies, np.array([len(weights)]))
 
 
 def room(n: int, S: int, K: int = 0) -> Room:
@@ -79,18 +79,18 @@ def room(n: int, S: int, K: int = 0) -> Room:
 
 def planned(
     kernel: Kernel, rows: Rows, costs: Floats, levels: Floats, limits: Limits, start: Start, goal: int
-) -> Planned:
+) -> MixturePlan:
     """Plan by a kernel."""
     into = room(len(costs), len(rows.begin) - 1)
     given = tuple(rows), costs, levels, tuple(limits), (*start, _NO_WAY), goal, into
     status, objective, bound, off, count = kernel(*given)[:5]
-    multipliers, bias, J, laws, policies, weights = into[:6]
-    mixture = Mixture(J, laws, policies, weights).first(count)
-    return Planned(status, objective, bound, off, multipliers, bias, mixture, policies[0])
+    multipliers, bias, J, distributions, policies, weights = into[:6]
+    mixture = Mixture(J, distributions, policies, weights).first(count)
+    return MixturePlan(status, objective, bound, off, multipliers, bias, mixture, policies[0])
 
 
 def mixture_of(columns: Columns, weights: Floats) -> Mixture:
     """The mixture of all of some columns that carry weight."""
-    (count, n), S = columns.J.shape, columns.laws.shape[1]
+    (count, n), S = columns.J.shape, columns.distributions.shape[1]
     into = Mixture(np.empty((count, n)), np.empty((count, S)), np.empty((count, S), np.int64), np.empty(count))
     return into.first(mix(columns, np.arange(count), weights, into))

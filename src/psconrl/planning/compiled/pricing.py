@@ -9,7 +9,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, copy, end_of, moves_of
-from psconrl.planning.tolerances import EPS, FLAT, NO_WEIGHT, TIE
+from psconrl.planning.tolerances import EPS, FLAT, SUPPORT, TIE
 
 _WARM_START_SWEEPS = 2
 """How often `greedy_warm_start` goes through the states."""
@@ -18,29 +18,29 @@ _MUCH_FURTHER = 3.0
 
 
 class Columns(NamedTuple):
-    """Policies found: averages J (room, m + 1), stationary laws (room, S), pairs (room, S); `known` (1,) of them."""
+    """`known` (1,) policies: averages J (room, m + 1), stationary distributions (room, S), pairs (room, S)."""
 
     J: Floats
-    laws: Floats
+    distributions: Floats
     policies: Ints
     known: Ints
 
 
 class Mixture(NamedTuple):
-    """Policies that are mixed: averages J (k, m + 1), stationary laws (k, S), pairs (k, S), weights (k,) of sum one.
+    """Mixed policies: averages J (k, m + 1), stationary distributions (k, S), pairs (k, S), weights (k,) of sum one.
 
     The one that keeps the last limit best comes first.
     """
 
     J: Floats
-    laws: Floats
+    distributions: Floats
     policies: Ints
     weights: Floats
 
     def first(self, count: int) -> Mixture:
         """Its first columns."""
-        J, laws, policies, weights = self
-        return Mixture(J[:count], laws[:count], policies[:count], weights[:count])
+        J, distributions, policies, weights = self
+        return Mixture(J[:count], distributions[:count], policies[:count], weights[:count])
 
 
 class Start(NamedTuple):
@@ -271,7 +271,7 @@ def greedy_warm_start(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) 
 
 @njit
 def discounted_value_iteration(
-    rows: Rows, c: Floats, rate: float, hopeful: bool, enough: float, sweeps: int
+    rows: Rows, c: Floats, rate: float, optimistic: bool, enough: float, sweeps: int
 ) -> tuple[Floats, Ints]:
     """What lies ahead of each state (S,) at the costs c (K,), at best, and the pairs (S,) that go there.
 
@@ -284,7 +284,7 @@ def discounted_value_iteration(
     ahead, policy = np.empty(S), np.empty(S, dtype=np.int64)
     extreme = c[0]
     for pair in range(len(c)):
-        extreme = min(extreme, c[pair]) if hopeful else max(extreme, c[pair])
+        extreme = min(extreme, c[pair]) if optimistic else max(extreme, c[pair])
     for s in range(S):
         ahead[s] = extreme / rate
     for sweep in range(sweeps):
@@ -313,7 +313,7 @@ def add_column(columns: Columns, costs: Floats, policy: Ints) -> bool:
     for i in range(costs.shape[0]):
         total = 0.0
         for s in range(S):
-            total += columns.laws[n, s] * costs[i, policy[s]]
+            total += columns.distributions[n, s] * costs[i, policy[s]]
         columns.J[n, i] = total
     for s in range(S):
         columns.policies[n, s] = policy[s]
@@ -333,7 +333,7 @@ def mix(columns: Columns, basis: Ints, basic: Floats, into: Mixture) -> int:
     names, weights = np.empty(len(basis), dtype=np.int64), into.weights
     count, total = 0, 0.0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             at = count
             while at > 0 and columns.J[names[at - 1], -1] > columns.J[basis[b], -1]:
                 names[at], weights[at] = names[at - 1], weights[at - 1]
@@ -345,8 +345,11 @@ def mix(columns: Columns, basis: Ints, basic: Floats, into: Mixture) -> int:
         weights[k] /= total
         for i in range(into.J.shape[1]):
             into.J[k, i] = columns.J[names[k], i]
-        for s in range(into.laws.shape[1]):
-            into.laws[k, s], into.policies[k, s] = columns.laws[names[k], s], columns.policies[names[k], s]
+        for s in range(into.distributions.shape[1]):
+            into.distributions[k, s], into.policies[k, s] = (
+                columns.distributions[names[k], s],
+                columns.policies[names[k], s],
+            )
     return count
 
 

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
-from psconrl.planning.chains import stationary_law
+from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.tolerances import SUPPORT
@@ -31,7 +31,8 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         policy = np.where(inside | (way < 0), policy, way)
         chain = sparse.csr_array(matrix[policy])
         law = max(
-            (_law_of(chain, states) for states in closed_classes(chain)), key=lambda law: float(left[policy] @ law)
+            (_stationary_of(chain, states) for states in closed_classes(chain)),
+            key=lambda law: float(left[policy] @ law),
         )
         # States that a class hardly ever visits may have no occupancy in floats.
         likely = law > SUPPORT
@@ -47,8 +48,8 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
     return [(weight / total, policy, law) for weight, policy, law in found]
 
 
-def _law_of(chain: sparse.csr_array, states: Ints) -> Floats:
+def _stationary_of(chain: sparse.csr_array, states: Ints) -> Floats:
     """The stationary law (S,) of a closed class."""
     law = np.zeros(chain.shape[0])
-    law[states] = stationary_law(chain[states][:, states])
+    law[states] = stationary_distribution(chain[states][:, states])
     return law

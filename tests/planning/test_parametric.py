@@ -14,9 +14,9 @@ from psconrl.planning import best_policy, evaluate, for_agents
 from psconrl.planning.compiled import inverses
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
+from psconrl.planning.compiled.parametric import plan
 from psconrl.planning.compiled.pricing import Start, dual_lower_bound, lagrangian_costs
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.walk import plan
 from tests.agents.drawing import dense, draw_array
 from tests.planning.reference import by_linprog, lower_bound
 
@@ -46,7 +46,7 @@ def test_closed_classes_are_what_the_graph_says(seed: int) -> None:
     for states in wanted:
         assert closed_class(rows, policy, int(states[0]), inside) == len(states)
         np.testing.assert_array_equal(np.flatnonzero(inside), np.sort(states))
-    member, led = inverses.reroute(rows, policy, rng.random(rows.K))
+    member, led = inverses.make_unichain(rows, policy, rng.random(rows.K))
     if led:
         after = closed_classes(sparse.csr_array(chain(rows, policy)))
         assert len(after) == 1
@@ -63,7 +63,7 @@ def test_rerouting_keeps_the_cheapest_class() -> None:
         policy = rows.begin[:-1].copy()
         c = np.ones(6)
         c[2 * cheap] = 0.0
-        assert inverses.reroute(rows, policy, c) == (cheap, True)
+        assert inverses.make_unichain(rows, policy, c) == (cheap, True)
         np.testing.assert_array_equal(policy - rows.begin[:-1], np.arange(3) != cheap)
 
 
@@ -74,18 +74,18 @@ def test_updates_follow_the_inverse() -> None:
     rows = Rows.from_dense(rng.dirichlet(np.ones(S), (S, A)))
     c = rng.random(S * A)
     own = inverses.new_inverse(rows.begin[:-1].copy(), 4)
-    assert inverses.start_anew(rows, own, c)
+    assert inverses.refactor(rows, own, c)
     h, law = np.empty(S), np.empty(S)
     for _ in range(50):
         s, a = int(rng.integers(S)), int(rng.integers(A))
         wanted = own.policy.copy()
         wanted[s] = rows.begin[s] + a
-        assert inverses.turn(rows, own, wanted) < 0
+        assert inverses.switch_policy(rows, own, wanted) < 0
         np.testing.assert_array_equal(own.policy, wanted)
         g = inverses.bias_of(rows, own, c, h)
         P, costs = chain(rows, wanted), c[wanted]
         np.testing.assert_allclose(g + h, costs + P @ h, rtol=0, atol=1e-12)
-        inverses.law_of(rows, own, law)
+        inverses.stationary_of(rows, own, law)
         np.testing.assert_allclose(law @ P, law, rtol=0, atol=1e-14)
         assert law.sum() == pytest.approx(1.0, abs=1e-14)
         assert g == pytest.approx(law @ costs, abs=1e-12)
@@ -140,7 +140,7 @@ def test_what_is_called_proven_is_proven(m: int) -> None:
         for k in range(found.columns.known[0]):
             exact = evaluate(cmdp, found.columns.policies[k] - rows.begin[:-1])
             np.testing.assert_allclose(found.columns.J[k], exact.average_costs[:, 0], atol=1e-10)
-            np.testing.assert_allclose(found.columns.laws[k], exact.stationary, atol=1e-10)
+            np.testing.assert_allclose(found.columns.distributions[k], exact.stationary, atol=1e-10)
         # For any gain and bias the certificate is a lower bound, rounding included.
         c, h, g = np.empty(rows.K), rng.normal(size=S), float(rng.random())
         lagrangian_costs(c, flat, 1.0, found.optimum.multipliers)

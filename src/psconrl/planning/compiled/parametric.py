@@ -1,8 +1,8 @@
-"""Pricing by inverses, for models of up to some hundred states.
+"""Pricing by inverses, for models of up to some hundred states: parametric policy iteration in the multiplier.
 
 Policy iteration for c_0 + sum_i lambda_i c_i goes from policy to policy by rank-one updates (`inverses`). With one
-limit a few columns are all it takes: from the policy that is best for the multiplier asked for, `_walk` goes on to its
-neighbours, one action at a time, until the limit lies between two of them.
+limit a few columns are all it takes: from the policy that is best for the given multiplier, `_follow_multiplier` goes
+on to its neighbours, one action at a time, until the limit lies between two of them.
 """
 
 from typing import Any, NamedTuple
@@ -12,19 +12,19 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.execute import NO_TRIP, execute_mixture
-from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, Question, Reply, generate
+from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, PricingProblem, PricingResult, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
     bias_of,
     copy_inverse,
     largest_size,
-    law_of,
     new_inverse,
-    start_anew,
-    turn,
+    refactor,
+    stationary_of,
+    switch_policy,
 )
-from psconrl.planning.compiled.planned import NO_LEVELS, Planned, planned
+from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan, planned
 from psconrl.planning.compiled.pricing import (
     Columns,
     Mixture,
@@ -51,8 +51,8 @@ _ANEW = 8
 """Policy iteration that needs more inverses than this goes round in circles; of 3,000 plans none needed so many."""
 _SWEEPS = 2
 """How often improvements are passed on before the next evaluation."""
-_WALK = 40
-"""How many actions `_walk` changes at most."""
+MAX_CHANGES = 40
+"""How many actions `_follow_multiplier` changes at most."""
 _WORN = 4e-14
 """What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
 MISSED = 1e-12
@@ -60,7 +60,7 @@ MISSED = 1e-12
 
 
 class Inverses(NamedTuple):
-    """A way of pricing; J and known are those of the columns.
+    """A oracle of pricing; J and known are those of the columns.
 
     costs (m + 1, K); sizes: the largest number in the inverse of each column; chain: the policy evaluated last; h (S,)
     and own (K,): bias and advantages for the costs c (K,) asked for last; start (k, S): policies to begin with; fresh
@@ -82,13 +82,13 @@ class Inverses(NamedTuple):
     order: Ints
 
 
-def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS) -> Planned:
+def plan(rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS) -> MixturePlan:
     """The best mixture of policies of a model, costs (m + 1, K), for VALUE or MARGIN; levels: see `planned.Kernel`."""
-    return planned(by_inverses, rows, costs, levels, limits, start, goal)
+    return planned(plan_by_inverses, rows, costs, levels, limits, start, goal)
 
 
 @njit
-def by_inverses(
+def plan_by_inverses(
     model: Any, true_costs: Floats, levels: Floats, bounds: Any, given: Any, goal: int, into: Any
 ) -> tuple[int, float, float, float, int, float, int, bool, float]:
     """The same; `planned.Kernel` says what is taken and returned."""
@@ -108,11 +108,11 @@ def by_inverses(
     policies, guess, r = begin(rows, costs, start, c, h)
     chain = new_inverse(policy, r)
     copy(policies[-1], policy)
-    if not start_anew(rows, chain, costs[0]):
+    if not refactor(rows, chain, costs[0]):
         return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
     sizes = np.empty(_COLUMNS)
-    way = Inverses(rows, costs, columns, columns.J, columns.known, sizes, chain, h, own, c, policies, fresh, order)
-    optimum = generate(_price, way, limits, goal, guess, CLOSE)
+    oracle = Inverses(rows, costs, columns, columns.J, columns.known, sizes, chain, h, own, c, policies, fresh, order)
+    optimum = generate(_price, oracle, limits, goal, guess, CLOSE)
     off = 0.0
     for name in optimum.master.basis:
         off = max(off, _WORN * sizes[name] if 0 <= name < columns.known[0] else 0.0)
@@ -122,7 +122,7 @@ def by_inverses(
     if goal == VALUE and optimum.status == OPTIMAL and _misses(found, count, limits.tau):
         return FAILED, np.nan, -np.inf, off, 0, value, classes, connected, link
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
-        mixture = found.J[:count], found.laws[:count], found.policies[:count], found.weights[:count]
+        mixture = found.J[:count], found.distributions[:count], found.policies[:count], found.weights[:count]
         filled = into[6], into[7], into[8], into[9], np.empty(count, dtype=np.int64)
         made = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, filled)
         value, classes, connected, link = made
@@ -142,73 +142,73 @@ def _misses(mixture: Mixture, count: int, tau: Floats) -> bool:
 
 
 @njit
-def _price(way: Inverses, question: Question) -> Reply:
+def _price(oracle: Inverses, problem: PricingProblem) -> PricingResult:
     """Policy iteration, then the walk if there is one limit, else the policy found as a column."""
-    rows, costs, columns, chain = way.rows, way.costs, way.columns, way.chain
-    m = len(question.prices)
-    lagrangian_costs(way.c, costs, question.main, question.prices)
-    fine, g = _iterate(way)
-    if not fine or columns.known[0] >= _COLUMNS - 2 - len(way.start):
-        return Reply(False, -np.inf, question.prices, False, question.prices)
+    rows, costs, columns, chain = oracle.rows, oracle.costs, oracle.columns, oracle.chain
+    m = len(problem.prices)
+    lagrangian_costs(oracle.c, costs, problem.main, problem.prices)
+    fine, g = _iterate(oracle)
+    if not fine or columns.known[0] >= _COLUMNS - 2 - len(oracle.start):
+        return PricingResult(False, -np.inf, problem.prices, False, problem.prices)
     limit = 0.0
     for i in range(m):
-        limit += question.prices[i] * question.tau[i]
+        limit += problem.prices[i] * problem.tau[i]
     # A certificate looks at all moves. The walk brings its own: the bias is kept in case that it fails.
-    bound, h = -np.inf, way.h.copy()
-    if question.enough < np.inf:
-        bound = dual_lower_bound(rows, way.c, g, h) - limit
-        if bound >= question.enough:
-            return Reply(True, bound, question.prices, False, question.prices)
+    bound, h = -np.inf, oracle.h.copy()
+    if problem.enough < np.inf:
+        bound = dual_lower_bound(rows, oracle.c, g, h) - limit
+        if bound >= problem.enough:
+            return PricingResult(True, bound, problem.prices, False, problem.prices)
     found = chain.policy.copy()
-    if m == 1 and question.main == 1.0:
-        walked, multiplier, lower = _walk(way, g, question.tau[0], question.prices[0])
+    if m == 1 and problem.main == 1.0:
+        walked, multiplier, lower = _follow_multiplier(oracle, g, problem.tau[0], problem.prices[0])
         if walked:
             proof = np.empty(1)
             proof[0] = multiplier
-            return Reply(True, lower, proof, False, proof)
-    if not question.enough < np.inf:
-        bound = dual_lower_bound(rows, way.c, g, h) - limit
+            return PricingResult(True, lower, proof, False, proof)
+    if not problem.enough < np.inf:
+        bound = dual_lower_bound(rows, oracle.c, g, h) - limit
     # What was found, and at first the start policies, which keep their pairs where they differ; where the last of
     # them cannot be evaluated, what was found again.
-    others = len(way.start) if way.fresh[0] == 1 else 0
-    way.fresh[0] = 0
+    others = len(oracle.start) if oracle.fresh[0] == 1 else 0
+    oracle.fresh[0] = 0
     for s in range(len(found) if others > 0 else 0):
         agree = True
         for k in range(others):
-            agree = agree and way.start[k, s] == way.start[0, s]
+            agree = agree and oracle.start[k, s] == oracle.start[0, s]
         for k in range(others if agree else 0):
-            way.start[k, s] = found[s]
+            oracle.start[k, s] = found[s]
     for k in range(others + 2):
         if k > others and fine:
             break
-        wanted = way.start[k - 1] if 0 < k <= others else found
-        fine = fine and turn(rows, chain, wanted) < 0
+        wanted = oracle.start[k - 1] if 0 < k <= others else found
+        fine = fine and switch_policy(rows, chain, wanted) < 0
         if not fine:
             copy(wanted, chain.policy)
-            fine = start_anew(rows, chain, costs[0])
+            fine = refactor(rows, chain, costs[0])
         if fine:
-            _add(way, chain)
-    return Reply(fine, bound, question.prices, False, question.prices)
+            _add(oracle, chain)
+    return PricingResult(fine, bound, problem.prices, False, problem.prices)
 
 
 @njit
-def _add(way: Inverses, chain: Inverse) -> None:
+def _add(oracle: Inverses, chain: Inverse) -> None:
     """Add the policy of a chain as a column, unless it is one."""
-    at, size = way.known[0], 0.0
-    law_of(way.rows, chain, way.columns.laws[at])
+    at, size = oracle.known[0], 0.0
+    stationary_of(oracle.rows, chain, oracle.columns.distributions[at])
     for s in range(len(chain.policy)):
         size = max(size, largest_size(chain.inverse[s]))
-    way.sizes[at] = size
-    add_column(way.columns, way.costs, chain.policy)
+    oracle.sizes[at] = size
+    add_column(oracle.columns, oracle.costs, chain.policy)
 
 
 @njit_inline
-def _iterate(way: Inverses) -> tuple[bool, float]:
+def _iterate(oracle: Inverses) -> tuple[bool, float]:
     """Policy iteration for the costs c, from the policy of the chain, which is changed; whether it succeeded, gain.
 
     The bias is written to h, the advantages of all pairs to `own`.
     """
-    rows, chain, c, h = way.rows, way.chain, way.c, way.h
+    rows, chain, c, h = oracle.rows, oracle.chain, oracle.c, oracle.h
     S = len(h)
     fresh, made = False, 0
     wanted = np.empty(S, dtype=np.int64)
@@ -218,7 +218,7 @@ def _iterate(way: Inverses) -> tuple[bool, float]:
         if not (span < HUGE and abs(g) < HUGE):  # nan included
             return False, np.nan
         tie = max(TIE, 1e-15 * span)
-        _, own, _ = improve(rows, c, g, h, chain.policy, wanted, way.own, way.order, tie)
+        _, own, _ = improve(rows, c, g, h, chain.policy, wanted, oracle.own, oracle.order, tie)
         changes = 0
         for s in range(S):
             if wanted[s] != chain.policy[s]:
@@ -233,36 +233,38 @@ def _iterate(way: Inverses) -> tuple[bool, float]:
                 if chain.inverse[r, s] > chain.inverse[r, likeliest]:
                     likeliest = s
             chain.reference[0] = likeliest
-            if not start_anew(rows, chain, c):
+            if not refactor(rows, chain, c):
                 return False, np.nan
             fresh, made = True, made + 1
             continue
         if changes == 0:
             return True, g
-        fresh = turn(rows, chain, wanted) >= 0
+        fresh = switch_policy(rows, chain, wanted) >= 0
         made += fresh
-        if fresh and (made > _ANEW or not start_anew(rows, chain, c)):
+        if fresh and (made > _ANEW or not refactor(rows, chain, c)):
             return False, np.nan
     return False, np.nan
 
 
 @njit_inline
-def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) -> tuple[bool, float, float]:
+def _follow_multiplier(
+    oracle: Inverses, last_gain: float, threshold: float, multiplier: float
+) -> tuple[bool, float, float]:
     """From a policy that is best for a multiplier, one action after another, to the optimum.
 
     The multiplier is lowered while the limit is kept, and raised while it is not, until an action becomes as good as
     the policy's; then this is taken. The optimum is where that leads from one side of the limit to the other, or where
-    the multiplier is zero. Then one or two columns are added. The chain of the way stays; its bias moves along.
+    the multiplier is zero. Then one or two columns are added. The chain of the oracle stays; its bias moves along.
 
     Whether the optimum was reached, the multiplier, the lower bound.
     """
-    rows, costs, h, own = way.rows, way.costs, way.h, way.own
-    chain, g = copy_inverse(way.chain), last_gain
+    rows, costs, h, own = oracle.rows, oracle.costs, oracle.h, oracle.own
+    chain, g = copy_inverse(oracle.chain), last_gain
     S = len(h)
     slope, h1 = np.empty(len(own)), np.empty(S)
     wanted = chain.policy.copy()
     g1 = bias_of(rows, chain, costs[1], h1)
-    for _ in range(_WALK):
+    for _ in range(MAX_CHANGES):
         advantages_of(rows, costs[1], g1, h1, slope)
         excess = g1 - threshold
         sign = -1.0 if excess <= 0.0 else 1.0
@@ -281,7 +283,7 @@ def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) 
         before = -1
         if enter >= 0:
             before, wanted[at] = chain.policy[at], enter
-            if turn(rows, chain, wanted) >= 0:
+            if switch_policy(rows, chain, wanted) >= 0:
                 return False, multiplier, -np.inf
             r = chain.reference[0]
             for x in range(S):
@@ -292,11 +294,11 @@ def _walk(way: Inverses, last_gain: float, threshold: float, multiplier: float) 
             for side in range(1 if enter < 0 else 2):
                 if side == 1:
                     wanted[at] = before
-                    if turn(rows, chain, wanted) >= 0:
+                    if switch_policy(rows, chain, wanted) >= 0:
                         return False, multiplier, -np.inf
-                _add(way, chain)
+                _add(oracle, chain)
             proof = np.empty(1)
             proof[0] = multiplier
-            lagrangian_costs(way.c, costs, 1.0, proof)
-            return True, multiplier, dual_lower_bound(rows, way.c, g, h) - multiplier * threshold
+            lagrangian_costs(oracle.c, costs, 1.0, proof)
+            return True, multiplier, dual_lower_bound(rows, oracle.c, g, h) - multiplier * threshold
     return False, multiplier, -np.inf
