@@ -1,79 +1,179 @@
 """Discounted totals, episodes and durations against linear programs and values from elsewhere."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.optimize import linprog
 
 import psconrl
 from psconrl import CMDP, InvalidArgumentError, InvalidModelError, UnknownNameError
 from psconrl._core.checks import Floats
 
-MODELS = 40
+DISCOUNTS = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
+EPISODES = (1, 2, 3, 7, 20, 50)
+TOLERANCE = 1e-5
+"""Relative, for totals and prices; of the range of a cost over a run."""
 
 
 def random_model(seed: int) -> CMDP:
+    """Up to 6 states, 4 actions and 3 limits; sparse or deterministic moves, actions missing, several starts."""
     rng = np.random.default_rng(seed)
-    S, A, m = int(rng.integers(2, 6)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
-    p = rng.dirichlet(np.full(S, 0.3), (S, A))
+    S, A, m = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.integers(0, 4))
+    p = rng.dirichlet(np.full(S, 0.3), (S, A)) if rng.random() < 0.7 else np.eye(S)[rng.integers(S, size=(S, A))]
     available = rng.random((S, A)) < 0.8
     available[np.arange(S), rng.integers(A, size=S)] = True
     initial: Any = rng.dirichlet(np.ones(S)) if rng.random() < 0.5 else int(rng.integers(S))
-    return CMDP(p, rng.random((m + 1, S, A)) - 0.3, rng.random(m) * 0.6, initial=initial, available=available)
+    costs = rng.random((m + 1, S, A)) - 0.3
+    costs = costs.round(1) if rng.random() < 0.3 else costs * 10.0 ** rng.integers(-2, 4)
+    tau = costs[1:].min(axis=(1, 2)) + np.ptp(costs[1:], axis=(1, 2)) * rng.uniform(0.1, 0.8, m)
+    return CMDP(p, costs, tau, initial=initial, available=available)
 
 
-def occupancy_program(cmdp: CMDP, H: int, discount: float) -> Any:
-    """The program in the visits of (time, state, action), or with H = 1 in discounted visits of (state, action)."""
-    S, A, pairs = cmdp.S, cmdp.A, cmdp.S * cmdp.A
-    P = cmdp.matrix.toarray()
-    here = np.kron(np.eye(S), np.ones((1, A)))
-    flow = np.zeros((H * S, H * pairs))
-    for t in range(H):
-        flow[t * S : (t + 1) * S, t * pairs : (t + 1) * pairs] = here - (discount * P.T if H == 1 else 0.0)
-        if t + 1 < H:
-            flow[(t + 1) * S : (t + 2) * S, t * pairs : (t + 1) * pairs] = -P.T
+def occupancy_program(cmdp: CMDP, criterion: dict[str, Any], limited: Sequence[int], margin: bool = False) -> Any:
+    """The program in discounted visits of (state, action), or in visits of (time, state, action).
+
+    limited: the limits to keep. margin: for the largest amount by which all of them can be kept, with its sign changed.
+    """
+    H, discount = criterion.get("episode", 1), criterion.get("discount", 0.0)
+    S, A = cmdp.S, cmdp.A
+    here = sparse.kron(sparse.eye(H * S), np.ones((1, A)))
+    flow = here - sparse.kron(np.eye(H, k=-1) if "episode" in criterion else discount * np.eye(1), cmdp.matrix.T)
     costs = np.tile(cmdp.costs.reshape(cmdp.m + 1, -1), H)
+    spent, tau, goal = costs[list(limited)], cmdp.thresholds[np.array(limited, dtype=int) - 1], costs[0]
     bounds = [(0, None if a else 0) for a in np.tile(cmdp.available.ravel(), H)]
+    if margin:
+        flow = sparse.hstack([flow, sparse.csr_array((H * S, 1))])
+        spent, goal = np.hstack([spent, np.ones((len(spent), 1))]), np.append(0.0 * goal, -1.0)
+        bounds.append((None, None))
     start = np.append(cmdp.initial, np.zeros((H - 1) * S))
-    limits = {"A_ub": costs[1:], "b_ub": cmdp.thresholds} if cmdp.m else {}
-    return linprog(costs[0], A_eq=flow, b_eq=start, bounds=bounds, **limits)
+    limits = {"A_ub": spent, "b_ub": tau} if len(limited) else {}
+    return linprog(goal, A_eq=flow.tocsr(), b_eq=start, bounds=bounds, **limits)
 
 
-def agrees(cmdp: CMDP, solution: psconrl.Solution, program: Any, totals: Floats) -> None:
-    assert solution.status == ("infeasible" if program.status == 2 else "optimal")
-    assert solution.total_costs is not None
-    np.testing.assert_allclose(totals @ cmdp.initial, solution.total_costs, atol=1e-7)
-    if solution.feasible:
-        assert solution.value == pytest.approx(program.fun, abs=1e-6, rel=1e-6)
-        assert solution.total_costs[0] == pytest.approx(program.fun, abs=1e-5, rel=1e-5)
-        assert (solution.total_costs[1:] <= cmdp.thresholds + 1e-5).all()
-        assert solution.proven
-        # Any optimal prices explain the value: none is better than those of the program, whose dual is the same.
-        if cmdp.m:
-            np.testing.assert_allclose(solution.multipliers, -program.ineqlin.marginals, atol=1e-4, rtol=1e-4)
-        mean = np.sum([member.weight * member.average_costs for member in solution.mixture], axis=0)
-        np.testing.assert_allclose(mean[0], solution.average_costs[0], atol=1e-6)
+def policy_totals(cmdp: CMDP, policy: Floats, criterion: dict[str, Any]) -> Floats:
+    """The totals (m + 1,) of a policy from the initial distribution, by linear algebra or step by step."""
+    P = cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S)
+    if "discount" in criterion:
+        chain = np.einsum("sa,sat->st", policy, P)
+        cost = np.einsum("isa,sa->si", cmdp.costs, policy)
+        return cmdp.initial @ np.linalg.solve(np.eye(cmdp.S) - criterion["discount"] * chain, cost)
+    here, total = cmdp.initial, np.zeros(cmdp.m + 1)
+    for layer in policy:
+        total = total + np.einsum("s,sa,isa->i", here, layer, cmdp.costs)
+        here = np.einsum("s,sa,sat->t", here, layer, P)
+    return total
+
+
+def least_priced(cmdp: CMDP, prices: Floats, criterion: dict[str, Any]) -> float:
+    """The dual function: the least total of c_0 + prices (c - tau), by policy iteration or backward induction."""
+    P = cmdp.matrix.toarray().reshape(cmdp.S, cmdp.A, cmdp.S)
+    cost = np.where(cmdp.available, np.tensordot(np.append(1.0, prices), cmdp.costs, axes=1), np.inf)
+    if "episode" in criterion:
+        value = np.zeros(cmdp.S)
+        for _ in range(criterion["episode"]):
+            value = (cost + P @ value).min(axis=1)
     else:
-        assert solution.margin < 0
-        assert solution.conflict
+        g, states, policy = criterion["discount"], np.arange(cmdp.S), cost.argmin(axis=1)
+        for _ in range(1000):
+            value = np.linalg.solve(np.eye(cmdp.S) - g * P[states, policy], cost[states, policy])
+            q = cost + g * P @ value
+            better = q.min(axis=1) < q[states, policy] - 1e-13 * np.abs(value).max()
+            if not better.any():
+                break
+            policy = np.where(better, q.argmin(axis=1), policy)
+    return float(cmdp.initial @ value - prices @ cmdp.thresholds)
 
 
-@pytest.mark.parametrize("seed", range(MODELS))
+def check_sweep(cmdp: CMDP, criterion: dict[str, Any], off: Floats) -> None:
+    """Hold the sweep of the last limit, at the limit itself and where it is least, against the programs."""
+    m = cmdp.m
+    others = range(1, m)
+    swapped = cmdp.replace(costs=np.roll(cmdp.costs, 1, axis=0), thresholds=[0.0, *cmdp.thresholds[:-1]])
+    least = occupancy_program(swapped, criterion, range(2, m + 1))
+    if least.status == 2:
+        with pytest.raises(InvalidModelError):
+            psconrl.threshold_sweep(cmdp, m, [cmdp.thresholds[-1]], **criterion)
+        return
+    sweep = psconrl.threshold_sweep(cmdp, m, [cmdp.thresholds[-1]], **criterion)
+    assert abs(sweep.least - least.fun) <= off[m]
+    program = occupancy_program(cmdp, criterion, [*others, m])
+    if program.status == 0 and np.isfinite(sweep.values[0]):
+        assert abs(sweep.values[0] - program.fun) <= off[0]
+        assert abs(least_priced(cmdp, sweep.multipliers[0], criterion) - program.fun) <= off[0]
+    elif abs(cmdp.thresholds[-1] - sweep.least) > off[m]:
+        assert program.status == 2
+        assert np.isnan(sweep.values[0])
+    free = occupancy_program(cmdp, criterion, others)
+    at_idle = cmdp.with_limits({cmdp.cost_names[m]: sweep.idle + 0.1 * off[m]})
+    assert occupancy_program(at_idle, criterion, [*others, m]).fun <= free.fun + off[0]
+
+
+def check_totals(seed: int, criterion: dict[str, Any]) -> str:
+    """Hold a solution against the programs; what its status is."""
+    length = criterion.get("episode") or 1 / (1 - criterion["discount"])
+    model = random_model(seed)
+    cmdp, m = model.replace(thresholds=model.thresholds * length), model.m
+    every = range(1, m + 1)
+    solution = psconrl.solve(cmdp, **criterion)
+    ranges = length * np.maximum(np.ptp(cmdp.pairs.taken(cmdp.costs), axis=1), 1e-9)
+    off = TOLERANCE * np.maximum(ranges, length * np.abs(cmdp.pairs.taken(cmdp.costs)).max(axis=1))
+    assert solution.total_costs is not None
+    np.testing.assert_array_less(np.abs(policy_totals(cmdp, solution.policy, criterion) - solution.total_costs), off)
+    evaluated = psconrl.evaluate(cmdp, solution.policy, **criterion).total_costs @ cmdp.initial
+    np.testing.assert_array_less(np.abs(evaluated - solution.total_costs), off)
+    if m:
+        check_sweep(cmdp, criterion, off)
+        margin = -occupancy_program(cmdp, criterion, every, margin=True).fun
+        assert abs(solution.margin - margin) <= off[1:].max()
+        if abs(margin) > off[1:].max():
+            assert solution.feasible == (margin > 0)
+    else:
+        assert solution.margin == np.inf
+    if not solution.feasible:
+        conflict = list(solution.conflict)
+        assert conflict
+        assert occupancy_program(cmdp, criterion, conflict).status == 2
+        for i in conflict:
+            assert occupancy_program(cmdp, criterion, [k for k in conflict if k != i]).status == 0
+        assert (solution.total_costs[1:] - cmdp.thresholds).max() <= -solution.margin + off.max()
+        return "infeasible"
+    program = occupancy_program(cmdp, criterion, every)
+    assert abs(solution.value - program.fun) <= off[0]
+    # The certificate: nobody can do better than value - gap, and the prices prove it.
+    assert solution.proven
+    assert program.fun >= solution.value - solution.gap - 0.01 * off[0]
+    assert (solution.multipliers >= 0).all()
+    assert abs(least_priced(cmdp, solution.multipliers, criterion) - program.fun) <= off[0]
+    assert (solution.total_costs[1:] <= cmdp.thresholds + off[1:]).all()
+    assert abs(solution.loss) <= off[0]
+    mean, weight = np.zeros(m + 1), 0.0
+    for member in solution.mixture:
+        mine = policy_totals(cmdp, np.eye(cmdp.A)[member.policy], criterion)
+        np.testing.assert_array_less(np.abs(mine - length * member.average_costs), off)
+        mean, weight = mean + member.weight * mine, weight + member.weight
+    assert weight == pytest.approx(1.0)
+    assert len(solution.mixture) <= m + 1
+    assert abs(mean[0] - program.fun) <= off[0]
+    assert (mean[1:] <= cmdp.thresholds + off[1:]).all()
+    return "optimal"
+
+
+def criterion_of(seed: int) -> dict[str, Any]:
+    return [{"discount": DISCOUNTS[seed // 2 % 6]}, {"episode": EPISODES[seed // 2 % 6]}][seed % 2]
+
+
+@pytest.mark.parametrize("seed", range(48))
 def test_totals_are_those_of_the_occupancy_program(seed: int) -> None:
-    cmdp = random_model(seed)
-    discount, H = [0.5, 0.9, 0.99][seed % 3], [1, 2, 5, 9][seed % 4]
-    scaled = cmdp.replace(thresholds=cmdp.thresholds / (1 - discount))
-    solution = psconrl.solve(scaled, discount=discount)
-    assert solution.policy.shape == (cmdp.S, cmdp.A)
-    found = psconrl.evaluate(scaled, solution.policy, discount=discount)
-    agrees(scaled, solution, occupancy_program(scaled, 1, discount), found.total_costs)
-    long = cmdp.replace(thresholds=cmdp.thresholds * H)
-    solution = psconrl.solve(long, episode=H)
-    assert solution.policy.shape == (H, cmdp.S, cmdp.A)
-    found = psconrl.evaluate(long, solution.policy, episode=H)
-    program = occupancy_program(long, H, 0.0)
-    agrees(long, solution, program, found.total_costs)
+    check_totals(seed, criterion_of(seed))
+
+
+@pytest.mark.long
+def test_totals_of_a_thousand_models() -> None:
+    found = [check_totals(seed, criterion_of(seed)) for seed in range(1000, 2000)]
+    assert found.count("infeasible") > 100
 
 
 def test_discounted_totals_of_a_policy_are_those_of_linear_algebra() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,10 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
 
-DIGITS = 6
-"""Limits are rounded up after so many digits of their cost's range, so that they can be met as they are printed."""
-
 
 @dataclass(frozen=True, eq=False)
 class NearestLimits:
-    """What would have to change for limits to be met.
+    """What would have to change for limits, on averages or on totals, to be met.
 
     Attributes:
         together: (m,), limits that can be met together, whose largest rise over the given ones, in units of the range
@@ -36,7 +34,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand.
+        solution: that of `solve`, if it is at hand; needed for limits on totals.
 
     Returns:
         The limits, each rounded up to millionths of the range of its cost.
@@ -51,18 +49,19 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     require_model(cmdp)
     if solution is not None and (not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m):
         raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
+    criterion = {} if solution is None else _criterion(solution)
     tau, ranges = cmdp.thresholds, cost_ranges(cmdp)
     # All limits raised by the least share of their ranges that is enough; then each one, those that conflict last, back
     # as far as it goes.
-    together = np.maximum(tau, _rounded_up(tau + ranges * max(0.0, -relative_margin(cmdp)), ranges))
+    together = np.maximum(tau, _rounded_up(tau + ranges * max(0.0, -relative_margin(cmdp, solution)), ranges))
     conflict = () if solution is None else solution.conflict
     for i in sorted(range(cmdp.m), key=lambda i: i + 1 in conflict):
-        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i], ranges[i])
-    return NearestLimits(together, np.array([_least(cmdp, i, tau[i], ranges[i]) for i in range(cmdp.m)]))
+        together[i] = _least(cmdp.replace(thresholds=together), i, tau[i], ranges[i], criterion)
+    return NearestLimits(together, np.array([_least(cmdp, i, tau[i], ranges[i], criterion) for i in range(cmdp.m)]))
 
 
 def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
-    """The largest share of the range of its cost that every limit could be lowered by; negative if none can be met.
+    """By how many times the range of its cost every limit could be lowered together; negative if they cannot be met.
 
     Args:
         cmdp: the model.
@@ -73,7 +72,12 @@ def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
         return solution.margin / float(ranges[0])
     costs = cmdp.costs.copy()
     costs[1:] /= ranges[:, np.newaxis, np.newaxis]
-    return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges)).margin
+    criterion = {} if solution is None else _criterion(solution)
+    return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges), **criterion).margin
+
+
+def _criterion(solution: Solution) -> dict[str, Any]:
+    return {"discount": solution.discount, "episode": solution.episode}
 
 
 def cost_ranges(cmdp: CMDP) -> Floats:
@@ -83,15 +87,15 @@ def cost_ranges(cmdp: CMDP) -> Floats:
     return np.asarray(np.where(width > 0, width, np.where(size > 0, size, 1.0)))
 
 
-def _least(cmdp: CMDP, i: int, floor: float, width: float) -> float:
+def _least(cmdp: CMDP, i: int, floor: float, width: float, criterion: dict[str, Any]) -> float:
     """The least value, from `floor` on, of limit i that can be met with the others; nan if they cannot be met."""
     try:
-        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor]).least, width)))
+        return max(floor, float(_rounded_up(threshold_sweep(cmdp, i + 1, [floor], **criterion).least, width)))
     except InvalidModelError:
         return np.nan
 
 
 def _rounded_up(values: Floats | float, ranges: Floats | float) -> Floats:
-    step = 10.0 ** (np.floor(np.log10(ranges)) - DIGITS)
+    step = 10.0 ** (np.floor(np.log10(ranges)) - 6)
     # What misses a multiple by rounding alone is not pushed to the next one.
     return np.asarray(np.ceil(np.asarray(values) / step - 1e-3) * step) + 0.0  # no -0
