@@ -27,8 +27,11 @@ def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float
     if (alpha == alpha.flat[0]).all():
         nothing = np.zeros(0, dtype=np.int64)
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))
-    chains, stream = Counts.from_dense(counts).chains, _random_kernels.seeded(rng)
-    indptr, indices, data = draw_rows(prior, chains, S, stream, cut)
+    padded = np.zeros((-(-len(rows) // S) * S, S), dtype=np.int64)  # whole models have S rows, or multiples of them
+    padded[: len(rows)] = counts.reshape(-1, S)
+    head, *others = Counts.from_dense(padded.reshape(S, -1, S)).chains
+    stream = _random_kernels.seeded(rng)
+    indptr, indices, data = draw_rows(prior, (head[: len(rows)], *others), S, stream, cut)
     p = np.zeros((len(indptr) - 1, S))
     p[np.repeat(np.arange(len(p)), np.diff(indptr)), indices] = data
     return p.reshape(alpha.shape)

@@ -56,22 +56,6 @@ def test_one_action_everywhere_is_no_choice(name: str) -> None:
     np.testing.assert_array_equal(run.policy[0], only)
 
 
-@pytest.mark.parametrize("elsewhere", ["uniform", "action 0"])
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("PSConRL", {"floor": 0.05}),
-        ("ConRL", {"impute": "self-loop", "bonus": "simple"}),
-        ("C-UCRL", {"impute": "dirichlet", "bonus": "simple"}),
-    ],
-)
-def test_variants_take_what_is_available(name: str, settings: dict[str, Any], elsewhere: str) -> None:
-    agent = made(name, MODEL.problem(), elsewhere=elsewhere, **settings)
-    run = simulate(agent, MODEL, 600, 0)
-    assert not np.asarray(run.counts)[~MASK].any()
-    assert not any(snapshot.policy[:, ~MASK].any() for snapshot in run.snapshots)
-
-
 @pytest.mark.parametrize("name", ["PSConRL", "CMDP-PSRL", "TSDE"])
 def test_learned_priors_are_of_what_is_available(name: str) -> None:
     agent = made(name, MODEL.problem(), prior="learned")

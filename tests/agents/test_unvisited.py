@@ -9,7 +9,7 @@ from scipy import sparse
 from psconrl import CMDP, Problem, agents, make
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import is_communicating
-from psconrl.agents import Memory
+from psconrl.agents import Memory, planning
 from psconrl.agents.bonuses import check_bonus
 from psconrl.agents.counts import Counts
 from psconrl.agents.planning import empirical_transitions
@@ -51,19 +51,18 @@ def test_at_the_start_only_the_current_state_is_seen() -> None:
     np.testing.assert_array_equal(p, np.broadcast_to(np.eye(S)[2], (S, A, S)))
 
 
-@pytest.mark.parametrize("bonuses", ["published", "simple"])
+@pytest.mark.parametrize("bonuses", ["original", "simple"])
 @pytest.mark.parametrize("name", ["conrl", "c_ucrl"])
 def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Estimated costs are 0 where nothing was seen; the main cost is lowered, clipped to [0, 1]."""
     given: list[tuple[Rows, Floats]] = []
-    module = __import__(f"psconrl.agents.{name}", fromlist=["plan_elsewhere"])
-    plan_elsewhere = module.plan_elsewhere
+    plan_in = planning.plan_in
 
     def recording(transitions: Rows, costs: Floats, *rest: Any, **options: Any) -> Any:
         given.append((transitions, costs.copy()))
-        return plan_elsewhere(transitions, costs, *rest, **options)
+        return plan_in(transitions, costs, *rest, **options)
 
-    monkeypatch.setattr(module, "plan_elsewhere", recording)
+    monkeypatch.setattr(planning, "plan_in", recording)
     problem = Problem(S, A, [0.9])
     agent: agents.Agent
     if name == "conrl":
@@ -86,17 +85,17 @@ def test_what_conrl_and_c_ucrl_plan_with(name: str, bonuses: str, monkeypatch: p
         log = np.log(S * A * 2 * np.pi**2 * 3**3 / (3 * 0.05)) / 2  # t_k = 3
         sign = 1
     N = remembered.visits
-    b = 0.3 * np.sqrt(log / np.maximum(N, 1)) if bonuses == "published" else np.where(N, 0.3 / np.sqrt(N.clip(1)), 1.0)
+    b = 0.3 * np.sqrt(log / np.maximum(N, 1)) if bonuses == "original" else np.where(N, 0.3 / np.sqrt(N.clip(1)), 1.0)
     np.testing.assert_allclose(costs[0], (mean[0] - b).clip(0, 1), rtol=1e-14)
     np.testing.assert_allclose(costs[1], (mean[1] + sign * b).clip(0, 1), rtol=1e-14)
 
 
 def test_unknown_bonus() -> None:
-    with pytest.raises(ValueError, match='bonus is \'huge\'; it must be "published" or "simple"'):
+    with pytest.raises(ValueError, match='bonus is \'huge\'; it must be "original" or "simple"'):
         check_bonus("huge", 1.0)
 
 
-@pytest.mark.parametrize("bonuses", ["published", "simple"])
+@pytest.mark.parametrize("bonuses", ["original", "simple"])
 def test_radius_one_where_nothing_was_seen(bonuses: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """UCRL-CMDP and FHA: l = 0 and u = 1 there, however small the scale."""
     remembered = memory(SEEN, state=1)
