@@ -289,7 +289,7 @@ def _print_prices(cmdp: CMDP, solution: Solution) -> None:
     all_limits = "The limit" if cmdp.m == 1 else "All limits together"
     lowered = 0.0 if abs(solution.margin) < NOISE else solution.margin
     by = f"{lowered:.6g}"
-    if cmdp.m > 1 and lowered > 0 and solution.total_costs is None:
+    if cmdp.m > 1 and lowered > 0:
         by = f"{planning.relative_margin(cmdp, solution):.3g} times the range of their costs"
     print()
     say(f"Shadow price: how much {cmdp.cost_names[0]} falls per unit that the limit is raised.")

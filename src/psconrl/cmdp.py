@@ -10,6 +10,7 @@ c_i(s, a) = sum_s' p(s' | s, a) c_i(s, a, s'), simulation charges the move.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -234,6 +235,8 @@ class CMDP:
         if not self.is_sparse:
             return self
         shape = (self.S, self.A, self.S)
+        arrays = 1 if self.move_costs is None else self.m + 2
+        checks.fits_memory(8.0 * math.prod(shape) * arrays, f"a dense array {shape}", "keep the model sparse")
         costs: Floats = self.costs
         if self.move_costs is not None:
             costs = np.stack([checks.with_data(self.matrix, c).toarray().reshape(shape) for c in self.move_costs])

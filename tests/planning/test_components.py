@@ -10,7 +10,7 @@ from psconrl._core.checks import Floats
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL, plain_generate
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import Component, Components, Quotient, end_components
+from psconrl.planning.components import Component, ComponentPricing, Quotient, end_components
 from tests.planning.reference import by_linprog
 
 
@@ -141,8 +141,8 @@ def test_the_best_mixture(stateless: bool) -> None:
         S, A, m = int(rng.integers(1, 7)), 2, int(rng.integers(0, 3))
         p, costs, tau = model(seed, S, A), rng.random((m + 1, S, A)), rng.uniform(0.3, 0.6, m)
         start = rng.dirichlet(np.ones(S))
-        way = Components(Rows.from_dense(p), costs.reshape(m + 1, -1), None if stateless else start)
-        found = plain_generate(Components.price, way, Limits(tau, np.ones(m)), VALUE, np.zeros(m), 1e-10)
+        way = ComponentPricing(Rows.from_dense(p), costs.reshape(m + 1, -1), None if stateless else start)
+        found = plain_generate(ComponentPricing.price, way, Limits(tau, np.ones(m)), VALUE, np.zeros(m), 1e-10)
         wanted = by_linprog(CMDP(p, costs, tau, initial=start), stateless=stateless)
         if abs(wanted.margin) < 1e-8:
             continue

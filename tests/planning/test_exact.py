@@ -30,5 +30,5 @@ def test_the_least_average_of_all_policies(seed: int) -> None:
     for start in product(range(A), repeat=S):
         found = ExactModel(rows).best(c.ravel(), rows.begin[:-1] + np.array(start))
         assert found.gain == pytest.approx(float(wanted), rel=1e-15)
-        assert float(found.law.sum()) == pytest.approx(1.0, abs=1e-12)
-        assert float(found.law @ c.ravel()[found.policy]) == pytest.approx(found.gain, rel=1e-12)
+        assert float(found.mu.sum()) == pytest.approx(1.0, abs=1e-12)
+        assert float(found.mu @ c.ravel()[found.policy]) == pytest.approx(found.gain, rel=1e-12)

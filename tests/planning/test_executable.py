@@ -8,7 +8,7 @@ from psconrl import CMDP, evaluate
 from psconrl._core.checks import Floats
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import Column, Component, end_components
-from psconrl.planning.executable import Execution, executable, met_classes
+from psconrl.planning.executable import Execution, executable, merge_overlapping
 from tests.planning.reference import river
 
 
@@ -102,10 +102,20 @@ def test_from_a_start_law_a_mixture_is_drawn_on_the_way() -> None:
 def test_groups_meet_in_likely_states_only() -> None:
     a, b, c = np.array([0, 1]), np.array([1, 2]), np.array([3])
     likely, unlikely = np.array([0.5, 0.5]), np.array([1e-12, 1.0])
-    assert [states.tolist() for states, _ in met_classes([(a, likely), (b, likely), (c, np.ones(1))])] == [
+    assert [states.tolist() for states, _ in merge_overlapping([(a, likely), (b, likely), (c, np.ones(1))])] == [
         [0, 1, 2],
         [3],
     ]
-    assert [states.tolist() for states, _ in met_classes([(a, likely), (b, unlikely)])] == [[0, 1], [1, 2]]
-    (_, mass), *_ = met_classes([(a, likely), (b, likely)])
+    assert [states.tolist() for states, _ in merge_overlapping([(a, likely), (b, unlikely)])] == [[0, 1], [1, 2]]
+    (_, mass), *_ = merge_overlapping([(a, likely), (b, likely)])
     np.testing.assert_array_equal(mass, [0.5, 1.0, 0.5])
+
+
+def test_on_the_way_to_several_classes_a_single_column_keeps_its_actions() -> None:
+    """Action 1 leads to the worse of two absorbing states, sooner than action 0 to either of them."""
+    p = np.zeros((4, 2, 4))
+    p[0, 0, 1] = p[0, 1, 3] = p[2, :, 2] = p[3, :, 3] = 1.0
+    p[1, :, 2:] = 0.9, 0.1
+    solution = psconrl.solve(psconrl.CMDP(p, np.eye(4)[3][np.newaxis, :, np.newaxis].repeat(2, axis=2)))
+    assert solution.attained
+    assert solution.average_costs.tolist() == pytest.approx([0.1], abs=1e-12)

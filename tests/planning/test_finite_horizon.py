@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import linprog
 
 from psconrl._core.checks import Floats
-from psconrl.planning import ties
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import finite_horizon as kernels
 from psconrl.planning.finite_horizon import solve_finite
 from psconrl.planning.intervals import Intervals
+from psconrl.planning.tolerances import TIE_BREAK
 
 
 def least(intervals: Intervals, costs: Floats, budgets: Floats, H: int, start: int) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def test_a_start_changes_nothing_in_the_value(seed: int) -> None:
     for columns in (found.columns, other):
         warm = solve_finite(intervals, costs, budgets, H, start, columns=columns)
         assert warm.feasible == found.feasible
-        assert warm.gap <= ties.SIZE + 1e-10
+        assert warm.gap <= TIE_BREAK + 1e-10
         np.testing.assert_allclose(warm.value, found.value, atol=1e-8)
 
 

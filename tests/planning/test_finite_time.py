@@ -16,6 +16,7 @@ from psconrl.planning import finite_time
 from psconrl.planning.chains import chain_of
 from psconrl.planning.compiled.averages import advance
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
+from psconrl.planning.tolerances import NOISE
 from tests.planning.test_evaluation import random_chain
 
 
@@ -118,7 +119,7 @@ def test_all_ways_agree_within_their_bounds(way: str, monkeypatch: pytest.Monkey
         bounds = {
             "_by_steps": (k + 4) * 2.0**-53 * T / 2,
             "_by_doubling": (S + 3) * 2.0**-53 * (T + 2 * np.log2(T) + 2),
-            "_by_biases": finite_time.GOOD,
+            "_by_biases": NOISE,
         }
 
         def only(setting: Any, T: int, good: float, bound: float = bounds[way]) -> Any:
@@ -130,7 +131,7 @@ def test_all_ways_agree_within_their_bounds(way: str, monkeypatch: pytest.Monkey
 
 
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finite_time, "MAX_SQUARED", 0)
+    monkeypatch.setattr(finite_time, "MAX_DENSE", 0)
     monkeypatch.setattr(finite_time, "CHEAP_WORK", 0.0)
     monkeypatch.setattr(finite_time, "MAX_WORK", 3e6)
 
@@ -178,7 +179,7 @@ def test_a_slow_walk_on_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     c, start, T = np.random.default_rng(0).random((2, S)), np.eye(S)[0], 200_000
     found = evaluate_chain(P, c, start, T)
     assert found.relaxation_time == pytest.approx(8 / (2 - 2 * np.cos(np.pi / n)), rel=1e-6)
-    monkeypatch.setattr(finite_time, "MAX_SQUARED", S)
+    monkeypatch.setattr(finite_time, "MAX_DENSE", S)
     dense = evaluate_chain(P, c, start, T)
     assert (np.abs(found.average_costs - dense.average_costs).max(axis=1) <= found.error + dense.error).all()
     assert found.error.max() <= 1.01e-11

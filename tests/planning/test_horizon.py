@@ -12,7 +12,7 @@ from psconrl import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, SolverError
 from psconrl.planning import horizon
 from psconrl.planning.evaluation import evaluate
-from psconrl.planning.solving import Known
+from psconrl.planning.solving import ScaledModel
 from tests.planning import attacks
 from tests.planning.reference import random_cmdps
 
@@ -237,7 +237,7 @@ def test_very_long_horizons_are_the_long_run() -> None:
         solution = psconrl.solve(cmdp, horizon=10**9)
         assert solution.average_costs[0] <= solution.value + 1e-6
         assert (solution.average_costs[1:] <= cmdp.thresholds + 1e-7).all()
-    assert Known(psconrl.make("toy")).single is not None
+    assert ScaledModel(psconrl.make("toy")).single is not None
 
 
 def test_limits_on_costs_of_very_different_size() -> None:

@@ -38,7 +38,7 @@ def test_two_banks(S: int) -> None:
     times = switching_times([left, right])
     assert times[0, 0] == times[1, 1] == 0.0
     # One step down a place; up to the first place of the core by swimming.
-    share = right.law[right.core] / right.law[right.core].sum()
+    share = right.mu[right.core] / right.mu[right.core].sum()
     assert times[1, 0] == pytest.approx(share @ np.flatnonzero(right.core), rel=1e-12)
     upwards = hitting_times(river, np.eye(2)[np.ones(S, dtype=np.int64)], [int(right.core.argmax())])
     assert times[0, 1] == pytest.approx(upwards[0, 0], rel=1e-12)
@@ -134,7 +134,7 @@ def test_cores_hold_all_but_a_share_of_one_over_the_root_of_the_horizon() -> Non
         column = column_of(cmdp, actions)
         for T in (1, 100, 10_000):
             found = as_executed(cmdp, actions, T)
-            assert column.law[~found.core].sum() <= 1 / np.sqrt(T) + 1e-12
+            assert column.mu[~found.core].sum() <= 1 / np.sqrt(T) + 1e-12
             assert (actions_of(cmdp, found)[found.core] == actions[found.core]).all()
 
 

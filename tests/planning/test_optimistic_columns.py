@@ -14,12 +14,12 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.agents import ucrl_cmdp
 from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
-from psconrl.planning import solve_optimistic, ties
+from psconrl.planning import solve_optimistic
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import optimistic as kernels
 from psconrl.planning.intervals import Intervals
 from psconrl.planning.optimistic import OptimisticPolicy, _by_columns, _by_program, best_optimistic
-from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.tolerances import PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 from tests.planning.test_optimistic import bounds
 
@@ -135,7 +135,7 @@ def test_the_fast_policy_is_that_of_the_full_answer(seed: int) -> None:
     np.testing.assert_allclose(best.policy.sum(axis=1), 1.0, atol=1e-12)
     assert (best.policy >= 0).all()
     if not best.fallback and best.classes == 1:
-        assert best.gap <= ties.SIZE + 1e-10
+        assert best.gap <= TIE_BREAK + 1e-10
 
 
 @cache
@@ -159,7 +159,7 @@ def along_a_run() -> tuple[tuple[Any, OptimisticPolicy], ...]:
 
 def test_certified_along_a_run() -> None:
     for _, answer in along_a_run():
-        assert answer.gap <= ties.SIZE + 1e-10
+        assert answer.gap <= TIE_BREAK + 1e-10
         assert answer.feasible
 
 

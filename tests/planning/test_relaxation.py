@@ -135,5 +135,5 @@ def test_where_arnoldi_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(relaxation, "eigs", fails)
     monkeypatch.setattr(relaxation, "eigsh", fails)
-    with pytest.raises(SolverError, match="relaxation time of 100 states was not found"):
-        relaxation_time(grid_walk(10, 0.5))
+    with pytest.raises(SolverError, match="relaxation time of 324 states was not found"):
+        relaxation_time(grid_walk(18, 0.5))

@@ -108,7 +108,7 @@ def test_grid_against_value_iteration(n: int, slip: float) -> None:
 def test_sparse_factors_find_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, targets = grid(9, 0.4), at(81, 3, 77)
     eliminated = way_of(matrix, targets)
-    monkeypatch.setattr(shortest_paths, "MAX_ELIMINATED", 0)
+    monkeypatch.setattr(shortest_paths, "MAX_DENSE", 0)
     factored = way_of(matrix, targets)
     np.testing.assert_allclose(eliminated[0], factored[0], rtol=1e-12)
     np.testing.assert_array_equal(eliminated[1] < 0, factored[1] < 0)
@@ -158,7 +158,7 @@ def cluster(a: float, b: float) -> Floats:
 @pytest.mark.parametrize("rare", [1e-6, 1e-9, 1e-12, 1e-14])
 def test_rare_ways_out_are_told_apart(rare: float, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """V(1) = 1 + (1 - q)(1 + V(1)), so V(1) = 2/q - 1: the larger q is twice as fast."""
-    monkeypatch.setattr(shortest_paths, "MAX_ELIMINATED", limit)
+    monkeypatch.setattr(shortest_paths, "MAX_DENSE", limit)
     for p, better in ((cluster(rare, 2 * rare), 1), (cluster(2 * rare, rare), 0)):
         times, actions = way_of(flat(p), at(3, 0))
         assert actions[1] == better
@@ -223,7 +223,7 @@ def test_only_impossibly_rare_moves() -> None:
 @pytest.mark.parametrize("limit", [300, 0])
 def test_times_beyond_all_bounds(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """1..7: one down with probability 1e-90, else back to 7; 8 and 9 have a plain way besides."""
-    monkeypatch.setattr(shortest_paths, "MAX_ELIMINATED", limit)
+    monkeypatch.setattr(shortest_paths, "MAX_DENSE", limit)
     p = np.zeros((10, 1, 10))
     p[0, 0, 0] = 1.0
     for s in range(1, 8):
@@ -240,7 +240,7 @@ def test_times_beyond_all_bounds(limit: int, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("limit", [300, 0])
 def test_rare_moves_in_a_row(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four moves of probability q in a row, else back to the start: 1/q + 1/q^2 + 1/q^3 + 1/q^4."""
-    monkeypatch.setattr(shortest_paths, "MAX_ELIMINATED", limit)
+    monkeypatch.setattr(shortest_paths, "MAX_DENSE", limit)
     q, n = 1e-12, 5
     P = np.zeros((n, n))
     P[0, 0] = 1.0
@@ -290,7 +290,7 @@ def test_expected_visits_against_fractions(seed: int) -> None:
     policy, targets = rng.integers(0, A, size=S), at(S, 0, 3)
     start = int(rng.choice(np.flatnonzero(~targets)))
     rows = Rows.from_sparse(flat(p))
-    found = expected_visits(rows, rows.begin[:-1] + policy, start, targets)
+    found = expected_visits(rows, rows.begin[:-1] + policy, np.eye(S)[start], targets)
     rest = np.flatnonzero(~targets).tolist()
     P = [[Fraction(float(p[s, policy[s], x])) if x != s else Fraction(0) for x in range(S)] for s in range(S)]
     # Visits of eliminated states: N = e + N P, with the probability of staying what is left.
@@ -315,5 +315,5 @@ def test_expected_visits_against_fractions(seed: int) -> None:
 def test_visits_of_a_start_that_is_a_target_or_never_arrives() -> None:
     rows = Rows.from_sparse(flat(np.eye(3)[:, np.newaxis]))
     policy = rows.begin[:-1].copy()
-    assert expected_visits(rows, policy, 1, at(3, 1)).tolist() == [0, 1, 0]
-    assert np.isnan(expected_visits(rows, policy, 0, at(3, 1))[0])
+    assert expected_visits(rows, policy, np.eye(3)[1], at(3, 1)).tolist() == [0, 1, 0]
+    assert np.isnan(expected_visits(rows, policy, np.eye(3)[0], at(3, 1))[0])

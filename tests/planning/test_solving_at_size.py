@@ -8,7 +8,7 @@ import psconrl
 from psconrl import CMDP, Solution
 from psconrl._core.checks import Floats
 from psconrl._core.graph import is_weakly_communicating
-from psconrl.planning import ties
+from psconrl.planning.tolerances import TIE_BREAK
 from tests.planning.reference import by_linprog, certified_value, cut_rows
 
 
@@ -172,7 +172,7 @@ def test_the_constraints_in_conflict_are_named() -> None:
 def test_one_state_one_action() -> None:
     found = psconrl.solve(CMDP(np.ones((1, 1, 1)), [[[2.0]], [[3.0]]], [3.5]))
     assert (found.value, found.margin) == (2.0, 0.5)
-    assert found.gap <= ties.SIZE
+    assert found.gap <= TIE_BREAK
     assert found.occupancy.tolist() == [[1.0]]
 
 
@@ -209,7 +209,7 @@ def test_inverses_and_sparse_factors_agree(monkeypatch: pytest.MonkeyPatch) -> N
             continue
         inverted = psconrl.solve(cmdp)
         with monkeypatch.context() as patch:
-            patch.setattr("psconrl.planning.components.SMALL", 1)
+            patch.setattr("psconrl.planning.components.MAX_INVERTED", 1)
             factorised = psconrl.solve(cmdp)
         assert factorised.margin == pytest.approx(inverted.margin, abs=1e-9)
         assert factorised.value == pytest.approx(inverted.value, abs=1e-8, nan_ok=True)

@@ -12,10 +12,10 @@ from psconrl.agents.counts import Counts
 from psconrl.agents.posterior import Prior, draw
 from psconrl.planning.compiled.pricing import discounted_value_iteration, multiplier_step
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.components import SMALL
 from psconrl.planning.for_agents import best_policy
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.poisson import PoissonSolver, generator_of
+from psconrl.planning.tolerances import MAX_INVERTED
 from psconrl.structure import restrict_to_reachable
 from tests.agents.drawing import dense
 
@@ -30,7 +30,7 @@ def sampled(rows: int, columns: int, prior: float | Bools, visits: int, seed: in
 
 def check_agreement(rows: Rows, costs: Floats, thresholds: Floats, whole: bool = True) -> None:
     """With the linear program; by sparse factors unless the model is not whole: then component by component."""
-    assert rows.S > SMALL
+    assert rows.S > MAX_INVERTED
     ours = best_policy(rows, costs, thresholds, join=0.1)
     theirs = best_policy(rows, costs, thresholds, join=0.1, method="components")
     assert ours.method == "compiled" or (not whole and ours.method == "components")

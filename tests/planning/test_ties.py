@@ -9,6 +9,7 @@ from psconrl.planning import ties
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.for_agents import Method, plan_rows
 from psconrl.planning.model_rows import rows_of
+from psconrl.planning.tolerances import TIE_BREAK
 
 METHODS: tuple[Method, ...] = ("compiled", "components")
 
@@ -27,7 +28,7 @@ def twins(seed: int, m: int, S: int = 6) -> tuple[Rows, Floats, Floats]:
 def test_of_equal_actions_all_methods_take_the_one_of_least_level(seed: int, m: int) -> None:
     rows, costs, thresholds = twins(seed, m)
     levels = (ties.decided(costs)[0] - costs[0]).reshape(-1, 4)
-    least = levels <= levels.min(axis=1, keepdims=True) + 0.5 * ties.SIZE / ties.LEVELS
+    least = levels <= levels.min(axis=1, keepdims=True) + 0.5 * TIE_BREAK / 64
     answers = [plan_rows(rows, costs, thresholds, join=1e-7, method=method) for method in METHODS]
     for method, best in zip(METHODS, answers, strict=True):
         assert best.method == method
@@ -44,7 +45,7 @@ def test_of_equal_actions_all_methods_take_the_one_of_least_level(seed: int, m: 
 def test_in_large_models_too(S: int, m: int) -> None:
     rows, costs, thresholds = twins(3, m, S)
     levels = (ties.decided(costs)[0] - costs[0]).reshape(-1, 4)
-    least = levels <= levels.min(axis=1, keepdims=True) + 0.5 * ties.SIZE / ties.LEVELS
+    least = levels <= levels.min(axis=1, keepdims=True) + 0.5 * TIE_BREAK / 64
     best = plan_rows(rows, costs, thresholds, join=1e-7)
     assert best.method == "compiled"
     assert best.policy is not None
@@ -71,4 +72,4 @@ def test_rounding_decides_nothing_in_large_grids(side: int) -> None:
 def test_what_the_rule_costs_is_part_of_the_gap() -> None:
     rows, costs, thresholds = twins(0, 1)
     for method in METHODS:
-        assert ties.SIZE / ties.LEVELS <= plan_rows(rows, costs, thresholds, join=1e-7, method=method).gap <= 1e-7
+        assert TIE_BREAK / 64 <= plan_rows(rows, costs, thresholds, join=1e-7, method=method).gap <= 1e-7

@@ -2,6 +2,7 @@
 
 import math
 import operator
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from itertools import islice
 from numbers import Real
@@ -585,6 +586,18 @@ def policy(values: Any, S: int, A: int) -> Floats:
 def unavailable(state: Any, action: Any) -> str:
     """What is said of an action that is not available in a state, both by name or by number."""
     return f"action {short_repr(action)} is not available in state {short_repr(state)}"
+
+
+def fits_memory(size: float, what: str, remedy: str) -> None:
+    """Refuse what takes more bytes than this machine has memory, before it is allocated."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not a POSIX system: it allocates, and says so itself
+        return
+    if size > memory:
+        raise InvalidArgumentError(
+            f"{what} takes {size / 2**30:,.0f} GiB at least; this machine has {memory / 2**30:,.0f} GiB; {remedy}"
+        )
 
 
 def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:

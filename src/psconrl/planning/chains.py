@@ -30,7 +30,7 @@ from psconrl.planning.compiled.elimination import (
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import MAX_FACTORED, Factor, PoissonSolver, generator_of
-from psconrl.planning.tolerances import EXACT_LAW
+from psconrl.planning.tolerances import DISTRIBUTION_TOL
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `evaluation.Evaluation.parts`."""
@@ -227,7 +227,7 @@ class SparseChain:
         probe = np.random.default_rng(0).random(len(self.law))
         amounts = probe - self.values(self._by_class(self.law * probe))
         left = np.abs(amounts - self.generator @ self.bias(amounts)[0])
-        return bool(left.max() <= EXACT_LAW)
+        return bool(left.max() <= DISTRIBUTION_TOL)
 
     def shares(self, initial: Floats) -> Floats:
         """See `SolvedChain.shares`."""

@@ -6,13 +6,14 @@ each. Anything may propose the policy that has it:
 
     inverses or sparse factors     policy iteration in floats, which proves nearly all of them
     rational arithmetic            where that does not, in models of up to some hundred states
-    starts at good places, HiGHS   in larger ones
+    HiGHS                          in larger ones
 
 What decides is the certificate: the bound that a bias proves, rounding included, beside the average of the policy by
 elimination without subtractions. Where they do not meet, the answer says so.
 
-From a start law beta, a policy also decides where to end. With the least averages g_k of the components, the model in
-which every component is one state, which may be stopped in at the price g_k or left, has the least expected price
+From a start distribution beta, a policy also decides where to end. With the least averages g_k of the components, the
+model in which every component is one state, which may be stopped in at the price g_k or left, has the least expected
+price
 
     V = min(g_k, min over pairs that leave of sum p V),    V = min over pairs of sum p V elsewhere
 
@@ -20,8 +21,8 @@ Every policy of it stops, and beta . V is the least average from beta: a policy 
 one, and its average there is at least g_k. That V <= P V for every pair and V <= g_k is the certificate, with the bias
 of each component's best policy proving its g_k.
 
-A column is a deterministic policy, averages from beta. Without a start law (the stateless program) it is the best
-policy of one component.
+A column is a deterministic policy, averages from beta. Without a start distribution (the stateless program) it is the
+best policy of one component.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from scipy.sparse import csgraph
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
 from psconrl.errors import SolverError
-from psconrl.planning.chains import stationary_distribution
+from psconrl.planning.chains import SolvedChain, chain_of, solve_chain, stationary_distribution
 from psconrl.planning.compiled.generation import OPTIMAL, PricingProblem, PricingResult
 from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -51,31 +52,17 @@ from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import run
 from psconrl.planning.lp.occupancy import occupancy_program
 from psconrl.planning.sparse_pricing import plan_sparse
-from psconrl.planning.tolerances import EPS, PROVEN
-
-SMALL = 130
-"""Policies of models up to this size are evaluated by inverses, those of larger ones by sparse factors,"""
-_FULL, _LARGEST = 0.02, 2000
-"""unless half of the pairs have such a share of all moves: inverses serve fuller models up to this size."""
-
-_ROUNDS = 1000
-_ROOM = 4000
-_RATES = (1e-2, 1e-4, 1e-6)
-"""How often models are left in which good places are looked for: biases are at most the inverse."""
-_CORE = 1e-3
-"""States visited less often than this share of the most visited are on the way to a place."""
-_SIGHT = 100
-"""How often all states are looked at for the first place, at most."""
-_BLURRED = 1e-3
-"""Looking again shows nothing new if it changes what lies ahead by less than this share of the differences."""
-_LEVEL = 1e-14
-"""Expected prices of stopping that differ by less are the same: rounding is all that tells them apart."""
-_MANY, _FEW_STATES = 4, 100
-"""With so many limits, and no more states than so many for each, the linear program finds the columns to begin with."""
-_MOST_COLUMNS = 64
-"""No more of these are begun with."""
-_MAGNIFIED = 2.0**20
-"""HiGHS, whose tolerance is absolute, gets costs times this."""
+from psconrl.planning.tolerances import (
+    EPS,
+    FULL_ROW,
+    LP_SCALE,
+    MAX_FULL,
+    MAX_INVERTED,
+    MAX_ROUNDS,
+    MAX_START_COLUMNS,
+    PROVEN,
+    SUPPORT,
+)
 
 Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], MixturePlan]
 
@@ -100,20 +87,23 @@ def end_components(rows: Rows) -> list[tuple[Ints, Ints]]:
 
 
 class Column(NamedTuple):
-    """A deterministic policy (S,) of pairs, its averages J (m + 1,), and its long-run law (S,), both from the start."""
+    """A deterministic policy (S,) of pairs, its averages J (m + 1,), and its long-run distribution (S,), both from the
+    start."""
 
     policy: Ints
     J: Floats
-    law: Floats
+    mu: Floats
 
 
 class Priced(NamedTuple):
-    """The best policy (n,) of a component for some cost, its average, a lower bound of the least one, and its law."""
+    """The best policy (n,) of a component for some cost, its average (the gain), a lower bound of the least one, and
+    the policy's stationary distribution (n,).
+    """
 
     policy: Ints
     gain: float
     bound: float
-    law: Floats
+    mu: Floats
 
 
 class Component:
@@ -127,7 +117,7 @@ class Component:
         self._last: Ints | None = None
         self._bias: Floats = np.zeros(self.rows.S)
         self.inverted = inverted(self.rows)
-        large = [self._by_places, self._by_highs, self._by_elimination]
+        large = [self._by_highs, self._by_elimination]
         self._proposals = [self._by_kernels, *([self._by_rationals] if self.inverted else large)]
 
     def chain(self, policy: Ints) -> sparse.csr_array:
@@ -168,30 +158,6 @@ class Component:
         found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
         return None if found.status != OPTIMAL else self._evaluated(found.mixture.policies[0], c, found.bound)
 
-    def _by_places(self, c: Floats) -> Priced | None:
-        """By sparse factors, from policies that go to a good place, wherever they are, and stay there.
-
-        Where parts of a model are hardly ever left, better and better ones are found one at a time, by way of policies
-        that stay in several, and whose biases have no digits left. What is left once in a while, for a place to which
-        one returns, has no such parts, and shows which is good.
-        """
-        none, best = np.zeros(0), None
-        home, self._last, _ = self._sighted(c, optimistic=True)
-        for rate in _RATES:
-            rows = self.rows.with_restarts(rate, home)
-            found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none, rows=rows)
-            if found.status != OPTIMAL:
-                break
-            law, policy = found.mixture.distributions[0], found.mixture.policies[0]
-            core = np.flatnonzero(law >= _CORE * law.max())
-            led = self.led(policy, dict(zip(core.tolist(), policy[core].tolist(), strict=True)))
-            self._last = led
-            best = self._by_kernels(c)
-            if best is not None and best.gain - best.bound <= PROVEN:
-                break
-            home, self._last = int(found.bias.argmin()), led
-        return best
-
     def _by_elimination(self, c: Floats) -> Priced | None:
         """The last policy, with what its bias by elimination proves."""
         priced = self._evaluated(self.rows.begin[:-1] if self._last is None else self._last, c, -np.inf)
@@ -204,43 +170,43 @@ class Component:
 
     def _by_rationals(self, c: Floats) -> Priced | None:
         """By rational arithmetic."""
-        policy, gain, law = self._exact.best(c, self._first(c) if self._last is None else self._last)
-        return Priced(policy, gain, float(np.nextafter(gain, -np.inf)), law)
+        policy, gain, mu = self._exact.best(c, self._first(c) if self._last is None else self._last)
+        return Priced(policy, gain, float(np.nextafter(gain, -np.inf)), mu)
 
     def _by_highs(self, c: Floats) -> Priced | None:
         """By the linear program: its duals are a bias, its occupancy is that of a policy."""
         try:
-            vertex = run(occupancy_program(self.rows, _MAGNIFIED * c[np.newaxis], np.zeros(0)).value)
+            vertex = run(occupancy_program(self.rows, LP_SCALE * c[np.newaxis], np.zeros(0)).value)
         except SolverError:
             return None
-        h = vertex.row_duals[: self.rows.S] / _MAGNIFIED
+        h = vertex.row_duals[: self.rows.S] / LP_SCALE
         bound = max(dual_lower_bound(self.rows, c, 0.0, sign * h) for sign in (1.0, -1.0))
         used = np.flatnonzero(vertex.x[: self.rows.K] > 0)
-        policy = self.led(self.rows.begin[:-1], dict(zip(self.rows.source[used].tolist(), used.tolist(), strict=True)))
+        policy = self.attract(
+            self.rows.begin[:-1], dict(zip(self.rows.source[used].tolist(), used.tolist(), strict=True))
+        )
         return self._evaluated(policy, c, bound)
 
     def _evaluated(self, policy: Ints, c: Floats, bound: float) -> Priced | None:
         """A policy with its exact average; of several classes the best."""
         chain = self.chain(policy)
-        laws = [(states, stationary_distribution(chain[states][:, states])) for states in closed_classes(chain)]
-        gains = [np.inf if law is None else float(c[policy[states]] @ law) for states, law in laws]
-        states, own = laws[int(np.argmin(gains))]
+        solved = [(states, stationary_distribution(chain[states][:, states])) for states in closed_classes(chain)]
+        gains = [np.inf if mu is None else float(c[policy[states]] @ mu) for states, mu in solved]
+        states, own = solved[int(np.argmin(gains))]
         if own is None:
             return None
-        if len(laws) > 1:
-            policy = self.led(policy, {int(s): int(policy[s]) for s in states})
-        law = np.zeros(self.rows.S)
-        law[states] = own
-        return Priced(policy, min(gains), bound, law)
+        if len(solved) > 1:
+            policy = self.attract(policy, {int(s): int(policy[s]) for s in states})
+        mu = np.zeros(self.rows.S)
+        mu[states] = own
+        return Priced(policy, min(gains), bound, mu)
 
     def _sighted(self, c: Floats, optimistic: bool) -> tuple[int, Ints, Floats]:
         """The state from which some steps cost the least, the policy for them, and what they cost (S,).
 
         optimistic: whether to look for a place to stay at, or for what there is far away.
         """
-        ahead, policy = discounted_value_iteration(
-            self.rows, np.ascontiguousarray(c), _RATES[0], optimistic, _BLURRED, _SIGHT
-        )
+        ahead, policy = discounted_value_iteration(self.rows, np.ascontiguousarray(c), 1e-2, optimistic, 1e-3, 100)
         return int(ahead.argmin()), policy, ahead
 
     def plan(
@@ -251,12 +217,11 @@ class Component:
         guess: Floats,
         bias: Floats,
         levels: Floats = NO_LEVELS,
-        rows: Rows | None = None,
     ) -> MixturePlan:
         """The best mixture by inverses or sparse factors, from where the last search ended, if there are many states.
 
         costs (m + 1, pairs); guess (m,) of the multipliers; bias (n,) to begin with, or none (0,); levels (pairs,) that
-        decide between equals, or none (0,); rows: other probabilities than those of the model.
+        decide between equals, or none (0,).
         """
         if not self.inverted and goal == MARGIN:
             _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), optimistic=True)
@@ -267,9 +232,9 @@ class Component:
         first = self.rows.begin[:-1] if self._last is None else self._last
         start = Start(first[np.newaxis].copy(), guess, np.zeros(1, dtype=np.int64), bias)
         m = len(limits.tau)
-        if m >= _MANY and _FEW_STATES * m >= self.rows.S:
+        if m >= 4 and 100 * m >= self.rows.S:  # then the linear program takes less time than finding its columns
             start = self._linear_program_start(costs, limits, goal, levels) or start
-        found = planner(self.rows)(self.rows if rows is None else rows, costs, limits, start, goal, levels)
+        found = planner(self.rows)(self.rows, costs, limits, start, goal, levels)
         if not self.inverted:
             self._last, self._bias = found.last.copy(), found.bias
         return found
@@ -278,7 +243,7 @@ class Component:
         """Columns and multipliers of an optimal vertex: with many limits, columns found one at a time are many."""
         decided = np.array(costs)
         decided[0] += levels if len(levels) else 0.0
-        decided[0] *= _MAGNIFIED
+        decided[0] *= LP_SCALE
         decided[1:] /= limits.d[:, np.newaxis]
         program = occupancy_program(self.rows, decided, limits.tau / limits.d)
         try:
@@ -288,16 +253,16 @@ class Component:
             policies = [policy for _, policy, _ in deterministic(self.rows, vertex.x[: self.rows.K].clip(0.0))]
         except SolverError:
             return None
-        unit = 1.0 if goal == MARGIN else _MAGNIFIED
+        unit = 1.0 if goal == MARGIN else LP_SCALE
         multipliers = (-vertex.row_duals[program.constraint_rows] / unit).clip(0.0) / limits.d
-        return Start(np.array(policies[:_MOST_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
+        return Start(np.array(policies[:MAX_START_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
 
     def _first(self, c: Floats) -> Ints:
         """Into the cheapest pair."""
         pair = int(c.argmin())
-        return self.led(self.rows.begin[:-1], {int(self.rows.source[pair]): pair})
+        return self.attract(self.rows.begin[:-1], {int(self.rows.source[pair]): pair})
 
-    def led(self, policy: Ints, to: dict[int, int]) -> Ints:
+    def attract(self, policy: Ints, to: dict[int, int]) -> Ints:
         """The policy with the pairs `to` in some states, leading to these from elsewhere."""
         policy, led = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
         for s, pair in to.items():
@@ -307,17 +272,17 @@ class Component:
         return policy
 
 
-class Components:
+class ComponentPricing:
     """A way of pricing for the frame of column generation, see the module's docstring.
 
-    costs (m + 1, K), scaled; start: the law (S,) from which averages count, None for the stateless program.
+    costs (m + 1, K), scaled; start: the distribution (S,) from which averages count, None for the stateless program.
     """
 
     def __init__(self, rows: Rows, costs: Floats, start: Floats | None) -> None:
         self.rows, self.costs, self.start = rows, costs, start
-        self.parts = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
+        self.components = [Component(rows, states, pairs) for states, pairs in end_components(rows)]
         self.columns: list[Column] = []
-        self.J = np.empty((_ROOM, len(costs)))
+        self.J = np.empty((64, len(costs)))
         self.known = np.zeros(1, dtype=np.int64)
 
     def price(self, problem: PricingProblem) -> PricingResult:
@@ -328,18 +293,18 @@ class Components:
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
-        return PricingResult(self.known[0] < _ROOM, bound - spent, problem.prices.copy(), False, problem.prices)
+        return PricingResult(True, bound - spent, problem.prices.copy(), False, problem.prices)
 
     def _best_component(self, c: Floats) -> tuple[Column, float]:
         """The best policy of all components, and a bound of its average of c (K,)."""
-        cheapest = np.array([c[part.pairs].min() for part in self.parts])
+        cheapest = np.array([c[component.pairs].min() for component in self.components])
         best, at, bound = None, -1, np.inf
-        for k in np.lexsort((-np.array([len(part.states) for part in self.parts]), cheapest)):
-            part = self.parts[k]
+        for k in np.lexsort((-np.array([len(component.states) for component in self.components]), cheapest)):
+            component = self.components[k]
             if best is not None and cheapest[k] >= best.gain:
                 bound = min(bound, float(cheapest[k]))
                 break
-            found = part.price(c[part.pairs])
+            found = component.price(c[component.pairs])
             bound = min(bound, found.bound)
             if best is None or found.gain < best.gain:
                 best, at = found, int(k)
@@ -349,39 +314,44 @@ class Components:
     def add(self, column: Column) -> None:
         """Add a column."""
         self.columns.append(column)
+        if self.known[0] == len(self.J):
+            self.J = np.concatenate([self.J, np.empty_like(self.J)])
         self.J[self.known[0]] = column.J
         self.known[0] += 1
 
     def column(self, policy: Ints) -> Column:
         """A policy (S,) of the whole model as a column."""
         start = np.full(self.rows.S, 1.0 / self.rows.S) if self.start is None else self.start
-        found = evaluate_chain(self.rows.matrix()[policy], self.costs[:, policy], start)
-        return Column(policy, found.average_costs @ start, found.stationary)
+        classes, solved = _solved(self.rows.matrix()[policy])
+        mu = np.zeros(self.rows.S)
+        for share, states in zip(solved.shares(start), classes, strict=True):
+            mu[states] = share * solved.law[states]
+        return Column(policy, self.costs[:, policy] @ mu, mu)
 
     def _column(self, k: int, priced: Priced) -> Column:
         """The policy of a component, evaluated there; elsewhere the first pair."""
-        part, own = self.parts[k], priced.policy
+        component, own = self.components[k], priced.policy
         policy = self.rows.begin[:-1].copy()
-        policy[part.states] = part.pairs[own]
-        law = np.zeros(self.rows.S)
-        law[part.states] = priced.law
-        return Column(policy, self.costs[:, part.pairs[own]] @ priced.law, law)
+        policy[component.states] = component.pairs[own]
+        mu = np.zeros(self.rows.S)
+        mu[component.states] = priced.mu
+        return Column(policy, self.costs[:, component.pairs[own]] @ priced.mu, mu)
 
     def _routed(self, c: Floats) -> tuple[Column, float]:
-        """The column that ends where it is best to end, from the start law; and a bound of its average of c (K,)."""
-        priced = [part.price(c[part.pairs]) for part in self.parts]
+        """The column that ends where it is best to end, from the start, and a bound of its average of c (K,)."""
+        priced = [component.price(c[component.pairs]) for component in self.components]
         gains = np.array([found.gain for found in priced])
         choice, V, proved = self.quotient.best(gains)
         loss = max(found.gain - found.bound for found in priced)
         policy = self.quotient.policy(choice, [found.policy for found in priced])
         assert self.start is not None
         least = float(self.start @ V[self.quotient.node]) if proved else float(gains.min())
-        return self.column(policy), least - loss - _LEVEL
+        return self.column(policy), least - loss - SUPPORT
 
     @cached_property
     def quotient(self) -> Quotient:
         """The model in which every component is one state."""
-        return Quotient(self.rows, self.parts)
+        return Quotient(self.rows, self.components)
 
 
 class Quotient:
@@ -390,18 +360,18 @@ class Quotient:
     node (S,): of each state. pairs: those that are no component's own; begin: the first of each node.
     """
 
-    def __init__(self, rows: Rows, parts: list[Component]) -> None:
-        self.rows, self.parts = rows, parts
+    def __init__(self, rows: Rows, components: list[Component]) -> None:
+        self.rows, self.components, self.source = rows, components, rows.source
         self.node = np.full(rows.S, -1)
         own = np.zeros(rows.K, dtype=np.bool_)
-        for k, part in enumerate(parts):
-            self.node[part.states] = k
-            own[part.pairs] = True
+        for k, component in enumerate(components):
+            self.node[component.states] = k
+            own[component.pairs] = True
         rest = np.flatnonzero(self.node < 0)
-        self.node[rest] = len(parts) + np.arange(len(rest))
-        self.size = len(parts) + len(rest)
+        self.node[rest] = len(components) + np.arange(len(rest))
+        self.size = len(components) + len(rest)
         pairs = np.flatnonzero(~own)
-        of = self.node[rows.source[pairs]]
+        of = self.node[self.source[pairs]]
         order = np.argsort(of, kind="stable")
         self.pairs, self.of = pairs[order], of[order]
         moves = rows.matrix()[self.pairs]
@@ -413,20 +383,22 @@ class Quotient:
         self.chance = chance / np.bincount(self.row, chance, minlength=len(self.pairs))[self.row]
         shape = (len(self.pairs), self.size)
         self.matrix = sparse.csr_array((self.chance, (self.row, self.end)), shape=shape)
+        # To stop in every component is a choice that ends; from then on, what was best at the last prices.
+        nodes = np.arange(self.size)
+        self.last: Ints = np.where(nodes < len(components), -1, np.searchsorted(self.of, nodes))
 
     def best(self, gains: Floats) -> tuple[Ints, Floats, bool]:
         """For the price of stopping in each component: the row of `pairs` to take in each node, -1 to stop; V; proved.
 
         Proved: no pair and no stop is better, so that V is the least price of stopping but for rounding.
         """
-        K = len(self.parts)
-        nodes = np.arange(self.size)
-        choice = np.where(nodes < K, -1, np.searchsorted(self.of, nodes))
-        prices = np.append(gains, np.full(self.size - K, np.inf))
+        prices = np.append(gains, np.full(self.size - len(gains), np.inf))
+        choice = self.last
         V = self._values(choice, prices)
-        for _ in range(_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             better = self._better(choice, V, prices)
             if np.array_equal(better, choice):
+                self.last = choice
                 return choice, V, True
             W = self._values(better, prices)
             if W.sum() >= V.sum():
@@ -497,31 +469,36 @@ class Quotient:
             (np.ones(int(going.sum())), (np.flatnonzero(going), choice[going])), shape=(self.size, len(self.pairs))
         )
         chain = sparse.csr_array(stay + moves @ self.matrix)
-        start = np.full(self.size, 1.0 / self.size)
-        return evaluate_chain(chain, np.where(going, 0.0, prices)[np.newaxis], start).average_costs[0]
+        classes, solved = _solved(chain)
+        return solved.values(np.array([prices[states[0]] for states in classes]))
 
     def policy(self, choice: Ints, stays: list[Ints]) -> Ints:
         """The deterministic policy (S,): `stays` in components where it stops; else to the pair, and out."""
         policy = self.rows.begin[:-1].copy()
-        for k, part in enumerate(self.parts):
-            policy[part.states] = part.pairs[stays[k]]
+        for k, component in enumerate(self.components):
+            policy[component.states] = component.pairs[stays[k]]
             if choice[k] >= 0:
                 pair = int(self.pairs[choice[k]])
-                s = int(self.rows.source[pair])
-                inside = int(np.searchsorted(part.states, s))
-                way = part.led(stays[k], {inside: int(stays[k][inside])})
-                policy[part.states] = part.pairs[way]
+                s = int(self.source[pair])
+                inside = int(np.searchsorted(component.states, s))
+                way = component.attract(stays[k], {inside: int(stays[k][inside])})
+                policy[component.states] = component.pairs[way]
                 policy[s] = pair
-        for node in range(len(self.parts), self.size):
-            pair = self.pairs[choice[node]]
-            policy[self.rows.source[pair]] = pair
+        passed = self.pairs[choice[len(self.components) :]]
+        policy[self.source[passed]] = passed
         return policy
+
+
+def _solved(matrix: sparse.csr_array) -> tuple[list[Ints], SolvedChain]:
+    """A chain's closed classes, and the chain solved."""
+    classes = closed_classes(matrix)
+    return classes, solve_chain(chain_of(matrix), classes)
 
 
 def _levels(V: Floats) -> Ints:
     """A number for each node: the same where V is the same but for rounding."""
     order = np.argsort(V)
-    steps = np.diff(V[order], prepend=V[order[:1]]) > _LEVEL
+    steps = np.diff(V[order], prepend=V[order[:1]]) > SUPPORT
     level = np.empty(len(V), dtype=np.int64)
     level[order] = np.cumsum(steps)
     return level
@@ -533,12 +510,12 @@ def inverted(rows: Rows) -> bool:
     That is in half of the pairs or more: policies keep to those that are known, whatever moves the others have.
     """
     S, K = len(rows.begin) - 1, len(rows.indptr) - 1
-    if S <= SMALL:
+    if S <= MAX_INVERTED:
         return True
     # The number of all moves is at hand, that of each pair is not.
-    if S > _LARGEST or int(rows.indptr[-1]) < 0.5 * _FULL * S * K:
+    if S > MAX_FULL or int(rows.indptr[-1]) < 0.5 * FULL_ROW * S * K:
         return False
-    return int(np.count_nonzero(np.diff(rows.indptr) >= _FULL * S)) >= 0.5 * K
+    return int(np.count_nonzero(np.diff(rows.indptr) >= FULL_ROW * S)) >= 0.5 * K
 
 
 def planner(rows: Rows) -> Planner:

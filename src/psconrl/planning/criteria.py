@@ -1,7 +1,7 @@
 """Discounted totals, totals of episodes, and averages per unit of time, as long-run averages of another model.
 
 Discounted. Each step ends the run with probability 1 - g; a run that ends passes one step in an extra state and starts
-again from the initial law. Whatever the policy, a run takes 1 / (1 - g) steps on average, so a cycle takes
+again from the initial distribution. Whatever the policy, a run takes 1 / (1 - g) steps on average, so a cycle takes
 n = 1 / (1 - g) + 1, and by renewal the long-run average J of a cost that is k in the extra state belongs to the total
 
     V = n J - k.
@@ -33,9 +33,7 @@ from psconrl._core.graph import reachable
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
 from psconrl.planning.solution import Member, Solution
-
-MAX_EPISODE_ENTRIES = 10**8
-"""Transitions of the model with states (time, state), at most: 1.6 GB."""
+from psconrl.planning.tolerances import PLANNING_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +105,11 @@ class Restarted:
         layers, length = 1, 1 / (1 - (discount or 0.0))
         if episode is not None:
             layers, length = episode, float(episode)
-            if cmdp.matrix.nnz * layers > MAX_EPISODE_ENTRIES:
-                raise InvalidArgumentError(
-                    f"episode is {layers}; {layers} x {cmdp.matrix.nnz:,} transitions are more than the "
-                    f"{MAX_EPISODE_ENTRIES:,} that fit in memory; ask for fewer steps, or for a horizon"
-                )
+            checks.fits_memory(
+                PLANNING_BYTES * cmdp.matrix.nnz * layers,
+                f"planning in {layers} x {cmdp.matrix.nnz:,} transitions",
+                "ask for an episode of fewer steps, or for a horizon",
+            )
         places = _met(cmdp, layers)
         floor: Floats = cmdp.pairs.taken(cmdp.costs).min(axis=1)
         state = places % cmdp.S

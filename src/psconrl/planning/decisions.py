@@ -23,14 +23,10 @@ from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, UnknownNameError
 from psconrl.io import writing
 from psconrl.planning.evaluation import evaluate
+from psconrl.planning.tolerances import EVAL_TOL
 
 if TYPE_CHECKING:
     from psconrl.planning.solution import Solution
-
-ENDINGS = (".csv", ".parquet", ".json", ".md")
-"""What a policy's file may end in."""
-EQUAL = 1e-9
-"""Extra costs below this share of a cost's range are rounding."""
 
 
 class ActionCost(NamedTuple):
@@ -110,7 +106,7 @@ def save(solution: Solution, path: str | Path) -> None:
         case ".md":
             writing.write_text(path, _markdown(columns))
         case _:
-            raise InvalidArgumentError(f"{path}: a policy's file must end in {', '.join(ENDINGS)}")
+            raise InvalidArgumentError(f"{path}: a policy's file must end in .csv, .parquet, .json or .md")
 
 
 def _markdown(columns: dict[str, Any]) -> str:
@@ -150,8 +146,8 @@ def explain(solution: Solution, state: int | str, step: int) -> Explanation:
     ranges = np.ptp(cmdp.pairs.taken(cmdp.costs), axis=1)[:, np.newaxis]
     prices = np.append(1.0, np.nan_to_num(solution.multipliers))
     priced = prices @ extra
-    priced[np.abs(priced) <= EQUAL * float((prices @ ranges)[0])] = 0.0
-    extra[np.abs(extra) <= EQUAL * ranges] = 0.0
+    priced[np.abs(priced) <= EVAL_TOL * float((prices @ ranges)[0])] = 0.0
+    extra[np.abs(extra) <= EVAL_TOL * ranges] = 0.0
     rows = [
         ActionCost(cmdp.action_names[a], extra[:, a], float(policy[s, a]), float(priced[a]))
         for a in np.flatnonzero(cmdp.available[s])
@@ -166,7 +162,7 @@ class Rules(NamedTuple):
     Attributes:
         rules: (states in words, action), the last one for all other states.
         policy: (S,), the actions.
-        costs: (m + 1,), its exact averages from the initial law, or totals if these were asked for.
+        costs: (m + 1,), its exact averages from the initial distribution, or totals if these were asked for.
         exact: whether it is the policy itself.
         cost_names: those of the costs.
         before: (m + 1,), the costs of the policy itself.
@@ -202,7 +198,7 @@ def rules(solution: Solution) -> Rules:
     most = int(often.argmax())
     listed = [(_in_words(cmdp, actions == a), cmdp.action_names[a]) for a in np.flatnonzero(often) if a != most]
     last = ("otherwise" if listed else "always", cmdp.action_names[most])
-    exact = bool((solution.policy.max(axis=1) >= 1 - EQUAL).all())
+    exact = bool((solution.policy.max(axis=1) >= 1 - EVAL_TOL).all())
     return Rules([*listed, last], actions, costs, exact, cmdp.cost_names, before)
 
 

@@ -9,10 +9,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from psconrl._core.checks import Ints
 from psconrl.planning.compiled.elimination import Chain
 
-MANY_NEIGHBOURS = 10.0
-"""States with more neighbours than this times the square root of the number of states come last: they would join all
-others, once eliminated."""
-
 
 def elimination_order(chain: Chain, kept: Ints) -> tuple[Ints, float]:
     """An order of the states that are not kept which fills in little, and about how many multiplications it takes.
@@ -27,7 +23,8 @@ def elimination_order(chain: Chain, kept: Ints) -> tuple[Ints, float]:
     graph.eliminate_zeros()  # and in each row states ascend: the order depends on the graph alone
     graph.sort_indices()
     neighbours = np.diff(graph.indptr)
-    ordinary = np.flatnonzero(neighbours <= max(16.0, MANY_NEIGHBOURS * len(rest) ** 0.5))
+    # States with very many neighbours come last: they would join all others, once eliminated.
+    ordinary = np.flatnonzero(neighbours <= max(16.0, 10.0 * len(rest) ** 0.5))
     band = graph[ordinary][:, ordinary]
     first = reverse_cuthill_mckee(band, symmetric_mode=True) if len(ordinary) else ordinary
     order = np.concatenate([ordinary[first], np.setdiff1d(np.arange(len(rest)), ordinary)])

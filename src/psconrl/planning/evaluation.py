@@ -1,7 +1,7 @@
 """Exact long-run averages and biases of a stationary policy.
 
 The policy induces a chain P with costs c. In each recurrent class C the average is g_C = x_C' c with x_C the
-stationary law; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
+stationary distribution; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
 class. Periodic and multichain policies are covered: averages are Cesaro limits.
 
 `chains` says how they are found. In the end the equations of the bias are checked, whatever the method.
@@ -27,10 +27,8 @@ from psconrl.planning import relaxation
 from psconrl.planning.chains import PARTS, EliminatedChain, SolvedChain, chain_of, solve_chain
 from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
 from psconrl.planning.criteria import Totals, check_criterion, time_shares
-from psconrl.planning.finite_time import GOOD, Setting, first_steps
-
-_FAILED = 1e-9
-"""Averages that may be off by more than this share of a cost's range are refused."""
+from psconrl.planning.finite_time import Setting, first_steps
+from psconrl.planning.tolerances import EVAL_TOL, NOISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ class Evaluation:
             why.
         horizon: the number of steps, None for the long run.
         time_step: the time between the steps of `chain`; not 1 for models with durations.
-        stationary: (S,), long-run share of time in each state, starting from the model's initial law.
+        stationary: (S,), long-run share of time in each state, starting from the model's initial distribution.
         bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
             where it is beyond the range of floats.
         classes: the policy's recurrent classes.
@@ -180,9 +178,9 @@ def _totals(cmdp: CMDP, policy: ArrayLike, discount: float | None, episode: int 
 
 
 def evaluate_chain(
-    matrix: sparse.csr_array, costs: Floats, initial: Floats, horizon: int | None = None, good: float = GOOD
+    matrix: sparse.csr_array, costs: Floats, initial: Floats, horizon: int | None = None, good: float = NOISE
 ) -> Evaluation:
-    """The same for a chain (S, S) with costs (n, S) and an initial law (S,).
+    """The same for a chain (S, S) with costs (n, S) and an initial distribution (S,).
 
     good: averages of the first steps need to be no more exact than this share of their cost's range.
     """
@@ -245,7 +243,7 @@ def _drift(solved: SolvedChain, chain: Chain, classes: list[Ints], gains: Floats
 
 
 def bias_spans(found: Evaluation, initial: Floats) -> Floats:
-    """The spans (n,) of the biases over the states that are met from an initial law (S,); inf where a bias is."""
+    """The spans (n,) of the biases over the states that an initial distribution (S,) leads to; inf where a bias is."""
     bias = found.bias[:, reachable(found.chain, initial > 0)]
     return np.array([np.ptp(h) if np.isfinite(h).all() else np.inf for h in bias])
 
@@ -259,7 +257,7 @@ def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: SolvedChain,
     if not np.isfinite(parts[0, solved.law > 0]).all():
         return float("inf")
     off = max(float(solved.law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
-    if not off <= _FAILED:
+    if not off <= EVAL_TOL:
         if isinstance(solved, EliminatedChain):
             return float("inf")
         raise SolverError(

@@ -23,12 +23,10 @@ from psconrl.errors import SolverError
 from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.rows import Rows
+from psconrl.planning.tolerances import MAX_ROUNDS
 
 if TYPE_CHECKING:
     from flint import fmpz_mat
-
-MAX_ITERATIONS = 1000
-"""Policies that are tried: it is known that some models need many, none is known to need so many."""
 
 
 class ExactPolicy(NamedTuple):
@@ -36,7 +34,7 @@ class ExactPolicy(NamedTuple):
 
     policy: Ints
     gain: float
-    law: Floats
+    mu: Floats
 
 
 class ExactModel:
@@ -84,7 +82,7 @@ class ExactModel:
         cost, unit = _as_integers(c)
         shift = self.integers[1]
         source, policy, last, inside = self.rows.source, policy.copy(), policy, np.zeros(self.rows.S, dtype=np.bool_)
-        for _ in range(MAX_ITERATIONS):
+        for _ in range(MAX_ROUNDS):
             recurrent = self._one_class(policy, c, last, inside)
             r = int(recurrent[0])
             right = fmpz_mat(self.rows.S, 1, [cost[k] << shift[k] for k in policy.tolist()])
@@ -106,7 +104,7 @@ class ExactModel:
             policy = policy.copy()
             for s, (_, k) in better.items():
                 policy[s] = k
-        raise SolverError(f"policy iteration did not end within {MAX_ITERATIONS} policies")
+        raise SolverError(f"policy iteration did not end within {MAX_ROUNDS} policies")
 
     def _system(self, policy: Ints, r: int) -> fmpz_mat:
         """M for a policy, row s times 2^shift."""
@@ -125,8 +123,8 @@ class ExactModel:
         _, shift = self.integers
         right = fmpz_mat(self.rows.S, 1, [int(s == r) for s in range(self.rows.S)])
         numerators, denominator = _solution(self._system(policy, r).transpose(), right)
-        law = [(int(numerators[s, 0]) << shift[k]) / int(denominator) for s, k in enumerate(policy.tolist())]
-        return np.array(law)
+        mu = [(int(numerators[s, 0]) << shift[k]) / int(denominator) for s, k in enumerate(policy.tolist())]
+        return np.array(mu)
 
     def _one_class(self, policy: Ints, c: Floats, last: Ints, inside: Bools) -> Ints:
         """The closed class of a policy, which is led to the best one, in place, if there are several.
@@ -146,8 +144,8 @@ class ExactModel:
 
     def _average(self, policy: Ints, c: Floats, states: Ints) -> float:
         """The average of c (K,) in a closed class."""
-        law = stationary_distribution(self.matrix[policy[states]][:, states])
-        return np.inf if law is None else float(c[policy[states]] @ law)
+        mu = stationary_distribution(self.matrix[policy[states]][:, states])
+        return np.inf if mu is None else float(c[policy[states]] @ mu)
 
 
 def _solution(M: Any, right: Any) -> tuple[Any, Any]:

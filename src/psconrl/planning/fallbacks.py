@@ -13,11 +13,11 @@ from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, Optimum, pl
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.components import Components
+from psconrl.planning.components import ComponentPricing
 from psconrl.planning.executable import executable
 from psconrl.planning.for_agents import BestPolicy, Steer
 from psconrl.planning.steering import from_columns
-from psconrl.planning.tolerances import CLOSE, FEASIBLE
+from psconrl.planning.tolerances import CLOSE, FEASIBLE, TIE_BREAK
 from psconrl.planning.weights import best_weights, carrying
 
 
@@ -29,14 +29,14 @@ def exact_mixture(
     costs (m + 1, K); bound: of the optimum, with its multipliers (m,).
     """
     distributions, matrix = np.zeros(mixture.distributions.shape), rows.matrix()
-    for policy, rough, law in zip(mixture.policies, mixture.distributions, distributions, strict=True):
+    for policy, rough, mu in zip(mixture.policies, mixture.distributions, distributions, strict=True):
         inside = np.zeros(rows.S, dtype=np.bool_)
         closed_class(rows, policy, int(rough.argmax()), inside)
         found = stationary_distribution(matrix[policy[inside]][:, inside])
         if found is None:
             return None
-        law[inside] = found
-    J = np.stack([costs[:, policy] @ law for policy, law in zip(mixture.policies, distributions, strict=True)])
+        mu[inside] = found
+    J = np.stack([costs[:, policy] @ mu for policy, mu in zip(mixture.policies, distributions, strict=True)])
     weights = best_weights(J, limits, bound, multipliers)
     if weights is None:
         return None
@@ -52,10 +52,10 @@ def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float, st
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "components", {})
     columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
-    made = executable(rows, way.parts, columns, None, join)
-    averages = long_run(rows, costs, made.policy, int(columns[0][1].law.argmax()))
-    value = float(sum(w * (costs[0, column.policy] @ column.law) for w, column in columns))
-    bound = float(optimum.bound) - ties.SIZE
+    made = executable(rows, way.components, columns, None, join)
+    averages = long_run(rows, costs, made.policy, int(columns[0][1].mu.argmax()))
+    value = float(sum(w * (costs[0, column.policy] @ column.mu) for w, column in columns))
+    bound = float(optimum.bound) - TIE_BREAK
     # What the policy misses the limits by counts at their prices.
     missed = float(optimum.multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
     gap = max(value - bound, float(averages[0]) + missed - bound, 0.0)
@@ -80,12 +80,12 @@ def margin_by_components(rows: Rows, costs: Floats, thresholds: Floats) -> float
     return -float(_generated(rows, costs, thresholds, MARGIN)[1].objective)
 
 
-def _generated(rows: Rows, costs: Floats, thresholds: Floats, goal: int) -> tuple[Components, Optimum]:
+def _generated(rows: Rows, costs: Floats, thresholds: Floats, goal: int) -> tuple[ComponentPricing, Optimum]:
     m = len(thresholds)
     # Limits that can just be met may need a little room.
     for tau in (thresholds, thresholds + FEASIBLE):
-        way = Components(rows, costs, None)
-        optimum = plain_generate(Components.price, way, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
+        way = ComponentPricing(rows, costs, None)
+        optimum = plain_generate(ComponentPricing.price, way, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
         if optimum.status != FAILED:
             return way, optimum
     raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")

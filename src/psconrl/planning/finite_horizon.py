@@ -24,7 +24,7 @@ from psconrl.planning.compiled.finite_horizon import plan_steps
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE
 from psconrl.planning.intervals import Intervals, in_slots
-from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.tolerances import PROVEN, TIE_BREAK
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def solve_finite(
         )
         if status != INFEASIBLE:
             break
-    gap = objective - bound + ties.SIZE
+    gap = objective - bound + TIE_BREAK
     if status != OPTIMAL or not gap <= PROVEN * max(1.0, np.ptp(flat)):
         raise SolverError(f"the plan for {H} steps is proven to {gap:.2g} only; rescale the costs")
     policy = pairs.from_slots(policy)

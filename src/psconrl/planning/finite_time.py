@@ -33,17 +33,7 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl.planning.compiled.averages import advance
 from psconrl.planning.compiled.elimination import Chain, residuals
-from psconrl.planning.tolerances import EPS
-
-MAX_SQUARED = 400
-"""Chains of up to so many states are squared."""
-GOOD = 1e-11
-"""A bound that is good enough, as a share of a cost's range."""
-CHEAP_WORK, MAX_WORK = 2e7, 5e9
-"""Multiplications in steps that take no time, and in those that take some seconds; what has not converged by then is
-told of by the bound."""
-BLOCK = 64
-"""Steps from one look at what is left to the next, at first."""
+from psconrl.planning.tolerances import CHEAP_WORK, EPS, MAX_DENSE, MAX_WORK, NOISE
 
 
 class Setting(NamedTuple):
@@ -68,7 +58,7 @@ class Averages(NamedTuple):
     error: Floats
 
 
-def first_steps(setting: Setting, T: int, good: float = GOOD) -> Averages:
+def first_steps(setting: Setting, T: int, good: float = NOISE) -> Averages:
     """The expected averages of the first T steps.
 
     Args:
@@ -87,7 +77,7 @@ def first_steps(setting: Setting, T: int, good: float = GOOD) -> Averages:
     found = _by_biases(setting, T, good)
     if (found.error <= good).all():
         return found
-    if S <= MAX_SQUARED:
+    if S <= MAX_DENSE:
         by_doubling = (S + 3) * EPS * size * (T + 2 * math.log2(T) + 2)
         if by_doubling < found.error.max():
             return _by_doubling(setting, T, by_doubling)
@@ -155,7 +145,7 @@ def _by_biases(setting: Setting, T: int, good: float) -> Averages:
     if not np.isfinite(missed).all() or not np.isfinite(H).all():
         return _rounded(setting, setting.gains, np.inf)
     missed += 4 * EPS * H / T
-    if S <= MAX_SQUARED:
+    if S <= MAX_DENSE:
         after = _powered(setting.chain, T, h)
         error = missed + (S + 3) * EPS * H * (1 + 2 * math.log2(T) / T)
     else:
@@ -185,7 +175,7 @@ def _stepped(chain: Chain, T: int, h: Floats, enough: float) -> tuple[Floats, fl
     entries, nothing, values = len(chain.data), np.zeros(len(h)), h
     most = min(T, int(MAX_WORK / entries))
     per_step = (_longest_row(chain) + 4) * EPS
-    done, block, rounding, size = 0, BLOCK, 0.0, float(np.abs(h).max())
+    done, block, rounding, size = 0, 64, 0.0, float(np.abs(h).max())
     while size > enough and done < most:
         steps = min(block, most - done)
         values = advance(chain, nothing, values, steps)

@@ -28,7 +28,7 @@ from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import FEASIBLE, PROVEN
+from psconrl.planning.tolerances import FEASIBLE, PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _compiled(
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
-    bound -= ties.SIZE
+    bound -= TIE_BREAK
     if len(made) and steer is None and made[1] == 1 and made[3] >= _LINK and off <= _ROUGH:
         # What most plans are: one class, executed already.
         value, _, connected, _ = made

@@ -12,7 +12,7 @@ from psconrl._core.checks import Bools, Floats
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.confidence_sets import nearest_members
-from psconrl.planning.tolerances import SUPPORT
+from psconrl.planning.tolerances import FEASIBLE, SUPPORT
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,7 @@ class Intervals:
         if r.ndim == 2:
             r = r[:, :, np.newaxis]
         lower, upper = np.clip(center - r, 0.0, 1.0), np.clip(center + r, 0.0, 1.0)
-        slack = 1e-9
-        empty = (lower.sum(axis=2) > 1 + slack) | (upper.sum(axis=2) < 1 - slack)
+        empty = (lower.sum(axis=2) > 1 + FEASIBLE) | (upper.sum(axis=2) < 1 - FEASIBLE)
         if empty.any():
             s, a = (int(i) for i in np.argwhere(empty)[0])
             raise InvalidModelError(

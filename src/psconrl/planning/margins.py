@@ -18,20 +18,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 from psconrl.planning.compiled.master import Limits
-from psconrl.planning.tolerances import EPS, PROVEN
-
-TINY = float(np.finfo(np.float64).tiny)
-"""What a margin is below zero if the model is infeasible by less than can be said."""
-
-_ALIKE = 2.0**16
-"""Units that differ by no more than this are one measure for a margin."""
-
-_FAR = 8.0
-"""Costs, in their units, are less than two; a limit further away says nothing, and only takes digits from others."""
-
-_NEWTON = 40
-_ROOT, _MET = 2 * EPS, 1e-13
-"""Violations this small are zero; limits are met that are missed by this little."""
+from psconrl.planning.tolerances import EPS, FAR, MAX_SEARCH, MAX_UNIT_RATIO, PROVEN
 
 
 class Safest(Protocol):
@@ -51,16 +38,16 @@ Found = TypeVar("Found", bound=Safest)
 
 def largest(tau: Floats, unit: Floats, safest: Callable[[Limits], Found]) -> tuple[float, Found]:
     """The margin of limits tau (m,), m > 0, on costs of these units (m,), and who attains it."""
-    if unit.max() <= _ALIKE * unit.min():
+    if unit.max() <= MAX_UNIT_RATIO * unit.min():
         near = tau
-        if (tau > _FAR).any():
-            near = np.minimum(tau - (tau * unit).min() / unit, _FAR)
+        if (tau > FAR).any():
+            near = np.minimum(tau - (tau * unit).min() / unit, FAR)
         found = safest(Limits(near, unit.min() / unit))
         return float(((tau - found.J[1:]) * unit).min()), found
-    at, tau, least = 0.0, tau + _MET, np.inf
+    at, tau, least = 0.0, tau + 1e3 * EPS, np.inf
     below, above = (-np.inf, 0.0), (np.inf, 0.0)
-    for _ in range(_NEWTON):
-        moved = np.minimum(tau - at / unit, _FAR)
+    for _ in range(MAX_SEARCH):
+        moved = np.minimum(tau - at / unit, FAR)
         tried = safest(Limits(moved, np.ones(len(unit))))
         violations = tried.J[1:] - moved
         v = float(violations.max())
@@ -69,7 +56,7 @@ def largest(tau: Floats, unit: Floats, safest: Callable[[Limits], Found]) -> tup
         below, above = ((at, v), above) if v < 0 else (below, (at, v))
         # Limits that do not bind have no price; divided by a small unit, rounding would be one.
         prices = np.where(violations >= v - PROVEN, np.maximum(tried.multipliers, 0.0), 0.0)
-        if least <= _ROOT or not prices.any():
+        if least <= 2 * EPS or not prices.any():
             break
         # The root of the line, taken from zero: from the last gamma it would drown in its digits.
         root = float(prices @ (tau - tried.J[1:])) / float(prices @ (1.0 / unit))

@@ -13,7 +13,8 @@ in the states that it passes on the way there, which decide where it ends; and o
 it goes from one part of it to another through states that are unlikely, keeps those of its whole class.
 
 A switch from core to core takes the expected time of the fastest way, from where the one column is by its stationary
-law into the core of the other; none where the cores share states, for there a switch can wait until it is in both.
+distribution into the core of the other; none where the cores share states, for there a switch can wait until it is in
+both.
 """
 
 from __future__ import annotations
@@ -22,41 +23,41 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, reachable
 from psconrl._core.pairs import Pairs
+from psconrl.planning.compiled.master import Limits
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import ShortestPath
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import recurrent
-from psconrl.planning.lp.highs import LinearProgram, run
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Member
 from psconrl.planning.units import Units
+from psconrl.planning.weights import best_weights
 
 
 class Executed(NamedTuple):
     """A column as it is executed.
 
-    policy (S,): a pair for each state. J (m + 1,): its averages; law (S,): its long-run law, both from a start law.
-    core (S,): where it acts as the column does. times (S,): expected steps of the fastest way into the core, inf where
-    there is none.
+    policy (S,): a pair for each state. J (m + 1,): its averages; mu (S,): its long-run distribution, both from a start
+    distribution. core (S,): where it acts as the column does. times (S,): expected steps of the fastest way into the
+    core, inf where there is none.
     """
 
     policy: Ints
     J: Floats
-    law: Floats
+    mu: Floats
     core: Bools
     times: Floats
 
 
 def executed(rows: Rows, costs: Floats, column: Column, start: Floats, horizon: int | None = None) -> Executed:
-    """A column as it is executed, with the averages of costs (m + 1, K) from a start law (S,)."""
+    """A column as it is executed, with the averages of costs (m + 1, K) from a start distribution (S,)."""
     inside = recurrent(rows, column)
-    core = core_of(column.law, inside, horizon)
+    core = core_of(column.mu, inside, horizon)
     way = _way(rows, core)
     led = ~core & (way.pairs >= 0)
     own = [states for states in closed_classes(rows.matrix()[column.policy]) if inside[states[0]]]
@@ -67,17 +68,17 @@ def executed(rows: Rows, costs: Floats, column: Column, start: Floats, horizon: 
     policy = np.where(led, way.pairs, column.policy)
     if not led[inside].any():
         # Nothing that it does for ever has changed.
-        return Executed(policy, costs[:, policy] @ column.law, column.law, core, way.times)
+        return Executed(policy, costs[:, policy] @ column.mu, column.mu, core, way.times)
     found = evaluate_chain(rows.matrix()[policy], costs[:, policy], start)
     return Executed(policy, found.average_costs @ start, found.stationary, core, way.times)
 
 
-def core_of(law: Floats, inside: Bools, horizon: int | None) -> Bools:
-    """The core (S,) of a column with a law (S,) that ends in the states `inside` (S,)."""
+def core_of(mu: Floats, inside: Bools, horizon: int | None) -> Bools:
+    """The core (S,) of a column with stationary distribution mu (S,) that ends in the states `inside` (S,)."""
     if horizon is None:
         return inside.copy()
-    core = inside & (law > 1.0 / (len(law) * math.sqrt(horizon)))
-    core[law.argmax()] = True
+    core = inside & (mu > 1.0 / (len(mu) * math.sqrt(horizon)))
+    core[mu.argmax()] = True
     return core
 
 
@@ -85,8 +86,8 @@ def switching_times(members: list[Executed]) -> Floats:
     """Expected steps (k, k) from core to core; 0 where they share states, inf where there is no way."""
     times = np.zeros((len(members), len(members)))
     for k, here in enumerate(members):
-        at = here.core & (here.law > 0)
-        share = here.law[at] / here.law[at].sum()
+        at = here.core & (here.mu > 0)
+        share = here.mu[at] / here.mu[at].sum()
         for j, there in enumerate(members):
             if not (here.core & there.core).any():
                 times[k, j] = share @ there.times[at]
@@ -98,18 +99,9 @@ def reweighted(weights: list[float], members: list[Executed], units: Units) -> l
 
     Where they cannot keep these, the weights stay as they are: rounding and rare states are all that is missing.
     """
-    J = np.array([member.J for member in members]).T
-    m, k = len(J) - 1, len(members)
-    program = LinearProgram(
-        cost=J[0],
-        matrix=sparse.csc_array(np.vstack([J[1:], np.ones((1, k))])),
-        row_lower=np.append(np.full(m, -np.inf), 1.0),
-        row_upper=np.append(units.near, 1.0),
-        col_lower=np.zeros(k),
-        col_upper=np.ones(k),
-    )
-    vertex = run(program)
-    return weights if vertex.status == "infeasible" else (vertex.x / vertex.x.sum()).tolist()
+    J, m = np.array([member.J for member in members]), len(units.tau)
+    best = best_weights(J, Limits(units.near, np.ones(m)), -np.inf, np.zeros(m))
+    return weights if best is None else best.tolist()
 
 
 def members_of(weights: list[float], members: list[Executed], pairs: Pairs, units: Units) -> list[Member]:

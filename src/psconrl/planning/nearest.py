@@ -12,9 +12,6 @@ from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError, InvalidTypeError
 from psconrl.planning import Solution, solve, threshold_sweep
 
-DIGITS = 6
-"""Limits are rounded up after so many digits of their cost's range, so that they can be met as they are printed."""
-
 
 @dataclass(frozen=True, eq=False)
 class NearestLimits:
@@ -64,7 +61,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
 
 
 def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
-    """The largest share of the range of its cost that every limit could be lowered by; negative if none can be met.
+    """By how many times the range of its cost every limit could be lowered together; negative if they cannot be met.
 
     Args:
         cmdp: the model.
@@ -99,6 +96,6 @@ def _least(cmdp: CMDP, i: int, floor: float, width: float, criterion: dict[str, 
 
 
 def _rounded_up(values: Floats | float, ranges: Floats | float) -> Floats:
-    step = 10.0 ** (np.floor(np.log10(ranges)) - DIGITS)
+    step = 10.0 ** (np.floor(np.log10(ranges)) - 6)
     # What misses a multiple by rounding alone is not pushed to the next one.
     return np.asarray(np.ceil(np.asarray(values) / step - 1e-3) * step) + 0.0  # no -0

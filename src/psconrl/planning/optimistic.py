@@ -1,7 +1,7 @@
 """The best policy over all models in an element-wise confidence set, exactly.
 
 Columns are policies in models of the set (`compiled.optimistic`), mixed by the frame of column generation; each answer
-carries a proven gap. Where that exceeds PROVED, the linear program (`lp.optimistic`) is asked; agents plan without it
+carries a proven gap. Where that exceeds REPORTED, the linear program (`lp.optimistic`) is asked; agents plan without it
 where all that is not known is whole pairs (`point_sets`).
 """
 
@@ -29,7 +29,7 @@ from psconrl.planning.compiled.pricing import Columns, Mixture
 from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
-from psconrl.planning.executable import executable, met_classes, ratio_policy
+from psconrl.planning.executable import executable, merge_overlapping, policy_of_occupancy
 from psconrl.planning.for_agents import Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots
 from psconrl.planning.lp.decomposition import deterministic
@@ -40,11 +40,10 @@ from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.point_sets import best_of_points
 from psconrl.planning.shortest_paths import expected_visits
-from psconrl.planning.solution import PROVED, Solution
-from psconrl.planning.solving import ATTAINED, JOIN
+from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered
 from psconrl.planning.steering import from_solution, steered_between
-from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
+from psconrl.planning.tolerances import EPS, JOIN, PROVEN, REPORTED, SUPPORT, TIE_BREAK, TINY
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
@@ -69,7 +68,7 @@ def solve_optimistic(
         radius: (S, A) or (S, A, S), how far each entry may be from it.
         costs: (m + 1, S, A).
         thresholds: (m,).
-        initial: start state or law, for `average_costs`.
+        initial: start state or distribution, for `average_costs`.
         join: share of time for the moves that join several recurrent classes.
         method: "compiled", or "highs" for the linear program itself, which is slower and agrees.
         available: a mask (S, A) of the actions that can be taken; all if left out. What the other arguments say about
@@ -93,7 +92,7 @@ def solve_optimistic(
 
 
 class _Optimum(NamedTuple):
-    """An optimum in scaled units: value and bound, columns (weight, pairs, law), model p (K, S).
+    """An optimum in scaled units: value and bound, columns (weight, pairs, mu), model p (K, S).
 
     feasible: whether the limits can be met. margin: in units of the model, inf without limits. conflict: numbers of
     limits that cannot hold together. flow (K,): the occupancy of the model believed in, round trips between columns
@@ -116,11 +115,11 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     m, pairs = frame.m, frame.pairs
     model = frame.replace(transitions=pairs.table(found.p.T).transpose(1, 2, 0))
     rows, feasible = rows_of(model), found.feasible
-    columns = [(w, Column(policy, units.costs[:, policy] @ law, law)) for w, policy, law in found.columns]
-    parts = [Component(rows, *part) for part in end_components(rows)]
-    made = executable(rows, parts, columns, None, join / 4)
+    columns = [(w, Column(policy, units.costs[:, policy] @ mu, mu)) for w, policy, mu in found.columns]
+    components = [Component(rows, *component) for component in end_components(rows)]
+    made = executable(rows, components, columns, None, join / 4)
     if found.flow is not None:
-        policy, connected = ratio_policy(rows, found.flow)
+        policy, connected = policy_of_occupancy(rows, np.where(found.flow > SUPPORT, found.flow, 0.0))
         made = made._replace(policy=policy, occupancy=found.flow, connected=connected)
     members = [executed(rows, units.costs, column, frame.initial) for _, column in columns]
     evaluation = evaluate(model, pairs.table(made.policy))
@@ -131,7 +130,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     support = pairs.table(made.occupancy).sum(axis=1) > 0
     worst = np.maximum(averages[:, support].max(axis=1), averages @ frame.initial)
     excess = (worst - limits) / units.unit
-    attained = bool((excess <= ATTAINED).all())
+    attained = bool((excess <= REPORTED).all())
     reached = float(units.averages(target)[0])
     if attained:
         reached = max(reached, float((averages @ frame.initial)[0]))
@@ -142,7 +141,7 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
         average_costs=averages @ frame.initial,
         occupancy=pairs.table(made.occupancy),
         multipliers=units.multipliers(found.multipliers) if feasible else np.full(m, np.nan),
-        margin=max(found.margin, 0.0) if feasible else min(found.margin, -margins.TINY),
+        margin=max(found.margin, 0.0) if feasible else min(found.margin, -TINY),
         conflict=found.conflict,
         program="stateless",
         classes=made.classes,
@@ -173,7 +172,7 @@ def _optimum(intervals: Intervals, frame: CMDP, units: Units, join: float, metho
     try:
         # In sets that nearly fall apart biases leave no better bound. The linear program, whose tolerance is hardly
         # less, gives flows that are wrong by as much there. Units are less than twice the range.
-        return _by_columns(intervals, frame, units, join / 4, PROVED / 2)
+        return _by_columns(intervals, frame, units, join / 4, REPORTED / 2)
     except SolverError:
         pass
     try:
@@ -209,7 +208,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
     found = least(every, close)
     feasible = found.optimum.status == OPTIMAL
     margin, held = np.inf, tuple[int, ...]()
-    bound, multipliers = float(found.optimum.bound) - ties.SIZE, found.optimum.multipliers + 0.0  # -0 is 0
+    bound, multipliers = float(found.optimum.bound) - TIE_BREAK, found.optimum.multipliers + 0.0  # -0 is 0
     if m:
         margin, attained = margins.largest(units.tau, units.unit[1:], safest)
     if not feasible:
@@ -222,7 +221,7 @@ def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, cl
     p = in_slots(frame.to_dense().transitions, pairs).copy()
     columns = believed(within, scaled, found, p)
     used = [(float(w), pairs.slots[columns.policies[k]], columns.distributions[k]) for k, w in enumerate(found.weights)]
-    value = sum(w * float(units.costs[0, policy] @ law) for w, policy, law in used) if feasible else np.nan
+    value = sum(w * float(units.costs[0, policy] @ mu) for w, policy, mu in used) if feasible else np.nan
     _lead_in(within, found, columns, p)
     p, flow = _held_together(within, found, columns, p, join)
     places = pairs.places
@@ -245,9 +244,12 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     """
     S, A = columns.distributions.shape[1], len(p) // columns.distributions.shape[1]
     every, occupancy = np.arange(S), np.zeros(S * A)
-    for weight, policy, law in zip(found.weights, columns.policies, columns.distributions, strict=True):
-        occupancy[policy] += weight * law
-    if len(met_classes([(every, w * law) for w, law in zip(found.weights, columns.distributions, strict=True)])) < 2:
+    for weight, policy, mu in zip(found.weights, columns.policies, columns.distributions, strict=True):
+        occupancy[policy] += weight * mu
+    if (
+        len(merge_overlapping([(every, w * mu) for w, mu in zip(found.weights, columns.distributions, strict=True)]))
+        < 2
+    ):
         return p, occupancy
     flow = np.zeros((S * A, S))
     for k, weight in enumerate(found.weights):
@@ -262,7 +264,7 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
         if target[here]:
             continue
         own = members(within, columns.policies[k], found.columns[k, 1, 0])
-        visited = expected_visits(Rows.from_dense(own[:, np.newaxis]), np.arange(S), int(here), target)
+        visited = expected_visits(Rows.from_dense(own[:, np.newaxis]), np.arange(S), np.eye(S)[here], target)
         visited[target] = 0.0
         trip[columns.policies[k]] += visited[:, np.newaxis] * own
     total = trip.sum()
@@ -307,8 +309,8 @@ def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
     value = float(vertex.objective) if feasible else np.nan
     prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
     columns = deterministic(Rows(pairs.begin, *compress(np.ascontiguousarray(p))), mu)
-    spent = sum(w * (units.costs[:, policy] @ law) for w, policy, law in columns)
-    if np.abs(spent - units.costs @ mu).max() > ATTAINED:
+    spent = sum(w * (units.costs[:, policy] @ mu) for w, policy, mu in columns)
+    if np.abs(spent - units.costs @ mu).max() > REPORTED:
         raise SolverError("the linear program's model is not what it says: probabilities are below its tolerances")
     bound = max(_bound(rows, pairs.source, units, sign * vertex.row_duals[: frame.S], prices) for sign in (1.0, -1.0))
     return _Optimum(feasible, margin, value, bound, prices, columns, p, held)
@@ -393,7 +395,7 @@ def best_optimistic(
             steered = None
             if steer is not None and m:
                 steered = steered_between(Rows(*model), flat, Mixture(*mixture), thresholds, steer).named(pairs)
-            gap = max(made.value - bound + ties.SIZE, 0.0)
+            gap = max(made.value - bound + TIE_BREAK, 0.0)
             return OptimisticPolicy(
                 True, policy, made.value, multipliers, made.connected, 1, gap, columns, way, steered
             )

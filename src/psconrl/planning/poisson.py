@@ -28,7 +28,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.elimination import Chain, likely_state
 from psconrl.planning.compiled.pricing import gauss_seidel_sweep
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, EXACT_LAW
+from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS
 
 MAX_FACTORED_AT_ONCE = 400
 """Chains of up to so many states are factored at once: that takes less time than some steps of GMRES."""
@@ -163,12 +163,12 @@ class PoissonSolver:
     def distribution(self, guess: Floats) -> Floats | None:
         """The stationary distribution (S,) from a guess; None where it is not found."""
         into = self.chain.T.tocsr()
-        for solve, progress in self._methods(EXACT_LAW, transposed=True):
+        for solve, progress in self._methods(DISTRIBUTION_TOL, transposed=True):
             mu, before = guess / guess.sum(), np.inf
             for _ in range(MAX_ROUNDS):
                 left = into @ mu
                 error = float(np.linalg.norm(left))
-                if error <= EXACT_LAW:
+                if error <= DISTRIBUTION_TOL:
                     mu = np.maximum(mu, 0.0)
                     return np.asarray(mu / mu.sum())
                 if not error < progress * before:

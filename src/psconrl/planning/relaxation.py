@@ -7,14 +7,14 @@ The eigenvalues of a chain are those of its strong components. In a closed one, 
 the operator that takes costs to their biases; in another one, of that which takes amounts to what is collected before
 it is left. Both are computed without subtractions (`evaluation`), so the slowest of them is accurate in relative terms
 however nearly the chain falls apart: 1 - lambda = 1e-12, or 1e-200, is found as well as 0.5. The largest eigenvalue of
-the operator is found densely in components of up to DENSE states, else by Arnoldi's method (ARPACK); SolverError where
-that does not converge.
+the operator is found densely in components of up to MAX_DENSE states, else by Arnoldi's method (ARPACK); SolverError
+where that does not converge.
 
 Eigenvalues of a chain with a drift, a queue say, are hard to find for another reason: chains whose probabilities are a
 rounding away have quite other ones. A chain in which every cycle is as likely as its reverse is similar to a symmetric
-matrix, with entries sqrt(p_ij p_ji), whose eigenvalues are found as exactly as its entries are known. That is taken
-where it shows them to be further from 1 than SURE. A large chain with a drift and with cycles that are likelier in one
-direction has no cure: its time is that of a chain a rounding away.
+matrix, with entries sqrt(p_ij p_ji), whose eigenvalues are found as exactly as its entries are known. They are taken
+where they are further than 10^-6 from 1: to nine digits then. A large chain with a drift and with cycles that are
+likelier in one direction has no cure: its time is that of a chain a rounding away.
 """
 
 import numpy as np
@@ -27,15 +27,8 @@ from psconrl._core.checks import Floats, Ints, with_data
 from psconrl._core.graph import groups, strong_classes
 from psconrl.errors import SolverError
 from psconrl.planning.chains import Biases
+from psconrl.planning.tolerances import EVAL_TOL, MAX_DENSE, REPORTED
 
-DENSE = 60
-"""Components up to this size have all their eigenvalues computed."""
-SURE = 1e-6
-"""Distances from 1 above this are exact, in relative terms, to 1e-9 as eigenvalues of a symmetric matrix."""
-_LIKE = 1e-9
-"""A cycle and its reverse are as likely as each other if the logarithms of the ratios on it sum to less than this."""
-_WANTED = 2
-"""Eigenvalues asked for: complex ones come in pairs."""
 Complexes = NDArray[np.complex128]
 
 
@@ -54,7 +47,7 @@ def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
     """The largest 1 / |1 - lambda| of a strong component, which is left with the probabilities `away` (n,)."""
     part = matrix[states][:, states]
     distance = _symmetric_distance(part, away)
-    if distance > SURE:
+    if distance > REPORTED:
         return 1.0 / distance
     if away.any():
         # One more state, for ever, stands for all others.
@@ -62,11 +55,11 @@ def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
             sparse.block_array([[part, away[:, np.newaxis]], [None, np.ones((1, 1))]], format="csr")
         )
     biases, n = Biases.of_chain(part), part.shape[0]
-    if n <= DENSE:
+    if n <= MAX_DENSE:
         operator = np.column_stack([biases(column) for column in np.eye(n)])
         return float(np.abs(np.linalg.eigvals(operator)).max()) if np.isfinite(operator).all() else float("inf")
     try:
-        found = _arnoldi(biases, n, _WANTED, 1e-9)
+        found = _arnoldi(biases, n, 2, EVAL_TOL)
     except ArpackError as error:
         raise SolverError(
             f"the relaxation time of {n} states was not found: Arnoldi's method did not converge ({error}); the "
@@ -89,20 +82,20 @@ def _symmetric_distance(part: sparse.csr_array, away: Floats) -> float:
     ratio = np.log(edges.data) - np.log(back.data)
     order, before = breadth_first_order(edges, 0)
     place = {(i, j): k for k, (i, j) in enumerate(zip(source.tolist(), edges.indices.tolist(), strict=True))}
-    weight = np.zeros(n)  # logarithms of the stationary law
+    weight = np.zeros(n)  # logarithms of the stationary distribution
     for s in order[1:].tolist():
         weight[s] = weight[before[s]] + ratio[place[int(before[s]), s]]
-    if not (np.abs(weight[source] + ratio - weight[edges.indices]) <= _LIKE).all():
+    if not (np.abs(weight[source] + ratio - weight[edges.indices]) <= EVAL_TOL).all():
         return 0.0
     # 1 minus the chain, the probability of staying being 1 minus the others.
     out = np.asarray(edges.sum(axis=1)).ravel() + away
     less = sparse.csc_array(sparse.diags_array(out) - with_data(edges, np.sqrt(edges.data) * np.sqrt(back.data)))
     k = 1 if away.any() else 2
-    if n <= DENSE:
+    if n <= MAX_DENSE:
         return float(np.linalg.eigvalsh(less.toarray())[k - 1])
     try:
         start = np.random.default_rng(0).random(n)
-        found = eigsh(less, k=k, sigma=-SURE, v0=start, tol=1e-6, return_eigenvectors=False)
+        found = eigsh(less, k=k, sigma=-REPORTED, v0=start, tol=1e-6, return_eigenvectors=False)
     except (ArpackError, RuntimeError):
         return 0.0
     return float(found.max())

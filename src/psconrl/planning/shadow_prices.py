@@ -18,14 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats
-from psconrl.planning.tolerances import PROVEN
-
-_SAME = 1e-7
-"""Columns whose averages differ by less than this in some direction leave the prices open in that direction."""
-_BINDS = 1e-9
-"""Limits that are missed by less than this, upwards or downwards, bind."""
-_ROUNDING = 1e-10
-_ROUNDS = 100
+from psconrl.planning.tolerances import CLOSE, FEASIBLE, MAX_SEARCH, PROVEN
 
 
 class Prices(NamedTuple):
@@ -49,13 +42,14 @@ def unique(
     are known may be those of costs that were changed a little, or next to the right ones. A price changes a bound by
     no more than its own change times the distance of its limit from some average; if that is much, `best` is asked.
     """
-    binding = np.flatnonzero(tau - averages[1:] <= _BINDS)
+    binding = np.flatnonzero(tau - averages[1:] <= FEASIBLE)
     known = Prices(prices, slack)
     if not len(binding):
         return known
     drift = np.array([column[1:] - tau for column in columns])[:, binding]
     found, _, rank, _ = np.linalg.lstsq(drift, averages[0] - np.array([column[0] for column in columns]), rcond=None)
-    if rank < len(binding) or np.linalg.matrix_rank(drift, tol=_SAME) < len(binding):
+    # Columns whose averages differ by rounding only in some direction leave the prices open in that direction.
+    if rank < len(binding) or np.linalg.matrix_rank(drift, tol=10 * PROVEN) < len(binding):
         return None
     exact = np.zeros(len(tau))
     exact[binding] = np.maximum(found, 0.0)
@@ -84,9 +78,9 @@ def least(
     size, given = float(np.linalg.norm(weight * prices)), Prices(prices, slack)
     if size == 0.0:
         return given
-    slack += _ROUNDING
+    slack += CLOSE
     known = list(columns)
-    for _ in range(_ROUNDS):
+    for _ in range(MAX_SEARCH):
         drift = np.array([column[1:] - tau for column in known]) * (size / weight)
         needed = np.array([optimum - column[0] - slack for column in known])
         x = nearest_to_zero(np.vstack([drift, np.eye(len(tau))]), np.append(needed, np.zeros(len(tau))))
@@ -95,7 +89,7 @@ def least(
         found = np.maximum(x, 0.0) * (size / weight)
         column, bound = best(found)
         if optimum - float(column[0] + found @ (column[1:] - tau)) <= 2 * slack:
-            unproved = optimum - (bound - float(found @ tau)) + _ROUNDING
+            unproved = optimum - (bound - float(found @ tau)) + CLOSE
             return Prices(found, unproved) if np.linalg.norm(weight * found) <= size else given
         known.append(column)
     return given

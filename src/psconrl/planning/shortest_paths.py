@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.graph import reachable
 from psconrl.planning.compiled.elimination import Chain, as_floats, eliminate, visits
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import (
@@ -18,22 +18,12 @@ from psconrl.planning.compiled.shortest_path import (
 )
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, generator_of
-from psconrl.planning.tolerances import EXACT
-
-MAX_ELIMINATED = 300
-"""Policies of models up to this size are evaluated without subtractions, those of larger ones by sparse factors."""
-MAX_TIME = 1e5
-"""Longer times have too few digits left to tell actions apart, and are found without subtractions too."""
-MAX_WORK = 1e8
-"""So are single chains that take no more multiplications than this."""
-MAX_POLICIES = 1000
-TIE = 1e-11
-"""An action is faster by more than this share of the time that is left."""
+from psconrl.planning.tolerances import CHEAP_WORK, EPS, EVAL_TOL, MAX_DENSE, MAX_ROUNDS, TIE
 
 
 def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     """The fastest way into the targets (S,) of a model by rows."""
-    if rows.S <= MAX_ELIMINATED:
+    if rows.S <= MAX_DENSE:
         return _without_subtractions(rows, targets)
     times, pairs = np.where(targets, 0.0, np.inf), np.full(rows.S, -1, dtype=np.int64)
     into = moves_into(rows, 0.0)
@@ -46,7 +36,7 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     reached = np.ones(rows.S, dtype=np.bool_)
     reached[left] = False
     kept, first = np.flatnonzero(reached), rows.begin[:-1]
-    for _ in range(MAX_POLICIES):
+    for _ in range(MAX_ROUNDS):
         V = np.zeros(rows.S)
         try:
             factor = Factor(generator[policy], kept)
@@ -54,7 +44,7 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
         except RuntimeError:  # singular, by rounding
             return _without_subtractions(rows, targets)
         advantage = 1.0 - generator @ V
-        if not (V.max() <= MAX_TIME and np.abs(advantage[policy[left]]).max() <= EXACT):
+        if not (V.max() <= TIE / EPS and np.abs(advantage[policy[left]]).max() <= EVAL_TOL):
             return _without_subtractions(rows, targets)
         if V.sum() >= times[left].sum():
             break  # what is not faster is so by rounding only
@@ -80,17 +70,17 @@ def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
 
     False if there is no way, or one longer than floats can say, or no time is needed.
     """
-    flow, target = np.zeros(rows.K), np.zeros(rows.S, dtype=np.bool_)
+    flow, target, start = np.zeros(rows.K), np.zeros(rows.S, dtype=np.bool_), np.zeros(rows.S)
     for here, there in zip(stops, np.roll(stops, -1), strict=True):
         if here == there:
             continue
-        target[there] = True
+        target[there], start[here] = True, 1.0
         path = shortest_path_policy(rows, target).pairs
         if path[here] < 0:
             return flow, False
         path = np.maximum(path, rows.begin[:-1])
-        visited = expected_visits(rows, path, int(here), target)
-        visited[there], target[there] = 0.0, False
+        visited = expected_visits(rows, path, start, target)
+        visited[there], target[there], start[here] = 0.0, False, 0.0
         np.add.at(flow, path, visited)
     total = float(flow.sum())
     if not 0.0 < total < np.inf:
@@ -98,37 +88,32 @@ def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
     return flow / total, True
 
 
-def expected_visits(rows: Rows, policy: Ints, start: int, targets: Bools) -> Floats:
-    """Expected visits (S,) to each state on the way from a start state to the targets under a policy (S,) of pairs.
+def expected_visits(rows: Rows, policy: Ints, start: Floats, targets: Bools) -> Floats:
+    """Expected visits (S,) to each state on the way from a start distribution (S,) to the targets under a policy (S,).
 
-    The start counts as a visit; on the targets, the probability to enter there. What a row lacks to one counts as
-    staying. inf where numbers exceed the range of floats; nan everywhere if the targets are not reached for sure.
+    Starts count as visits; on the targets, the probability to enter there. What a row lacks to one counts as staying.
+    inf where numbers exceed the range of floats; nan everywhere if the targets are not reached for sure.
     """
-    result = np.zeros(rows.S)
-    if targets[start]:
-        result[start] = 1.0
+    result = np.where(targets, start, 0.0)
+    if targets[start > 0].all():
         return result
-    chain = rows.matrix()[policy]
-    chain = sparse.csr_array(sparse.diags_array(np.where(targets, 0.0, 1.0)) @ chain)
-    chain.eliminate_zeros()
     if not targets.any():
         return np.full(rows.S, np.nan)
-    met = np.sort(breadth_first_order(chain, start, return_predecessors=False)).astype(np.int64)
+    chain = sparse.csr_array(sparse.diags_array(np.where(targets, 0.0, 1.0)) @ rows.matrix()[policy])
+    chain.eliminate_zeros()
+    met = np.flatnonzero(reachable(chain, start > 0))
     part, kept = chain[met][:, met], np.flatnonzero(targets[met])
-    here = int(np.searchsorted(met, start))
     small = Chain(part.indptr.astype(np.int64), part.indices.astype(np.int64), part.data)
     order, work = elimination_order(small, kept)
-    place = np.argsort(np.concatenate([order, kept]))
-    starts = np.zeros(len(met))
-    if work <= MAX_WORK:
+    if work <= CHEAP_WORK:
+        place = np.argsort(np.concatenate([order, kept]))
+        starts = np.empty(len(met))
+        starts[place] = start[met]
         elimination = eliminate(small, order, place)
-        starts[place[here]] = 1.0
-        found = as_floats(*visits(elimination, starts, False))[place] if elimination.fine else np.nan
-    else:
-        generator = generator_of(Rows(np.arange(len(met) + 1), *small))
-        factor, found = Factor(generator, kept), np.zeros(len(met))
-        starts[here] = 1.0
-        found[factor.rest] = factor.visit(starts[factor.rest])
-        found[kept] = factor.into_kept.T @ found[factor.rest]
-    result[met] = found
+        result[met] = as_floats(*visits(elimination, starts, False))[place] if elimination.fine else np.nan
+        return result
+    factor = Factor(generator_of(Rows(np.arange(len(met) + 1), *small)), kept)
+    found = factor.visit(start[met][factor.rest])
+    result[met[factor.rest]] = found
+    result[met[kept]] += factor.into_kept.T @ found
     return result

@@ -15,6 +15,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError
+from psconrl.planning.tolerances import NOISE, REPORTED
 
 if TYPE_CHECKING:
     from psconrl.planning import decisions
@@ -22,14 +23,10 @@ if TYPE_CHECKING:
 else:
     decisions = lazy_import("psconrl.planning.decisions")
 
-PROVED = 1e-6
-"""A gap above this share of the range of c_0 is said to leave the value unproven."""
-NOISE = 1e-12
-"""Margins and losses below this are printed as zero."""
-
 
 class Member(NamedTuple):
-    """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial law.
+    """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial
+    distribution.
 
     core (S,): the states where it spends its time; from elsewhere it takes the fastest way there. Without a horizon
     they are its recurrent class, with a horizon T those of a stationary mass above 1 / (S sqrt(T)).
@@ -50,8 +47,8 @@ class Solution:
         value: optimum of the linear program, nan if infeasible.
         policy: (S, A), one stationary policy, executable from every state. If the model is infeasible, one
             whose largest violation is least.
-        average_costs: (m + 1,), the policy's exact averages from the initial law: in the long run, or, if it was made
-            for a horizon, those that are expected of so many steps.
+        average_costs: (m + 1,), the policy's exact averages from the initial distribution: in the long run, or, if it
+            was made for a horizon, those that are expected of so many steps.
         long_run_costs: (m + 1,), its long-run averages.
         horizon: the number of steps that the policy was made for, None for the long run. Value, prices, margin,
             conflict and mixture are about the long run in any case.
@@ -63,11 +60,11 @@ class Solution:
             and only if the model is infeasible.
         conflict: numbers i of the constraints (costs[i] <= thresholds[i - 1]) that cannot hold together, an
             irreducible set; empty if the model is feasible.
-        program: "stateless" if the value is the same from every state that the initial law leads to, so that
-            the loss is at most `join`; "multichain" if the program was solved from the initial law and the
+        program: "stateless" if the value is the same from every state that the initial distribution leads to, so that
+            the loss is at most `join`; "multichain" if the program was solved from the initial distribution and the
             loss of a stationary policy is only reported.
         bias_spans: (m + 1,), how much a start matters in total: the span of the policy's bias of each cost over the
-            states that it may come to from the initial law. See `holds_after`.
+            states that it may come to from the initial distribution. See `holds_after`.
         classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
         connected: False if from some state no way into the optimal ones is known; the policy is uniform there.
         gap: proven distance of the value from the optimum of all policies, rounding included; nan if infeasible.
@@ -130,10 +127,10 @@ class Solution:
         width = 1.0 if self.model is None else float(np.ptp(self.model.pairs.taken(self.model.costs)[0]))
         steps = 1.0 if self.discount is None else 1 / (1 - self.discount)
         steps = steps if self.episode is None else float(self.episode)  # over which the range adds up
-        return width == 0.0 or bool(self.gap <= PROVED * width * steps)
+        return width == 0.0 or bool(self.gap <= REPORTED * width * steps)
 
     def holds_after(self, tolerance: ArrayLike) -> float:
-        """A number of steps from which on the policy keeps its long-run averages, from the initial law.
+        """A number of steps from which on the policy keeps its long-run averages, from the initial distribution.
 
         The expected averages of the first T steps differ from the long-run ones by at most tolerance for every T from
         there on, because T times that difference is at most the span of the bias: a guarantee, not the first such T.
@@ -245,7 +242,7 @@ class Solution:
                 f"Solution(infeasible, margin={self.margin:.6g}, {' and '.join(map(self._limit, self.conflict))} "
                 f"cannot hold{together}, {costs}={averages})"
             )
-        starts = "every start" if self.program == "stateless" else "the initial law"
+        starts = "every start" if self.program == "stateless" else "the initial distribution"
         doubt = "" if self.proven else f" not proven, gap={self.gap:.2g},"
         how = "" if self.attained or self.horizon is not None else " attained by the mixture only,"
         return (

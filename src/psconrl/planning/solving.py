@@ -28,7 +28,7 @@ from psconrl.planning.compiled.generation import (
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.parametric import plan_by_inverses
 from psconrl.planning.compiled.planned import NO_LEVELS
-from psconrl.planning.components import Column, Component, Components, inverted
+from psconrl.planning.components import Column, Component, ComponentPricing, inverted
 from psconrl.planning.criteria import Restarted, per_time
 from psconrl.planning.evaluation import bias_spans, evaluate_chain
 from psconrl.planning.executable import Execution, chain_of, executable
@@ -36,7 +36,19 @@ from psconrl.planning.mixtures import executed, members_of, reweighted, switchin
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shadow_prices import Prices
 from psconrl.planning.solution import Solution
-from psconrl.planning.tolerances import CLOSE, FEASIBLE, PROVEN
+from psconrl.planning.tolerances import (
+    CLOSE,
+    EVAL_TOL,
+    FEASIBLE,
+    JOIN,
+    MAX_HORIZON,
+    NOISE,
+    PLANNING_BYTES,
+    PROVEN,
+    REPORTED,
+    TIE_BREAK,
+    TINY,
+)
 from psconrl.planning.units import Units
 from psconrl.planning.weights import best_weights, carrying
 
@@ -44,21 +56,6 @@ if TYPE_CHECKING:
     from psconrl.planning import horizon as horizons
 else:
     horizons = lazy_import("psconrl.planning.horizon")
-
-JOIN = 1e-7
-"""Default share of time for the moves that join several recurrent classes."""
-
-LONGEST = 10**12
-"""The longest horizon that a policy is made for: beyond it, restarts drown in rounding."""
-
-ATTAINED = 1e-6
-"""A stationary policy attains what its averages miss by less than this, in units of each cost."""
-
-_NOISE = 1e-11
-"""What rounding may do to averages, in units of their cost."""
-
-_AGREE = 1e-9 + ties.SIZE
-"""Averages of columns by kernels, levels included, and by elimination differ by less, or weights are made anew."""
 
 
 def solve(
@@ -69,17 +66,17 @@ def solve(
     episode: int | None = None,
     join: float = JOIN,
 ) -> Solution:
-    """The best policy of a known model, exactly: min J_0 subject to J_i <= tau_i, from the initial law.
+    """The best policy of a known model, exactly: min J_0 subject to J_i <= tau_i, from the initial distribution.
 
     Args:
         horizon: a number T of steps. The policy is then a stationary one that was made for the first T steps from the
-            initial law, the best of a family (see `psconrl.planning.horizon`): its expected averages over T steps keep
-            the limits, or miss them by as little as any in the family. They are `average_costs`; single runs scatter
-            around them. Everything else, value, prices, margin, mixture, is about the long run; the mixture's cores
-            are for T steps.
-        discount: a factor between 0 and 1: the discounted totals from the initial law, and limits on these.
-        episode: a number H of steps: the totals over H steps from the initial law, limits on these, and a policy
-            (H, S, A) that depends on the time. Unlike `horizon`, which looks for one stationary policy.
+            initial distribution, the best of a family (see `psconrl.planning.horizon`): its expected averages over T
+            steps keep the limits, or miss them by as little as any in the family. They are `average_costs`; single runs
+            scatter around them. Everything else, value, prices, margin, mixture, is about the long run; the mixture's
+            cores are for T steps.
+        discount: a factor between 0 and 1: the discounted totals from the initial distribution, and limits on these.
+        episode: a number H of steps: the totals over H steps from the initial distribution, limits on these, and a
+            policy (H, S, A) that depends on the time. Unlike `horizon`, which looks for one stationary policy.
         join: the share of time that may go into joining several recurrent classes, if the optimum needs them. The
             averages of the policy then differ from the optimum by at most this share of each cost's range.
 
@@ -93,7 +90,7 @@ def solve(
     """
     require_model(cmdp)
     join = checks.open_unit_interval(join, "join")
-    steps = None if horizon is None else checks.whole(horizon, "horizon", most=LONGEST)
+    steps = None if horizon is None else checks.whole(horizon, "horizon", most=MAX_HORIZON)
     if horizon is not None and (discount is not None or episode is not None or cmdp.durations is not None):
         raise InvalidArgumentError("horizon goes with averages per step: not with discount, episode or durations")
     if discount is not None or episode is not None:
@@ -101,20 +98,20 @@ def solve(
         return restarted.solution(each(restarted.model), each)
     if cmdp.durations is not None:
         return per_time(cmdp, solve(cmdp.uniformized(), join=join))
-    known = Known(cmdp)
+    model = ScaledModel(cmdp)
 
     def answer() -> Solution:
-        solution = known.solution(join, steps)
-        return solution if steps is None else _for_steps(known, solution, steps)
+        solution = model.solution(join, steps)
+        return solution if steps is None else _for_steps(model, solution, steps)
 
     with compiling.notify():
         return solved_at_once(cmdp.S * cmdp.pairs.K * (cmdp.m + 1) ** 2, plan_by_inverses, answer)
 
 
-def _for_steps(known: Known, solution: Solution, T: int) -> Solution:
+def _for_steps(model: ScaledModel, solution: Solution, T: int) -> Solution:
     """The solution with a policy that was made for T steps."""
-    initial, units, pairs = known.cmdp.initial, known.units, known.cmdp.pairs
-    policy, found = horizons.made_for(known, T, pairs.taken(solution.policy))
+    initial, units, pairs = model.cmdp.initial, model.units, model.cmdp.pairs
+    policy, found = horizons.made_for(model, T, pairs.taken(solution.policy))
     J = found.average_costs @ initial
     with np.errstate(over="ignore"):
         spans = units.unit * bias_spans(found, initial)
@@ -158,17 +155,19 @@ def _weighed(mixture: Mixture, limits: Limits, goal: int) -> bool:
 
 
 class _Executed(NamedTuple):
-    """A stationary policy, its averages J (m + 1,) from the initial law, and the spans (m + 1,) of its bias."""
+    """A stationary policy, its averages J (m + 1,) from the start, and the spans (m + 1,) of its bias."""
 
     made: Execution
     J: Floats
     spans: Floats
 
 
-class Known:
+class ScaledModel:
     """A model ready to be planned in: rows, units, end components."""
 
     def __init__(self, cmdp: CMDP) -> None:
+        size = float(PLANNING_BYTES * cmdp.matrix.nnz)
+        checks.fits_memory(size, f"planning in {cmdp.matrix.nnz:,} transitions", "solve a smaller model")
         self.cmdp = cmdp
         self.rows = rows_of(cmdp)
         costs = np.ascontiguousarray(cmdp.pairs.taken(cmdp.costs))
@@ -185,19 +184,19 @@ class Known:
         return is_communicating(self.cmdp.matrix)
 
     @cached_property
-    def parts(self) -> list[Component]:
+    def components(self) -> list[Component]:
         """The maximal end components."""
         if self.communicating:
             return [Component(self.rows, np.arange(self.rows.S), np.arange(self.rows.K))]
-        return Components(self.rows, self.units.costs, None).parts
+        return ComponentPricing(self.rows, self.units.costs, None).components
 
     @cached_property
     def single(self) -> Component | None:
-        """The only component that the initial law leads to, None if there are several: then the start decides."""
-        if len(self.parts) == 1:
-            return self.parts[0]
+        """The only component that the initial distribution leads to; None if there are several."""
+        if len(self.components) == 1:
+            return self.components[0]
         reached = reachable(self.cmdp.matrix, self.cmdp.initial > 0)
-        met = [part for part in self.parts if reached[part.states].any()]
+        met = [component for component in self.components if reached[component.states].any()]
         return met[0] if len(met) == 1 else None
 
     def mixture(self, goal: int, limits: Limits, which: Ints, main: int = 0) -> Mixture:
@@ -211,20 +210,20 @@ class Known:
                 return self._mixture(costs, goal, limits)
         else:
             found = self._mixture(ties.decided(costs), goal, limits)
-        found.bound -= ties.SIZE
-        found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.law)) for w, column in found.columns]
+        found.bound -= TIE_BREAK
+        found.columns = [(w, column._replace(J=costs[:, column.policy] @ column.mu)) for w, column in found.columns]
         return found
 
     def _mixture(self, costs: Floats, goal: int, limits: Limits, exactly: bool = True) -> Mixture:
         fast = self._by_kernels(costs, goal, limits)
         if fast is not None and self._sound(fast):
             return fast
-        way = Components(self.rows, costs, None if self.single is not None else self.cmdp.initial)
+        way = ComponentPricing(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
-            way.parts = [self.single]
+            way.components = [self.single]
         # Margins are not proved further than the prices of large components, which take longest, are.
         close = PROVEN if goal == MARGIN and not inverted(self.rows) else CLOSE
-        optimum = plain_generate(Components.price, way, limits, goal, np.zeros(len(limits.tau)), close)
+        optimum = plain_generate(ComponentPricing.price, way, limits, goal, np.zeros(len(limits.tau)), close)
         if optimum.status == FAILED:
             if fast is not None:
                 return fast
@@ -239,13 +238,13 @@ class Known:
 
         levels (K,): what is added to c_0 to decide between equals; bound and objective are then those of the sum.
         """
-        part = self.single
-        if part is None:
+        component = self.single
+        if component is None:
             return None
-        rows = part.rows
-        own = costs if len(part.pairs) == self.rows.K else np.ascontiguousarray(costs[:, part.pairs])
-        deciding = NO_LEVELS if levels is None else levels[part.pairs]
-        found = part.plan(own, limits, goal, np.zeros(len(limits.tau)), np.zeros(rows.S), deciding)
+        rows = component.rows
+        own = costs if len(component.pairs) == self.rows.K else np.ascontiguousarray(costs[:, component.pairs])
+        deciding = NO_LEVELS if levels is None else levels[component.pairs]
+        found = component.plan(own, limits, goal, np.zeros(len(limits.tau)), np.zeros(rows.S), deciding)
         optimum = found.optimum
         if optimum.status == FAILED:
             return None
@@ -254,23 +253,23 @@ class Known:
         columns, agree = [], True
         for name, weight in carrying(optimum):
             policy = self.rows.begin[:-1].copy()
-            policy[part.states] = part.pairs[found.columns.policies[name]]
-            chosen, law = found.columns.policies[name], np.zeros(self.rows.S)
-            own_law = stationary_distribution(part.chain(chosen))
-            if own_law is None:
+            policy[component.states] = component.pairs[found.columns.policies[name]]
+            chosen, mu = found.columns.policies[name], np.zeros(self.rows.S)
+            own_mu = stationary_distribution(component.chain(chosen))
+            if own_mu is None:
                 return None
-            J, law[part.states] = own[:, chosen] @ own_law, own_law
-            agree = agree and bool(np.abs(J - found.columns.J[name]).max() <= _AGREE)
-            columns.append((float(weight), Column(policy, J, law)))
+            J, mu[component.states] = own[:, chosen] @ own_mu, own_mu
+            agree = agree and bool(np.abs(J - found.columns.J[name]).max() <= EVAL_TOL + TIE_BREAK)
+            columns.append((float(weight), Column(policy, J, mu)))
         mixture = Mixture(optimum, columns)
         if agree:
-            if goal == VALUE and (mixture.J[1:] - limits.tau > _NOISE).any():
+            if goal == VALUE and (mixture.J[1:] - limits.tau > NOISE).any():
                 _weighed(mixture, limits, goal)
             return mixture
-        if part.inverted or not _weighed(mixture, limits, goal):
+        if component.inverted or not _weighed(mixture, limits, goal):
             return None
         # The bound holds whatever the averages were thought to be.
-        mixture.objective = mixture.reached(limits, goal) + (0.0 if levels is None else ties.SIZE)
+        mixture.objective = mixture.reached(limits, goal) + (0.0 if levels is None else TIE_BREAK)
         return mixture
 
     def _sound(self, mixture: Mixture) -> bool:
@@ -303,12 +302,12 @@ class Known:
             # Not before: it depends on the units of the limits, and what it leaves behind would decide between equals.
             margin, _ = self._margin(feasible)
         target = self.averages(chosen)
-        attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= ATTAINED).all())
+        attained = bool((averages - np.maximum(target, np.append(target[0], units.tau)) <= REPORTED).all())
         reached = max(averages[0], target[0]) if attained else target[0]
         if feasible:
             # What the mixture misses the limits by, rounding included, counts at their prices.
-            missed = np.maximum(target[1:] - units.tau, 0.0)[self.limits] + _NOISE
-            reached += float(best.multipliers @ missed) + _NOISE
+            missed = np.maximum(target[1:] - units.tau, 0.0)[self.limits] + NOISE
+            reached += float(best.multipliers @ missed) + NOISE
         with np.errstate(over="ignore"):
             spans = units.unit * spans
         members = [executed(self.rows, units.costs, column, cmdp.initial, horizon) for _, column in chosen.columns]
@@ -366,14 +365,14 @@ class Known:
     def _executed(self, mixture: Mixture, join: float) -> _Executed:
         """The stationary policy of a mixture, evaluated exactly."""
         start = None if self.single is not None else self.cmdp.initial
-        made = executable(self.rows, self.parts, mixture.columns, start, join / 4)
+        made = executable(self.rows, self.components, mixture.columns, start, join / 4)
         chain, costs = chain_of(self.rows, made.policy), self.mean_costs(made.policy)
         found = evaluate_chain(chain, costs, self.cmdp.initial)
         return _Executed(made, found.average_costs @ self.cmdp.initial, bias_spans(found, self.cmdp.initial))
 
     def _column(self, column: Column) -> Floats:
         """The averages (m + 1,) of a column, of all costs."""
-        return np.asarray(self.units.costs[:, column.policy] @ column.law)
+        return np.asarray(self.units.costs[:, column.policy] @ column.mu)
 
     def averages(self, mixture: Mixture) -> Floats:
         """The averages (m + 1,) of a mixture, of all costs."""
@@ -391,7 +390,7 @@ class Known:
         else:
             gamma, found = np.inf, self.mixture(VALUE, Limits(tau, unit), self.limits)
         gamma = float(np.append(gamma, self.slack[self.constant]).min())
-        return (max(gamma, 0.0) if feasible else min(gamma, -margins.TINY)), found
+        return (max(gamma, 0.0) if feasible else min(gamma, -TINY)), found
 
     def _conflict(self, best: Mixture) -> tuple[int, ...]:
         """An irreducible set of limits that cannot hold together, as numbers 1..m.

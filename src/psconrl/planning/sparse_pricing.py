@@ -50,7 +50,7 @@ from psconrl.planning.compiled.pricing import (
 )
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.poisson import PoissonSolver, generator_of
-from psconrl.planning.tolerances import CLOSE, EPS, EXACT, PROVEN, TIE
+from psconrl.planning.tolerances import CLOSE, EPS, EVAL_TOL, PROVEN, TIE
 
 FIRST_ACCURACY, SHARE = 1e-3, 0.1
 """Evaluations are at first exact to 1e-3 of a cost's range, then to a share of the improvement found last."""
@@ -114,7 +114,7 @@ class SparsePricing:
         self.policy, self.mu = self.starts[-1].copy(), np.full(S, 1.0 / S)
         self.solver = PoissonSolver(generator_of(rows))
         self.solver.reference = reference
-        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EXACT
+        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EVAL_TOL
         self.low, self.high = 0.0, np.inf
         self.asked = self.evaluations = 0
         self._before, self._excess_before = 0.0, 0.0
@@ -180,7 +180,7 @@ class SparsePricing:
         self.solver.switch_policy(policy)
         off = 0.0
         for cost, average in zip(self.costs, J, strict=True):
-            found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EXACT)
+            found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EVAL_TOL)
             off = max(off, abs(average - found.gain) + found.error)
         return off
 
@@ -208,7 +208,7 @@ class SparsePricing:
             found = self.solver.bias(self.c[self.policy], self.h, enough)
             # Where biases are huge, what rounding leaves of the equations is no less than this.
             rounding = 16 * EPS * span_of(found.values)
-            if not found.error <= max(enough, 0.5 * EXACT, min(rounding, FIRST_ACCURACY)):
+            if not found.error <= max(enough, 0.5 * EVAL_TOL, min(rounding, FIRST_ACCURACY)):
                 repairs += 1
                 if repairs > MAX_REPAIRS or not self._make_unichain():
                     return None
@@ -230,7 +230,7 @@ class SparsePricing:
             self.solver.switch_policy(self.policy)
             enough = min(max(SHARE * most, needed), FIRST_ACCURACY)
             if evaluation >= MAX_ROUGH:
-                enough = min(needed, 0.5 * EXACT)
+                enough = min(needed, 0.5 * EVAL_TOL)
         return None
 
     def _needed(self) -> float:
@@ -239,7 +239,7 @@ class SparsePricing:
         Where the rule for ties decides, all but rounding: what is left does more to a bias than to the bounds.
         """
         rounding = 16 * EPS * max(span_of(self.h), 1.0)
-        return 0.5 * self.accuracy if self.accuracy >= EXACT else rounding
+        return 0.5 * self.accuracy if self.accuracy >= EVAL_TOL else rounding
 
     def _make_unichain(self) -> bool:
         """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.

@@ -21,11 +21,7 @@ from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered, without_ways
-
-_LONG = 4
-"""A plan is long that may last until there were so many times the steps."""
-_NOTHING = 1e-7
-"""A column lowers a limit by more than this per step, or rounding does."""
+from psconrl.planning.tolerances import PROVEN
 
 
 class Places(NamedTuple):
@@ -53,22 +49,22 @@ def _in_parts(
 ) -> Places:
     """With the parts of columns that are not whole in their place; costs (m, K).
 
-    A part is where a column stays by moves that are to be expected in `time` steps. Its law is that of the column, and
-    its drift what this law costs: the column promises a mean over parts between which it does not go in that time.
+    A part is where a column stays by moves that are to be expected in `time` steps. Its mu is that of the column, and
+    its drift what this mu costs: the column promises a mean over parts between which it does not go in that time.
     """
     found = []
-    for k, (law, drift, actions) in enumerate(zip(*places, strict=True)):
-        pairs, core, parts = rows.begin[:-1] + np.maximum(actions, 0), core_of(law, law > 0, time), []
+    for k, (mu, drift, actions) in enumerate(zip(*places, strict=True)):
+        pairs, core, parts = rows.begin[:-1] + np.maximum(actions, 0), core_of(mu, mu > 0, time), []
         if not whole[k]:
             chain = rows.matrix()[pairs]
             chain.data[chain.data < least] = 0.0
             chain.eliminate_zeros()
             parts = [part for part in closed_classes(chain) if core[part].any()]
         if not parts:
-            found.append((law, drift, actions))
+            found.append((mu, drift, actions))
         for part in parts:
             own, acting = np.zeros(rows.S), np.full(rows.S, -1)
-            own[part], acting[part] = law[part] / law[part].sum(), actions[part]
+            own[part], acting[part] = mu[part] / mu[part].sum(), actions[part]
             found.append((own, costs[:, pairs] @ own - thresholds, acting))
     return Places(*(np.array(values) for values in zip(*found, strict=True)))
 
@@ -80,16 +76,16 @@ def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
     worth knowing more of.
     """
     laws, drifts, _ = places
-    cores = [core_of(law, law > 0, time) for law in laws]
+    cores = [core_of(mu, mu > 0, time) for mu in laws]
     found = [shortest_path_policy(rows, core) for core in cores]
     ways = [
-        _way_and_core(rows, way.pairs - rows.begin[:-1], actions, law, core)
-        for way, actions, law, core in zip(found, places.actions, laws, cores, strict=True)
+        _way_and_core(rows, way.pairs - rows.begin[:-1], actions, mu, core)
+        for way, actions, mu, core in zip(found, places.actions, laws, cores, strict=True)
     ]
     times = np.array(
         [
-            [law[core] @ np.minimum(way.times[core], time) / law[core].sum() for way in found]
-            for law, core in zip(laws, cores, strict=True)
+            [mu[core] @ np.minimum(way.times[core], time) / mu[core].sum() for way in found]
+            for mu, core in zip(laws, cores, strict=True)
         ]
     )
     size = np.abs(drifts).sum(axis=1, keepdims=True)
@@ -101,14 +97,14 @@ def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
     )
 
 
-def _way_and_core(rows: Rows, way: Ints, actions: Ints, law: Floats, core: Bools) -> Ints:
+def _way_and_core(rows: Rows, way: Ints, actions: Ints, mu: Floats, core: Bools) -> Ints:
     """What to do (S,) on the way into a core and in it; -1 where no way is known.
 
     A core between whose parts its column goes through unlikely states falls apart without these: then they are kept.
     """
     led = np.where(core, actions, np.maximum(way, -1))
     reached = np.empty(rows.S, dtype=np.bool_)
-    closed_class(rows, rows.begin[:-1] + np.maximum(led, 0), int(law.argmax()), reached)
+    closed_class(rows, rows.begin[:-1] + np.maximum(led, 0), int(mu.argmax()), reached)
     return led if reached[core].all() else np.where(actions >= 0, actions, led)
 
 
@@ -120,7 +116,7 @@ def from_columns(
         return None
     found = Columns(
         np.array([column.J for _, column in columns]),
-        np.array([column.law for _, column in columns]),
+        np.array([column.mu for _, column in columns]),
         np.array([column.policy for _, column in columns]),
         np.array([len(columns)]),
     )
@@ -134,8 +130,8 @@ def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> St
     A plan that may last long gets it beforehand, if no column lowers the limit by a band in that time.
     costs (m + 1, K).
     """
-    long = steer.time > _LONG * steer.t
-    enough = math.sqrt(made.slope / steer.time) if long else _NOTHING
+    long = steer.time > 4 * steer.t
+    enough = math.sqrt(made.slope / steer.time) if long else 10 * PROVEN
     for i, drifts in enumerate(zip(*made.drifts.tolist(), strict=True)):
         if min(drifts) > -enough and (long or steer.excess[i] > math.sqrt(made.slope * steer.t)):
             best = plan_rows(rows, costs[i + 1 : i + 2], np.zeros(0), join=0.5)

@@ -2,7 +2,7 @@
 
 A result that rounding decides is none: it would change with the machine. So c_0 is planned with as
 
-    c_0(s, a) + SIZE * level(s, a) / LEVELS,       level = 0, ..., LEVELS - 1 by a hash of the number of the pair
+    c_0(s, a) + TIE_BREAK * level(s, a) / 64,       level = 0, ..., 63 by a hash of the number of the pair
 
 in units of its range, which makes the optimum unique but for pairs of equal level; of those the first, or the one in
 use, is taken. Comparisons with a tolerance alone would not do: they are not transitive. Levels are further apart than
@@ -17,14 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from psconrl._core.checks import Floats
-
-SIZE = 1e-9
-"""The most that the rule can cost, in units of c_0."""
-
-LEVELS = 64
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: Fibonacci hashing
-_SHIFT = np.uint64(58)
+from psconrl.planning.tolerances import TIE_BREAK
 
 
 def decided(costs: Floats) -> Floats:
@@ -37,5 +30,6 @@ def decided(costs: Floats) -> Floats:
 @lru_cache(maxsize=64)
 def levels(K: int) -> Floats:
     """What is added to c_0 of K pairs; to be read only."""
-    numbers = np.arange(1, K + 1, dtype=np.uint64) * _MULTIPLIER
-    return (numbers >> _SHIFT).astype(np.float64) * (SIZE / LEVELS)
+    golden = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: Fibonacci hashing
+    hashed = np.arange(1, K + 1, dtype=np.uint64) * golden
+    return (hashed >> np.uint64(58)).astype(np.float64) * (TIE_BREAK / 64)

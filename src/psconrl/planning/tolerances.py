@@ -1,38 +1,101 @@
-"""Every tolerance of the planner, with its reason.
+"""Every tolerance and every limit of work of the planner, with its unit and its reason.
 
-Costs are planned with in units of their own range (a power of two, see `units`), so all numbers here are relative.
+Costs are planned with in units of their own range (a power of two, see `units`), so a tolerance is a share of a cost's
+range unless it says otherwise. "Work" counts multiplications: some 10^9 of them take a second.
 """
 
+# Rounding.
+
 EPS = 2.0**-53
-"""Half a unit in the last place: what one rounding may do."""
+"""Relative: half a unit in the last place, what one rounding may do."""
 
-CLOSE = 1e-10
-"""Bounds this near to each other end the generation of columns: beyond it, rounding is most of what is left."""
+NOISE = 1e-11
+"""What rounding may do to an average. Averages that differ by less are equal, and smaller numbers are printed as 0."""
 
-PROVEN = 1e-8
-"""Bounds further apart than this prove nothing that may be called optimal; a second opinion is asked."""
-
-FEASIBLE = 1e-9
-"""Limits missed by less than this count as met: they may be met exactly, and rounding be all that is missing."""
+TINY = 2.0**-1022
+"""The least positive float of full accuracy. A margin is below zero by so much if the limits conflict by less."""
 
 TIE = 1e-11
-"""An action is better only by more than this, and by more than rounding can feign."""
+"""An action is better only by more than this, and by more than rounding can feign. Times: a share of the time left."""
+
+TIE_BREAK = 1e-9
+"""The most that the rule for ties can cost: far above rounding, and a tenth of what counts as proved."""
 
 FLAT = 1e-9
 """Advantages whose slope in a multiplier is below this do not cross zero."""
 
 SUPPORT = 1e-14
-"""Occupancies below this are rounding where a policy was evaluated by an inverse or by iteration."""
+"""Probability: occupancies and weights below this are rounding where a policy was evaluated by an inverse, by iteration
+or by a program."""
 
-THIN = 1e-8
-"""Columns that meet only in states less likely than this are executed as if they did not meet: how often they do is
-known to a share of rounding over this only."""
+# Proofs.
 
-EXACT = 1e-9
+CLOSE = 1e-10
+"""Bounds this near to each other end the generation of columns: beyond it, rounding is most of what is left."""
+
+PROVEN = 1e-8
+"""Bounds further apart than this prove nothing that may be called optimal; a fallback is tried. Averages differ by
+rounding only if they differ by less than ten times as much."""
+
+REPORTED = 1e-6
+"""People are told what exceeds this: that a value is not proven, or not attained by a stationary policy."""
+
+FEASIBLE = 1e-9
+"""Limits missed by less than this count as met, and as binding: rounding may be all that is missing."""
+
+EVAL_TOL = 1e-9
 """Evaluations by iteration are exact to this in the end; ten times as much is a certificate."""
 
-EXACT_LAW = 1e-12
-"""So are stationary laws."""
+DISTRIBUTION_TOL = 1e-12
+"""Probability: so are stationary distributions."""
 
-NO_WEIGHT = 1e-14
-"""Columns of less weight than this carry none: rounding in the master program gives them."""
+MIN_OVERLAP = 1e-8
+"""Probability: columns that meet only in states less likely than this are executed as if they did not meet, for how
+often they do is known to a share of rounding over this only."""
+
+# Choices.
+
+JOIN = 1e-7
+"""Share of time for the moves that join several recurrent classes, by default: what it costs is a tenth of what people
+are told."""
+
+FAR = 4.0
+"""Scaled costs are below two: limits further than this above their least value never bind, and would take digits."""
+
+MAX_UNIT_RATIO = 2.0**16
+"""Units of limits that differ by no more than this leave enough digits to be compared as they are."""
+
+LP_SCALE = 2.0**20
+"""HiGHS, whose tolerances are absolute (1e-9), gets costs times this, which makes them relative to 1e-15."""
+
+# Limits of work.
+
+MAX_INVERTED = 130
+"""States: in smaller models policies are evaluated by inverses, in larger ones by sparse factors."""
+
+FULL_ROW, MAX_FULL = 0.02, 2000
+"""Factors of models in which half of the pairs have such a share of all moves fill up: inverses serve these up to so
+many states."""
+
+MAX_DENSE = 300
+"""States: up to here dense methods that keep all digits take milliseconds: elimination, powers of a chain."""
+
+MAX_ROUNDS = 1000
+"""Policies, or steps of a search, that are tried. All searches end by themselves in exact arithmetic, after some tens;
+rounding might lead them round in circles."""
+
+MAX_SEARCH = 100
+"""Models that are solved in search of one number: searches end after some ten."""
+
+MAX_START_COLUMNS = 64
+"""Columns of a linear program's vertex that generation starts from: one per limit is needed, more take time."""
+
+CHEAP_WORK, MAX_WORK = 1e8, 5e9
+"""Work that is done without looking for something faster (a tenth of a second), and the most that one answer may take
+(some seconds): what has not converged by then is covered by the bound."""
+
+PLANNING_BYTES = 64
+"""Bytes for each transition that planning takes at least: rows, generator and chain, 16 each, and what solves them."""
+
+MAX_HORIZON = 10**12
+"""Steps: beyond it, restarts drown in rounding."""

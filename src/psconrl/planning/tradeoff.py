@@ -13,12 +13,8 @@ from psconrl.errors import InvalidModelError, UnknownNameError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.criteria import Restarted
-from psconrl.planning.solving import Known
-from psconrl.planning.tolerances import FEASIBLE
-from psconrl.planning.units import ROUNDING
-
-_SLACK = 1e-11
-"""Policies whose main cost is this near to the least, in units of it, cost least."""
+from psconrl.planning.solving import ScaledModel
+from psconrl.planning.tolerances import EPS, FAR, FEASIBLE, NOISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,19 +104,19 @@ def threshold_sweep(
         return _sweep_of_totals(Restarted.of(cmdp, discount, episode), constraint, thresholds, points)
     if cmdp.durations is not None:
         return threshold_sweep(cmdp.uniformized(), constraint, thresholds, points=points)
-    known, i = Known(cmdp), constraint - 1
-    others = known.limits[known.limits != i]
-    held = known.units.near[others]
-    free = known.mixture(VALUE, Limits(held, np.ones(len(others))), others)
-    if free.status == INFEASIBLE or np.delete(known.unmet, i).any():
+    model, i = ScaledModel(cmdp), constraint - 1
+    others = model.limits[model.limits != i]
+    held = model.units.near[others]
+    free = model.mixture(VALUE, Limits(held, np.ones(len(others))), others)
+    if free.status == INFEASIBLE or np.delete(model.unmet, i).any():
         raise InvalidModelError(f"the constraints other than {constraint} cannot hold together")
-    low, unit = float(known.units.low[constraint]), float(known.units.unit[constraint])
-    safest = known.mixture(VALUE, Limits(held, np.ones(len(others))), others, main=constraint)
+    low, unit = float(model.units.low[constraint]), float(model.units.unit[constraint])
+    safest = model.mixture(VALUE, Limits(held, np.ones(len(others))), others, main=constraint)
     # The least spent among the policies that cost least, but for rounding.
-    tight = np.append(held, free.J[0] + _SLACK)
-    thrifty = known.mixture(VALUE, Limits(tight, np.ones(len(tight))), np.append(others, -1), main=constraint)
+    tight = np.append(held, free.J[0] + NOISE)
+    thrifty = model.mixture(VALUE, Limits(tight, np.ones(len(tight))), np.append(others, -1), main=constraint)
     least = low + unit * float(safest.J[0])
-    idle = low + unit * float(thrifty.J[0] if thrifty.status == OPTIMAL else known.averages(free)[constraint])
+    idle = low + unit * float(thrifty.J[0] if thrifty.status == OPTIMAL else model.averages(free)[constraint])
     if thresholds is None:
         taus = np.linspace(least, max(idle, least), points)
     else:
@@ -129,17 +125,17 @@ def threshold_sweep(
     values, multipliers = np.full(len(taus), np.nan), np.full((len(taus), cmdp.m), np.nan)
     for k, tau in enumerate(taus):
         # The unit of a constant cost is that of the limit that the model has.
-        room = ROUNDING * abs(tau) if known.constant[i] else FEASIBLE * unit
+        room = 8 * EPS * abs(tau) if model.constant[i] else FEASIBLE * unit
         if tau < least - room:
             continue
-        scaled = np.append(held, min(max((tau - low) / unit, float(safest.J[0])), 4.0))
-        found = known.mixture(VALUE, Limits(scaled, np.ones(len(scaled))), np.append(others, i))
+        scaled = np.append(held, min(max((tau - low) / unit, float(safest.J[0])), FAR))
+        found = model.mixture(VALUE, Limits(scaled, np.ones(len(scaled))), np.append(others, i))
         if found.status != OPTIMAL:
             continue
-        values[k] = known.units.low[0] + known.units.unit[0] * found.J[0]
+        values[k] = model.units.low[0] + model.units.unit[0] * found.J[0]
         prices = np.zeros(cmdp.m)
         prices[np.append(others, i)] = found.multipliers
-        multipliers[k] = known.units.multipliers(prices)
+        multipliers[k] = model.units.multipliers(prices)
     names = cmdp.cost_names[0], cmdp.cost_names[constraint]
     return Sweep(constraint, taus, values, multipliers, least, idle, names)
 

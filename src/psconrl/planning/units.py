@@ -11,12 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats
-
-ROUNDING = 1e-15
-"""Limits on constant costs are met if they miss them by no more than this share of themselves."""
-
-_FAR = 4.0
-"""Limits further than this above the range of their cost cannot bind; nearer ones do as well."""
+from psconrl.planning.tolerances import EPS, FAR
 
 
 class Units(NamedTuple):
@@ -34,7 +29,7 @@ class Units(NamedTuple):
         width = costs.max(axis=1) - low
         rest = thresholds - low[1:]
         # Limits on constant costs that miss them by rounding are met.
-        rest[(width[1:] == 0) & (np.abs(rest) <= ROUNDING * np.abs(thresholds))] = 0.0
+        rest[(width[1:] == 0) & (np.abs(rest) <= 8 * EPS * np.abs(thresholds))] = 0.0
         # A constant cost has no range. What its limit leaves is the unit, for that is all that matters of it; if that
         # is nothing, its own size; if that is nothing, too, no more than the units of others.
         for size in (np.append(1.0, np.abs(rest)), np.abs(low), width[width > 0].min(initial=1.0)):
@@ -46,7 +41,7 @@ class Units(NamedTuple):
     @property
     def near(self) -> Floats:
         """The limits, brought near to the range of their costs where they cannot bind anyway."""
-        return np.minimum(self.tau, _FAR)
+        return np.minimum(self.tau, FAR)
 
     def averages(self, scaled: Floats) -> Floats:
         """Averages (m + 1, ..) in the units of the model."""

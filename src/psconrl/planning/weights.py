@@ -14,7 +14,7 @@ from psconrl.planning.compiled.generation import (
     plain_generate,
 )
 from psconrl.planning.compiled.master import VALUE, Limits
-from psconrl.planning.tolerances import CLOSE, NO_WEIGHT
+from psconrl.planning.tolerances import CLOSE, SUPPORT
 
 
 def carrying(optimum: Optimum) -> list[tuple[int, float]]:
@@ -22,7 +22,7 @@ def carrying(optimum: Optimum) -> list[tuple[int, float]]:
     if optimum.status == INFEASIBLE:
         return []
     pairs = zip(optimum.master.basis.tolist(), optimum.master.weights.tolist(), strict=True)
-    found = [(k, w) for k, w in pairs if k >= 0 and w > NO_WEIGHT]
+    found = [(k, w) for k, w in pairs if k >= 0 and w > SUPPORT]
     total = sum(w for _, w in found)
     return [(k, w / total) for k, w in found]
 
@@ -33,7 +33,7 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, g
     bound: of the optimum, with its multipliers (m,). goal: VALUE, or MARGIN for the safest weights.
     """
     best = plain_generate(
-        _Given.price, _Given(J, bound, 1.0 if goal == VALUE else 0.0), limits, goal, multipliers, CLOSE
+        _FixedColumns.price, _FixedColumns(J, bound, 1.0 if goal == VALUE else 0.0), limits, goal, multipliers, CLOSE
     )
     if best.status != OPTIMAL:
         return None
@@ -43,7 +43,7 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, g
     return weights
 
 
-class _Given:
+class _FixedColumns:
     """A way of pricing that knows some columns J (k, m + 1) and no other ones.
 
     bound: of the optimum; main: the share of c_0 in what it bounds.

@@ -10,7 +10,7 @@ from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, closed_class
 from psconrl.planning.compiled.shortest_path import fastest
 from psconrl.planning.shortest_paths import round_trip
-from psconrl.planning.tolerances import THIN
+from psconrl.planning.tolerances import MIN_OVERLAP
 
 NO_TRIP: Floats = np.empty(0)
 
@@ -108,7 +108,7 @@ def execute_mixture(
             for s in range(S):
                 if own[j, s] and own[k, s]:
                     most = max(most, min(weights[j] * distributions[j, s], weights[k] * law[s]))
-            if most > THIN:
+            if most > MIN_OVERLAP:
                 link = min(link, most)
                 before, after = group[k], group[j]
                 for i in range(k + 1):

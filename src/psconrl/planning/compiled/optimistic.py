@@ -35,7 +35,7 @@ from psconrl.planning.compiled.generation import (
 )
 from psconrl.planning.compiled.pricing import Columns, Mixture, decided, mix
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, NO_WEIGHT, PROVEN, SUPPORT
+from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
 
 _CLOSE = 1e-12  # distance from the proven bound, relative to the range of costs, at which the generation stops
 _ROUNDS = 200
@@ -145,13 +145,13 @@ def used_columns(optimum: Optimum, actions: Ints, orders: Ints) -> tuple[Ints, F
     basis, basic = optimum.master.basis, optimum.master.weights
     count, total = 0, 0.0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             count += 1
             total += basic[b]
     columns, weights = np.empty((count, 2, L, S), dtype=np.int64), np.empty(count)
     count = 0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             copy(actions[basis[b]], columns[count, 0])
             copy(orders[basis[b]], columns[count, 1])
             weights[count] = basic[b] / total

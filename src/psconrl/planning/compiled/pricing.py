@@ -9,7 +9,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, copy, end_of, moves_of
-from psconrl.planning.tolerances import EPS, FLAT, NO_WEIGHT, TIE
+from psconrl.planning.tolerances import EPS, FLAT, SUPPORT, TIE
 
 _WARM_START_SWEEPS = 2
 """How often `greedy_warm_start` goes through the states."""
@@ -333,7 +333,7 @@ def mix(columns: Columns, basis: Ints, basic: Floats, into: Mixture) -> int:
     names, weights = np.empty(len(basis), dtype=np.int64), into.weights
     count, total = 0, 0.0
     for b in range(len(basis)):
-        if basis[b] >= 0 and basic[b] > NO_WEIGHT:
+        if basis[b] >= 0 and basic[b] > SUPPORT:
             at = count
             while at > 0 and columns.J[names[at - 1], -1] > columns.J[basis[b], -1]:
                 names[at], weights[at] = names[at - 1], weights[at - 1]
