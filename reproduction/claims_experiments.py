@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from psconrl.agents import UCRLCMDP
 from psconrl.analysis import Group, Groups, Interval, difference_interval, mean_interval, number
-from reproduction import Document, Floats, Ints, references
+from reproduction import Floats, Ints, references
 from reproduction.claims import Claim, Scale, cautious, intervals_json, scale_of, scale_of_one
 from reproduction.measures import as_plotted, late_average, settling_time
 from reproduction.presets import Selected, by_agent, select
@@ -136,12 +137,13 @@ def final(group: Group, cost: int, setting: Setting | None = None) -> Floats:
     return (group.regret if cost == 0 else group.positive_violation[:, cost - 1])[:, -1]
 
 
-def _measured(pairs: Pairs, first: str, second: str) -> str:
-    return "; ".join(f"{name}: {first} {x}, {second} {y}" for name, (x, y) in pairs.items())
-
-
-def _numbers(pairs: Pairs, first: str, second: str) -> Document:
-    return {name: intervals_json({first: x, second: y}) for name, (x, y) in pairs.items()}
+def _report(pairs: Pairs, first: str, second: str, more: str = "") -> dict[str, Any]:
+    """What a claim says of two means by two measures; more: what else was measured."""
+    return {
+        "measured": "; ".join(f"{name}: {first} {x}, {second} {y}" for name, (x, y) in pairs.items()) + more,
+        "brief": _against(*pairs["as plotted"]) if "as plotted" in pairs else "",
+        "numbers": {name: intervals_json({first: x, second: y}) for name, (x, y) in pairs.items()},
+    }
 
 
 def _against(x: Interval, y: Interval) -> str:
@@ -211,11 +213,9 @@ def _outperforms(found: Found, known: Found, setting: Setting, rival: str) -> Cl
     relations = "; ".join(f"{name}, {_relation(x, y, rival)}" for name, (x, y) in pairs.items())
     return claim.tested(
         *(x.below(y) for x, y in pairs.values()),
-        measured=_measured(pairs, HERO, rival) + _with_known_costs(known, setting, rival),
-        brief=_against(*pairs["as plotted"]),
         note=f"{relations[0].upper()}{relations[1:]}.",
         scale=_scale_of_two(found, setting, rival),
-        numbers=_numbers(pairs, HERO, rival),
+        **_report(pairs, HERO, rival, _with_known_costs(known, setting, rival)),
     )
 
 
@@ -244,14 +244,14 @@ def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str)
         differences[name] = difference_interval(final(both[0], 0, w), final(both[1], 0, w), 0.9)
         allowed[name] = SAME * max(abs(final(group, 0, w).mean()) for group in panel)
     listed = "; ".join(f"{name} {d}, allowed ±{number(allowed[name])}" for name, d in differences.items())
+    more = f"; difference [90%]: {listed}" + _with_known_costs(known, setting, rival)
+    report = _report(pairs, HERO, rival, more)
+    report["numbers"]["difference"] = intervals_json(differences)
     return claim.tested(
         *(-allowed[name] <= d.low and d.high <= allowed[name] for name, d in differences.items()),
-        measured=f"{_measured(pairs, HERO, rival)}; difference [90%]: {listed}"
-        + _with_known_costs(known, setting, rival),
-        brief=_against(*pairs["as plotted"]),
         note=f"The difference is {listed}.",
         scale=_scale_of_two(found, setting, rival),
-        numbers=_numbers(pairs, HERO, rival) | {"difference": intervals_json(differences)},
+        **report,
     )
 
 
@@ -270,14 +270,12 @@ def _comparable(found: Found, setting: Setting) -> Claim:
         return claim.undecided()
     pairs = _pairs(both[0], both[1], 1, setting)
     little = NEGLIGIBLE * float(both[0].thresholds[0, 0]) * both[0].horizon
-    measured = _measured(pairs, HERO, rival)
+    report = _report(pairs, HERO, rival)
     return claim.tested(
         *(x.mean <= max(COMPARABLE * y.mean, little) for x, y in pairs.values()),
-        measured=f"{measured}; {NEGLIGIBLE:.0%} of tau T is {number(little)}",
-        brief=_against(*pairs["as plotted"]),
-        note=f"Violation: {measured}.",
+        note=f"Violation: {report['measured']}.",
         scale=_scale_of_two(found, setting, rival),
-        numbers=_numbers(pairs, HERO, rival),
+        **_report(pairs, HERO, rival, f"; {NEGLIGIBLE:.0%} of tau T is {number(little)}"),
     )
 
 
@@ -296,11 +294,9 @@ def _costly(found: Found) -> Claim:
     pairs = _pairs(there, here, 0, large, box)
     return claim.tested(
         *(x.below(y) for x, y in pairs.values()),
-        measured=_measured(pairs, large.env, box.env),
-        brief=_against(*reversed(pairs["as plotted"])),
         note="The regret in Box is not clearly above that in Marsrover 8x8.",
         scale=scale_of([there, here], large.horizon, large.runs),
-        numbers=_numbers(pairs, large.env, box.env),
+        **_report(pairs, large.env, box.env) | {"brief": _against(*reversed(pairs["as plotted"]))},
     )
 
 
@@ -318,17 +314,16 @@ def _costs_matter_less(figure: Found, known: Found) -> Claim:
         return claim.undecided()
     by_env = {s.env: _pairs(figure[s.env, HERO].group, known[s.env, HERO].group, 0, s) for s in PAPER}
     pairs = {f"{env}, {name}": pair for env, found in by_env.items() for name, pair in found.items()}
-    listed = _measured(pairs, "estimated", "known")
+    report = _report(pairs, "estimated", "known")
+    report["brief"] = "; ".join(_against(*found["as plotted"]) for found in by_env.values())
     return claim.tested(
         *(
             all(x.mean - y.mean <= SAME * y.mean for x, y in (found[name] for found in by_env.values()))
             for name in ("as plotted", "signed")
         ),
-        measured=listed,
-        brief="; ".join(_against(*found["as plotted"]) for found in by_env.values()),
-        note=f"The regrets are {listed}.",
+        note=f"The regrets are {report['measured']}.",
         scale=scale_of([known[key].group for key in keys]),
-        numbers=_numbers(pairs, "estimated", "known"),
+        **report,
     )
 
 
@@ -480,10 +475,7 @@ def _own_bonuses(own: Found, figure: Found) -> Claim:
     rivals = [a for a in RIVALS if (SMALLEST, a) in own and (SMALLEST, a) in figure]
     if len(rivals) < len(RIVALS):
         return claim.undecided()
-    pairs = {
-        a: (mean_interval(final(own[SMALLEST, a].group, 0)), mean_interval(final(figure[SMALLEST, a].group, 0)))
-        for a in rivals
-    }
+    pairs = {a: tuple(mean_interval(final(f[SMALLEST, a].group, 0)) for f in (own, figure)) for a in rivals}
     return claim.tested(
         all(not x.apart(y) for x, y in pairs.values()),
         measured="; ".join(f"{a}: its paper's {x}, scaled {y}" for a, (x, y) in pairs.items()),

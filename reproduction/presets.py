@@ -243,61 +243,63 @@ def register(preset: Preset) -> None:
     _PRESETS[preset.name] = preset
 
 
-_SIGNED = "Sums of (cost − optimum) and of (cost − limit)"
+def _curves(name: str, preset: str, quantity: str, heading: str, text: str, closed: bool = False) -> Figure:
+    """Regret above violation of all agents of a preset, signed or as plotted."""
+    return Figure(name, heading, text, "regret_and_violation", {"preset": preset, "quantity": quantity}, closed)
+
+
+_AUTHORS = (
+    "As the paper plots it: the positive part of the moving average's excess, summed in each run, then averaged over "
+    "runs. Settings that the authors' code had at some time; Box has all 121 states."
+)
+_PRINTED = (
+    "The same sums. The rivals' bonuses are scaled down, as in the authors' code; Box has the 60 states that can be "
+    "reached."
+)
+_SIGNED = (
+    "Sums of (cost − optimum) and of (cost − limit). Gains pay for losses: an agent that breaks the limit can have "
+    "negative regret, so read the two together."
+)
+_APPENDIX = "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe policy."
+_KNOWN = (
+    "The theory takes costs to be known, the experiments estimate them. Estimates are 0 where nothing was seen, so "
+    "that a part of all exploration comes from pairs thought free because never tried."
+)
+_LEARNED = (
+    "Every run has hyperparameters drawn from their grids, and a model drawn from the prior they make; the learner "
+    "knows the grids alone."
+)
+_TRACTABLE = "UCRL-CMDP where the paper calls it computationally inefficient, beside PSConRL; signed."
+_INFEASIBLE = "Steps in episodes whose sampled model admits no policy, against sqrt(T)."
+
 _PRESETS: dict[str, Preset] = {}
 for _preset in (
     Preset(
         "authors",
         "Figure 1 in the authors' set-up",
         authors,
-        (
-            Figure(
-                "authors-as-plotted",
-                "Figure 1 in the authors' set-up",
-                "As the paper plots it: the positive part of the moving average's excess, summed in each run, then "
-                "averaged over runs. Settings that the authors' code had at some time; Box has all 121 states.",
-                "regret_and_violation",
-                {"preset": "authors", "quantity": "plotted"},
-            ),
-        ),
+        (_curves("authors-as-plotted", "authors", "plotted", "Figure 1 in the authors' set-up", _AUTHORS),),
     ),
     Preset(
         "figure-1",
         "the algorithms as printed, bonuses scaled: regret and violation in the three gridworlds",
         gridworlds,
         (
-            Figure(
+            _curves(
                 "figure-1-as-plotted",
+                "figure-1",
+                "plotted",
                 "The algorithms as printed, as the paper plots it",
-                "The same sums. The rivals' bonuses are scaled down, as in the authors' code; Box has the 60 states "
-                "that can be reached.",
-                "regret_and_violation",
-                {"preset": "figure-1", "quantity": "plotted"},
+                _PRINTED,
             ),
-            Figure(
-                "figure-1-signed",
-                "The same runs, signed",
-                f"{_SIGNED}. Gains pay for losses: an agent that breaks the limit can have negative regret, so read "
-                "the two together.",
-                "regret_and_violation",
-                {"preset": "figure-1", "quantity": "signed"},
-                closed=True,
-            ),
+            _curves("figure-1-signed", "figure-1", "signed", "The same runs, signed", _SIGNED, True),
         ),
     ),
     Preset(
         "figure-appendix",
         "the same runs: average reward and consumption",
         gridworlds,
-        (
-            Figure(
-                "figure-appendix",
-                "The appendix figure",
-                "Moving averages of reward and consumption, with the levels of the optimal, the fast and the safe "
-                "policy.",
-                "averages",
-            ),
-        ),
+        (Figure("figure-appendix", "The appendix figure", _APPENDIX, "averages"),),
     ),
     Preset("own-bonuses", "the rivals with the bonuses of their own papers", own_bonuses),
     Preset("box-121", "the algorithms as printed on all 121 states of Box", all_states),
@@ -307,17 +309,7 @@ for _preset in (
         "known-costs",
         "Figure 1 with known costs, as the theory has it",
         known_costs,
-        (
-            Figure(
-                "known-costs-signed",
-                "Figure 1 with known costs, signed",
-                "The theory takes costs to be known, the experiments estimate them. Estimates are 0 where nothing was "
-                "seen, so that a part of all exploration comes from pairs thought free because never tried.",
-                "regret_and_violation",
-                {"preset": "known-costs", "quantity": "signed"},
-                closed=True,
-            ),
-        ),
+        (_curves("known-costs-signed", "known-costs", "signed", "Figure 1 with known costs, signed", _KNOWN, True),),
     ),
     Preset("environments", "pictures of the maps with the optimal policies"),
     Preset(
@@ -325,21 +317,14 @@ for _preset in (
         f"the gridworlds with slip {SLIP}",
         _stochastic,
         (
-            Figure(
-                "stochastic-signed",
-                "Slippery moves, signed",
-                "The gridworlds with random slips; sums as in Figure 1, signed.",
-                "regret_and_violation",
-                {"preset": "stochastic", "quantity": "signed"},
-                closed=True,
-            ),
-            Figure(
+            _curves("stochastic-signed", "stochastic", "signed", "Slippery moves, signed", _SIGNED, True),
+            _curves(
                 "stochastic-as-plotted",
+                "stochastic",
+                "plotted",
                 "Slippery moves, as the paper plots it",
                 "The same runs, smoothed, positive part.",
-                "regret_and_violation",
-                {"preset": "stochastic", "quantity": "plotted"},
-                closed=True,
+                True,
             ),
         ),
     ),
@@ -360,14 +345,7 @@ for _preset in (
         "bayesian",
         "models drawn from the learner's prior, as the theorem asks",
         _bayesian,
-        (
-            Figure(
-                "bayesian",
-                "The theorem's setting",
-                "Every run has a model drawn from the learner's prior.",
-                "bayesian",
-            ),
-        ),
+        (Figure("bayesian", "The theorem's setting", "Every run has a model drawn from the prior.", "bayesian"),),
     ),
     Preset(
         "bayesian-learned",
@@ -377,8 +355,7 @@ for _preset in (
             Figure(
                 "bayesian-learned",
                 "The theorem's setting, with a learned prior",
-                "Every run has hyperparameters drawn from their grids, and a model drawn from the prior they make; the "
-                "learner knows the grids alone.",
+                _LEARNED,
                 "bayesian",
                 {"preset": "bayesian-learned"},
                 closed=True,
@@ -389,14 +366,7 @@ for _preset in (
         "feasibility",
         "how long sampled models stay infeasible",
         _feasibility,
-        (
-            Figure(
-                "feasibility",
-                "Infeasible samples",
-                "Steps in episodes whose sampled model admits no policy, against sqrt(T).",
-                "feasibility",
-            ),
-        ),
+        (Figure("feasibility", "Infeasible samples", _INFEASIBLE, "feasibility"),),
     ),
     Preset(
         "bonus",
@@ -419,15 +389,7 @@ for _preset in (
         "tractable",
         "UCRL-CMDP beyond the smallest grid",
         tractable,
-        (
-            Figure(
-                "tractable",
-                "Beyond the smallest grid",
-                "UCRL-CMDP where the paper calls it computationally inefficient, beside PSConRL; signed.",
-                "tractable",
-                closed=True,
-            ),
-        ),
+        (Figure("tractable", "Beyond the smallest grid", _TRACTABLE, "tractable", closed=True),),
     ),
 ):
     register(_preset)

@@ -19,7 +19,7 @@ from typing import Any
 
 from psconrl import report
 from psconrl.analysis import Groups, group
-from psconrl.experiments import Outcome, Store, code_identity, run_together
+from psconrl.experiments import Outcome, Store, code_identity, run_experiment
 from psconrl.report import Section, Table
 from reproduction import Document, comparison, panels, proof, tables
 from reproduction import agents as agents  # registers the agents of the released code
@@ -50,7 +50,7 @@ def reproduce(
     out: str | Path,
     quick: bool = False,
     workers: int | None = None,
-    run: Runner = run_together,
+    run: Runner = run_experiment,
     **options: Any,
 ) -> Reproduction:
     """Run presets and write their figures, the claims and the tables.

@@ -18,30 +18,9 @@ def experiment(name: str, quick: bool = False) -> Experiment:
     return found
 
 
-def test_all_names() -> None:
-    asked = {
-        "figure-1",
-        "figure-appendix",
-        "environments",
-        "stochastic",
-        "counterexample",
-        "bayesian",
-        "bonus",
-        "table-1",
-    }
-    more = {
-        "feasibility",
-        "tractable",
-        "authors",
-        "known-costs",
-        "theory",
-        "own-bonuses",
-        "box-121",
-        "recommended",
-    }
-    more |= {"bayesian-learned", "tried", "others"}
-    assert asked | more == set(presets())
+def test_presets_are_found_by_name() -> None:
     for name, preset in presets().items():
+        assert find(name) is preset
         assert preset.name == name
         assert preset.description
     with pytest.raises(UnknownNameError, match="figure-1"):
@@ -65,23 +44,6 @@ def test_figure_1_has_the_papers_sizes() -> None:
 
 def test_the_appendix_shares_the_runs_of_figure_1() -> None:
     assert experiment("figure-appendix").cells == experiment("figure-1").cells
-
-
-def test_stochastic_slips_everywhere() -> None:
-    found = experiment("stochastic")
-    assert all(cell.env_options == {"slip": 0.1} for cell in found.cells)
-    assert [cell.env for cell in found.cells if cell.agent == "UCRL-CMDP"] == ["marsrover-4x4"]
-
-
-def test_counterexample() -> None:
-    found = experiment("counterexample")
-    assert found.seeds == (200, 200, 200)
-    assert [(c.agent, c.settings.get("infeasible")) for c in found.cells] == [
-        ("PSConRL", "uniform"),
-        ("PSConRL", "explore"),
-        ("CMDP-PSRL", None),
-    ]
-    assert all(c.horizon == 1_500 and c.costs == "known" and c.env == "toy" for c in found.cells)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +74,6 @@ def test_table_1_has_every_algorithm_of_the_paper() -> None:
     found = experiment("table-1")
     assert [cell.agent for cell in found.cells] == ["C-UCRL", "UCRL-CMDP", "FHA", "CMDP-PSRL", "PSConRL"]
     assert found.seeds == (100, 30, 30, 100, 100)
-
-
-@pytest.mark.parametrize("name", ["environments", "theory"])
-def test_presets_that_run_nothing(name: str) -> None:
-    assert find(name).experiment() is None
 
 
 @pytest.mark.parametrize("name", [name for name, preset in presets().items() if preset.build is not None])

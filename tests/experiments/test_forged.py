@@ -199,7 +199,7 @@ def test_what_is_damaged_is_done_again(name: str, sound: Path, tmp_path: Path) -
     DAMAGES[name](out)
     outcome = run_experiment(EXPERIMENT, out, workers=1)
     assert (outcome.executed, outcome.ok) == (1, True)
-    assert {part.path.name for part in Store(out).parts()} >= {part.path.name for part in Store(sound).parts()}
+    assert {file.path.name for file in Store(out).files()} >= {file.path.name for file in Store(sound).files()}
 
 
 def test_a_report_builds_no_model(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

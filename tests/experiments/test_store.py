@@ -12,7 +12,6 @@ import pytest
 
 from psconrl.errors import StoreError
 from psconrl.experiments import Store, run_experiment
-from psconrl.experiments.runner import run_together
 from tests.experiments.sweeps import exported, parts, sweep, times_done
 
 
@@ -74,13 +73,13 @@ def test_more_seeds_do_only_what_is_missing(tmp_path: Path) -> None:
 def test_experiments_that_run_together_share_what_they_have_in_common(tmp_path: Path) -> None:
     agents = ("uniform", "optimal")
     first, second = sweep(seeds=2, agents=agents[:1], horizon=30), sweep(seeds=3, agents=agents, horizon=30)
-    outcome = run_together([first, second], tmp_path, workers=1)
+    outcome = run_experiment([first, second], tmp_path, workers=1)
     assert (outcome.total, outcome.executed) == (6, 6)
     store = Store(tmp_path)
     assert [len(document["cells"]) for document in store.experiments().values()] == [2, 1]
     assert store.verified(set()) == set()
     assert len(store.verified(store.identities())) == 6
-    assert run_together([second, first], tmp_path, workers=1).executed == 0
+    assert run_experiment([second, first], tmp_path, workers=1).executed == 0
 
 
 def test_the_exported_table(tmp_path: Path) -> None:

@@ -85,34 +85,6 @@ def test_long_numbers_on_an_axis_do_not_meet() -> None:
         assert all(left.x1 < right.x0 for left, right in pairwise(inside))
 
 
-def test_a_line_that_looks_flat_is_shown_enlarged_where_no_line_is_crossed() -> None:
-    x = np.arange(1.0, 101)
-    flat, steep = (Line(label, x, k * x, k * x, k * x) for label, k in (("PSConRL", 1), ("ConRL", 100)))
-    (ax,) = figures.draw([[Panel("", "y", [flat, steep])]]).axes
-    (inset,) = ax.child_axes
-    assert [line.get_label() for line in inset.lines][:1] == ["PSConRL"]
-    assert np.ptp(inset.get_ylim()) < np.ptp(ax.get_ylim()) / 50
-    half = Line("C-UCRL", x, 50 * x, 50 * x, 50 * x)
-    assert not figures.draw([[Panel("", "y", [steep, half])]]).axes[0].child_axes
-    full = Line("C-UCRL", x, 50 * x, 0 * x, 10_000 + 0 * x)
-    assert not figures.draw([[Panel("", "y", [flat, steep, full])]]).axes[0].child_axes
-
-
-def test_numbers_of_both_signs_and_all_sizes_are_all_inside_the_axes() -> None:
-    x, y = np.array([0.0, 3.0, 250.0, 40_000.0]), np.array([57_000.0, 12.0, -0.5, -266.0])
-    given = Panel("plane", "y", [Line("PSConRL", x, y, y, y, "o", directed=True)], symmetric=True)
-    assert not given.dwarfed
-    (axes,) = figures.draw([[given]]).axes
-    for (low, high), values, ticks in (
-        (axes.get_xlim(), x, axes.get_xticks().tolist()),
-        (axes.get_ylim(), y, axes.get_yticks().tolist()),
-    ):
-        assert low < values.min() <= values.max() < high
-        assert 0.0 in ticks
-        assert ticks == sorted(ticks)
-    assert axes.get_yticks().tolist() == [-100.0, -10.0, 0.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0]
-
-
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         figures.draw([])

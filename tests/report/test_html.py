@@ -161,8 +161,8 @@ def test_the_page_needs_nothing_but_the_store(tmp_path: Path, monkeypatch: pytes
 def test_runs_that_say_nothing_about_their_model_are_shown_without_it(tmp_path: Path) -> None:
     """Those of a store without the first seed, or made before models were described."""
     store = run(tmp_path / "store", Experiment.grid("own", ["toy"], ["PSConRL"], horizon=60, seeds=2))
-    (part,) = (part for part in store.parts() if part.seed == 0)
-    part.path.unlink()
+    (file,) = (file for file in store.files() if file.seed == 0)
+    file.path.unlink()
     (env,) = environments_of(store)
     content = policies.document(env)
     assert content["optimal"] is None
@@ -268,22 +268,3 @@ def test_the_command_on_the_page_asks_for_the_same_cells(store: Store, page: Pag
         assert (program, verb) == ("psconrl", "run")
         asked |= {cell.id for cell in read_experiment(store.path / file).cells}
     assert asked == {record.cell for record in store.records()}
-
-
-def test_of_many_agents_one_of_each_kind_leads(tmp_path: Path) -> None:
-    settings = [
-        Experiment.grid(
-            f"prior {k}", ["toy"], ["PSConRL"], horizon=20, seeds=1, settings={"PSConRL": {"prior": k / 10}}
-        )
-        for k in range(1, 6)
-    ]
-    others = Experiment.grid("others", ["toy"], ["TSDE", "CMDP-PSRL"], horizon=20, seeds=1)
-
-    def summaries(store: Store) -> list[int]:
-        """The rows of each table of the summary."""
-        (found,) = environments_of(store)
-        text = render(store, [found]).split('id="summary"')[1].split("</section>")[0]
-        return [table.count("<tr") - 1 for table in text.split("<table")[1:]]
-
-    assert summaries(stores.run(tmp_path, others, *settings)) == [3, 4]
-    assert summaries(stores.run(tmp_path / "few", *settings)) == [5]

@@ -80,7 +80,10 @@ def register(agent: type[Agent], name: str | None = None) -> type[Agent]:
     for known, present in list(_AGENTS.items()):
         if _plain(known) == _plain(name):
             if (present.__module__, present.__qualname__) != (agent.__module__, agent.__qualname__):
-                raise InvalidArgumentError(f"there is an agent {name!r} already; choose another name")
+                raise InvalidArgumentError(
+                    f"the agent {name!r} of {present.__module__} has this name already; "
+                    'register the other one under a name of its own: agents.register(Mine, "my-name")'
+                )
             del _AGENTS[known]
     _AGENTS[name] = agent
     return agent

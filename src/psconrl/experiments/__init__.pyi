@@ -5,7 +5,6 @@ from .record import RunRecord as RunRecord
 from .run_one import run_cell as run_cell
 from .runner import Outcome as Outcome
 from .runner import run_experiment as run_experiment
-from .runner import run_together as run_together
 from .spec import Cell as Cell
 from .spec import Experiment as Experiment
 from .spec import notes as notes

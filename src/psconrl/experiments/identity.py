@@ -17,35 +17,35 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from psconrl.io import writing
 
 LIBRARIES = ("numpy", "scipy", "highspy", "numba")
 ROOT = Path(__file__).resolve().parent.parent
-_DECIDE_NOTHING = (
+_IRRELEVANT = (
     *("analysis", "experiments", "report", "service", "starter"),
     *("__main__.py", "cli.py", "cli_output.py", "errors.py", "gymnasium_ids.py", "io/text.py", "io/writing.py"),
     *("_core/compiling.py", "_core/entry_points.py", "_core/interrupts.py", "_core/numbers.py"),
 )
-_DYNAMIC = {"__import__", "eval", "exec", "globals", "import_module", "vars"}
-"""Names with which code reaches what cannot be seen in it; all of its module counts then."""
+_DYNAMIC_NAMES = {"__import__", "eval", "exec", "globals", "import_module", "vars"}
+"""Names by which code reaches what its text does not show; all of its module counts then."""
 
 
 @cache
 def code_identity() -> str:
     """A hash of the parts of psconrl that decide results, and of the versions of the libraries that they use."""
-    known = _known_digests()
+    cached = _cached_digests()
     digests = {}
     for file, content in _files().items():
         raw = hashlib.sha256(content).hexdigest()
-        earlier = known.get(file, ["", ""])
+        earlier = cached.get(file, ["", ""])
         digests[file] = [raw, earlier[1] if earlier[0] == raw else _digest([_text(ast.parse(content))])]
-    if digests != known:
+    if digests != cached:
         with suppress(OSError):
             writing.write_text(_CACHE, json.dumps(digests))
     lines = [f"{file} {digest}" for file, (_, digest) in digests.items()]
@@ -62,7 +62,7 @@ _CACHE = ROOT / "__pycache__" / "identity.json"
 """The digests of files by their content: parsing all of them takes longer than a short run."""
 
 
-def _known_digests() -> dict[str, list[str]]:
+def _cached_digests() -> dict[str, list[str]]:
     try:
         return dict(json.loads(_CACHE.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def _files() -> dict[str, bytes]:
     return {
         name: file.read_bytes()
         for name, file in files.items()
-        if name.partition("/")[0] not in _DECIDE_NOTHING and name not in _DECIDE_NOTHING
+        if name.partition("/")[0] not in _IRRELEVANT and name not in _IRRELEVANT
     }
 
 
@@ -89,33 +89,75 @@ def source_identity(definition: type | FunctionType) -> str:
 
 
 def own_modules(definition: type | FunctionType) -> set[str]:
-    """The names of the modules whose source `source_identity` has looked at."""
+    """The names of the modules whose source is in `source_identity`."""
     return {line.partition("\0")[0] for line in _sources(definition) if "\0" in line}
 
 
 def _sources(definition: type | FunctionType) -> set[str]:
     """The statements that a definition depends on, each after its module and a null, and versions of packages."""
-    found: set[str] = set()
-    done: set[tuple[str, str | None]] = set()
+    parsed = cache(_parsed)
+    sources: set[str] = set()
+    visited: set[tuple[str, str | None]] = set()
     waiting: list[tuple[str, str | None]] = [(definition.__module__, definition.__qualname__.partition(".")[0])]
     while waiting:
-        place = waiting.pop()
-        if place in done:
+        module, name = place = waiting.pop()
+        if place in visited:
             continue
-        done.add(place)
-        module, name = place
+        visited.add(place)
         package = "" if module.partition(".")[0] == definition.__module__.partition(".")[0] else _package(module)
-        source = None if package else _parsed(module)
+        tree = None if package else parsed(module)
         label = "__main__" if module == "__mp_main__" else module  # the main script in processes that it starts
         if package:
-            found.add(package)
-        elif source is None:
-            found.add(f"{label}\0{_bytecode(definition) if module == definition.__module__ else ''}")
+            sources.add(package)
+        elif tree is None:
+            sources.add(f"{label}\0{_bytecode(definition) if module == definition.__module__ else ''}")
         else:
-            for statement in source.relevant(name):
-                found.add(f"{label}\0{_text(statement)}")
-                waiting += source.used(statement)
-    return found
+            imported = {alias for s in tree.body if isinstance(s, _IMPORTS) for alias in _bound(s)}
+            for statement in tree.body:
+                bound = _bound(statement)
+                if not isinstance(statement, (*_DEFINITIONS, *_IMPORTS)):  # it may change what its names refer to
+                    bound |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - imported
+                if name is None or name in bound or "*" in bound:
+                    sources.add(f"{label}\0{_text(statement)}")
+                    waiting += _used(statement, module)
+    return sources
+
+
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement defines or imports."""
+    if isinstance(statement, _DEFINITIONS):
+        return {statement.name}
+    names: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, _IMPORTS):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, _DEFINITIONS):
+            names.add(node.name)
+    return names
+
+
+def _used(statement: ast.stmt, module: str) -> Iterator[tuple[str, str | None]]:
+    """Where the names come from that a statement of a module uses: (module, name); None stands for all of a module."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name):
+            yield module, None if node.id in _DYNAMIC_NAMES else node.id
+        elif isinstance(node, ast.Attribute) and node.attr in _DYNAMIC_NAMES:
+            yield module, None
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = "." * node.level + (node.module or "")
+            if node.level:
+                package = getattr(sys.modules.get(module), "__package__", None)
+                origin = importlib.util.resolve_name(origin, package or module)
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                is_module = not _package(origin) and _file(inner) is not None
+                yield (inner, None) if is_module else (origin, None if alias.name == "*" else alias.name)
 
 
 def _package(module: str) -> str:
@@ -153,91 +195,13 @@ def _bytecode(definition: type | FunctionType) -> str:
     return _digest(marshal.dumps(f.__code__).hex() for f in functions if isinstance(f, FunctionType))
 
 
-def _parsed(module: str) -> _Source | None:
+def _parsed(module: str) -> ast.Module | None:
     file = _file(module)
     try:
         text = inspect.getsource(sys.modules[module]) if module in sys.modules else file and file.read_text("utf-8")
-        return _Source(module, ast.parse(text or ""))
+        return ast.parse(text or "")
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or no Python
         return None
-
-
-class _Source:
-    """The statements of a module, and which of them matter to a name."""
-
-    def __init__(self, module: str, tree: ast.Module) -> None:
-        self.module, self.statements = module, tree.body
-
-    @cached_property
-    def imported(self) -> set[str]:
-        """Names that are bound by imports."""
-        return {name for s in self.statements if isinstance(s, (ast.Import, ast.ImportFrom)) for name in _bound(s)}
-
-    def relevant(self, name: str | None) -> Iterator[ast.stmt]:
-        """The statements that bind a name or may change what it refers to; None: all."""
-        for statement in self.statements:
-            names = _bound(statement) | _changed(statement) - self.imported
-            if name is None or name in names or "*" in names:
-                yield _only(statement, name)
-
-    def used(self, statement: ast.stmt) -> Iterator[tuple[str, str | None]]:
-        """Where the names come from that a statement uses: (module, name); None stands for all of a module."""
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name):
-                yield self.module, None if node.id in _DYNAMIC else node.id
-            elif isinstance(node, ast.Attribute) and node.attr in _DYNAMIC:
-                yield self.module, None
-            elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield alias.name, None
-            elif isinstance(node, ast.ImportFrom):
-                yield from self._from(node)
-
-    def _from(self, node: ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-        origin = "." * node.level + (node.module or "")
-        if node.level:
-            loaded: ModuleType | None = sys.modules.get(self.module)
-            origin = importlib.util.resolve_name(origin, getattr(loaded, "__package__", None) or self.module)
-        for alias in node.names:
-            inner = f"{origin}.{alias.name}"
-            if _package(origin) or _file(inner) is None:
-                yield origin, None if alias.name == "*" else alias.name
-            else:
-                yield inner, None
-
-
-def _bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement of a module binds."""
-    names: set[str] = set()
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.add(node.name)
-        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
-            names |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    return names
-
-
-def _changed(statement: ast.stmt) -> set[str]:
-    """The names that a statement may change by calling something."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return set()
-    if not any(isinstance(node, ast.Call) for node in ast.walk(statement)):
-        return set()
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-
-
-def _only(statement: ast.stmt, name: str | None) -> ast.stmt:
-    """An import of several names without those that are not asked for."""
-    if name is None or not isinstance(statement, (ast.Import, ast.ImportFrom)):
-        return statement
-    names = [a for a in statement.names if (a.asname or a.name).partition(".")[0] in (name, "*")]
-    if isinstance(statement, ast.Import):
-        return ast.Import(names)
-    return ast.ImportFrom(statement.module, names, statement.level)
 
 
 def _text(tree: ast.AST) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,19 +25,8 @@ def describe() -> dict[str, str]:
     }
 
 
-def peak_memory() -> int | None:
-    """The most memory, in MiB, that this process or one that it has started and seen end has held; None if not told."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(who).ru_maxrss for who in whose) // unit
-
-
 def processor() -> str:
-    """The model of the processor, as far as the system tells."""
+    """The model of the processor, as far as the system names it."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")

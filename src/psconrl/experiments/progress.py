@@ -1,4 +1,4 @@
-"""How far an experiment is: bars on a terminal, a line now and then elsewhere."""
+"""The progress of an experiment: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
 from psconrl._core.compiling import COMPILING
 from psconrl.experiments.spec import Cell
-from psconrl.io.text import printable
 
 Start = Sequence[tuple[Cell, int, int]]
 """Cells with the number of their runs, and how many of these are there already."""
@@ -113,8 +112,8 @@ class Lines:
         print(", ".join(filter(None, parts)), file=self.stream, flush=True)
 
 
-class Bars:
-    """A bar for all, and one for each cell that is under way."""
+class Bar:
+    """A bar on a terminal, with the speed beside it."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -125,56 +124,40 @@ class Bars:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[speed]}"),
+            TextColumn("{task.fields[state]}"),
             console=Console(file=getattr(sys.stderr, "stream", sys.stderr)),  # it moves the cursor
             transient=True,
         )
 
     @contextmanager
     def showing(self, cells: Start) -> Iterator[None]:
-        """Draw the bars."""
+        """Draw the bar."""
         total, done = sum(n for _, n, _ in cells), sum(n for *_, n in cells)
-        self.overall = self.bars.add_task("all runs", total=total, completed=done, speed="")
-        self.tasks: dict[Cell, Any] = {
-            cell: self.bars.add_task(f"  {_label(cell)}", total=n, completed=k, speed="", visible=False)
-            for cell, n, k in cells
-        }
-        self.failed, self.speed, self.last = 0, _Speed(cells), time.monotonic()
+        self.task = self.bars.add_task("runs", total=total, completed=done, state="")
+        self.failed, self.speed = 0, _Speed(cells)
         with self.bars:
             yield
 
     def compiling(self) -> None:
-        """Beside the bar, until the first run is done."""
+        """Say so, until the first run is done."""
         self.speed.compiling()
-        self.bars.update(self.overall, speed=COMPILING)
+        self.bars.update(self.task, state=COMPILING)
 
     def advance(self, cell: Cell, *, failed: bool = False) -> None:
-        """Move the bars."""
+        """Move the bar."""
         self.failed += failed
         self.speed.advance(cell.horizon)
-        self.bars.advance(self.overall)
-        self.bars.advance(self.tasks[cell])
-        now = time.monotonic()
-        # Bars are cheap, but not as cheap as the smallest runs.
-        if now - self.last < 0.1 and self.speed.left:
-            return
-        self.last = now
-        self.bars.update(
-            self.overall, speed=f"{self.speed}" + (f", [red]{self.failed} failed[/]" if self.failed else "")
-        )
-        for bar in self.tasks.values():
-            state = self.bars.tasks[bar]
-            self.bars.update(bar, visible=0 < state.completed < (state.total or 0))
+        state = f"{self.speed}" + (f", [red]{self.failed} failed[/]" if self.failed else "")
+        self.bars.update(self.task, advance=1, state=state)
 
 
 def for_terminal() -> Progress:
-    """Bars if the error stream is a terminal, else lines."""
-    return Bars() if sys.stderr.isatty() else Lines()
+    """What shows progress here.
 
-
-def _label(cell: Cell) -> str:
-    """The cell's label beside a bar: nothing in it steers the terminal or the bars."""
-    return printable(cell.label).replace("[", r"\[")
+    Returns:
+        A bar if the error stream is a terminal, else lines.
+    """
+    return Bar() if sys.stderr.isatty() else Lines()
 
 
 def _clock(seconds: float) -> str:

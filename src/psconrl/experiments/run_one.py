@@ -17,7 +17,6 @@ from psconrl._core import compiling
 from psconrl.cmdp import CMDP
 from psconrl.errors import CodeMismatchError, PsconrlError, SpecError
 from psconrl.experiments import identity, plugins, record, world
-from psconrl.experiments.machine import peak_memory
 from psconrl.experiments.spec import Cell, file_checksum
 from psconrl.learning.simulation import one_thread
 
@@ -55,11 +54,10 @@ class Task(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A finished run: its Parquet file, how long it took, and the most memory, in MiB, that its process has held."""
+    """A finished run: its Parquet file, and how long it took."""
 
     content: bytes
     seconds: float
-    memory: int | None = None
 
 
 def execute(task: Task) -> Done:
@@ -79,7 +77,7 @@ def execute(task: Task) -> Done:
     plugins.ensure(task.outside)
     start = time.perf_counter()
     content = record.to_bytes(run_cell(task.cell, task.seed))
-    return Done(content, time.perf_counter() - start, peak_memory())
+    return Done(content, time.perf_counter() - start)
 
 
 def run_cell(cell: Cell, seed: int) -> pa.Table:

@@ -27,15 +27,15 @@ from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
 
 MAX_CRASHES = 3
-"""How often a process may die during a run before the run is given up."""
+"""Crashes of its process after which a run is given up."""
 WAIT_SECONDS = 5.0
-"""How long to wait for results before looking around."""
+"""Longest wait for results before new runs are submitted."""
 LOCKED_SECONDS = 0.3
-"""Between looks at what other commands have locked, when nothing else is left to do."""
+"""Between retries of runs that other commands have locked, when no others are left."""
 CONFIRMED_SECONDS = 0.05
-"""What a run must have taken for its file to be forced to the disk."""
+"""Files of runs that took longer are forced to the disk."""
 WARM_UP_SECONDS = 900.0
-"""What compiling may take; then runs begin, and compile what they need."""
+"""Timeout of compiling in advance; then runs begin, and compile what they need."""
 
 Run = tuple[Cell, int]
 
@@ -52,7 +52,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an experiment: runs in it, runs that were there before, runs done now, and those that failed."""
+    """What became of an experiment.
+
+    Attributes:
+        total: runs in it.
+        before: runs that were there already, or were done by other commands meanwhile.
+        executed: runs done now.
+        failures: runs that failed.
+    """
 
     total: int
     before: int
@@ -66,7 +73,7 @@ class Outcome:
 
 
 def run_experiment(
-    experiment: Experiment,
+    experiment: Experiment | Sequence[Experiment],
     out: str | Path,
     *,
     workers: int | None = None,
@@ -78,7 +85,7 @@ def run_experiment(
     """Do the runs that a folder does not hold yet.
 
     Args:
-        experiment: what to run.
+        experiment: what to run. Several experiments are run one after the other; what they share is run once.
         out: the folder of results; it may hold other experiments.
         workers: processes; all cores by default, 1 stays in this process unless there is a limit.
         dask: address of a Dask scheduler, instead.
@@ -94,68 +101,34 @@ def run_experiment(
         WorkerError: there is nothing to execute runs with.
         StoreError: the folder cannot be written to.
     """
-    run_one.check_cells(experiment.cells)
-    return _run([experiment], out, workers, dask, executor, limit_seconds, progress)
-
-
-def run_together(
-    experiments: Sequence[Experiment],
-    out: str | Path,
-    *,
-    workers: int | None = None,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Do the runs of several experiments: what they share is run, and compiled, once.
-
-    Args:
-        experiments: what to run, one after the other.
-        out: the folder of results.
-        workers: processes; all cores by default.
-        progress: where to show it.
-
-    Returns:
-        As `run_experiment`.
-    """
-    cells = dict.fromkeys(cell for experiment in experiments for cell in experiment.cells)
-    # Cells that draw a model for each run are not built before: that needs the solver, which is compiled in workers.
-    run_one.check_cells(cell for cell in cells if cell.seed_option is None)
-    return _run(experiments, out, workers, None, None, None, progress)
-
-
-def _run(
-    experiments: Sequence[Experiment],
-    out: str | Path,
-    workers: int | None,
-    dask: str | None,
-    executor: Executor | None,
-    limit: float | None,
-    progress: Progress | None,
-) -> Outcome:
-    if limit is not None and not (isinstance(limit, (int, float)) and 0 < limit < 1e9):
-        raise SpecError(f"limit_seconds is {limit!r}; it must be a number of seconds above 0")
+    experiments = [experiment] if isinstance(experiment, Experiment) else list(experiment)
+    if limit_seconds is not None and not (isinstance(limit_seconds, (int, float)) and 0 < limit_seconds < 1e9):
+        raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
-    if executor is not None and (dask is not None or limit is not None):
+    if executor is not None and (dask is not None or limit_seconds is not None):
         raise SpecError("executor is given with dask or limit_seconds; give it alone")
+    run_one.check_cells(dict.fromkeys(cell for each in experiments for cell in each.cells))
     store = Store(out, create=True)
-    for experiment in experiments:
-        store.register(experiment)
-    names = {run: run[0].identity(run[1]) for experiment in experiments for run in experiment.runs}
+    for each in experiments:
+        store.register(each)
+    identities = {run: run[0].identity(run[1]) for each in experiments for run in each.runs}
     # Opened before anything is looked at: what others have done since then is not done again.
     with closing(RunLocks(store.path)) as locks:
-        present = store.verified(set(names.values()))
-        missing = [run for run, name in names.items() if name not in present]
+        present = store.verified(set(identities.values()))
+        missing = [run for run, identity in identities.items() if identity not in present]
         if not missing:
-            return Outcome(len(names), len(names), 0, ())
+            return Outcome(len(identities), len(identities), 0, ())
         sweep = _Sweep(store, locks, missing, progress or Silent())
-        left, total = Counter(cell for cell, _ in missing), Counter(cell for cell, _ in names)
+        left, total = Counter(cell for cell, _ in missing), Counter(cell for cell, _ in identities)
         with sweep.progress.showing([(cell, n, n - left[cell]) for cell, n in total.items()]):
             if executor is not None:
                 sweep.run(executor, workers or cores())
             else:
-                with _executor(len(missing), workers, dask, limit, sweep.progress) as own:
+                with _executor(len(missing), workers, dask, limit_seconds, sweep.progress) as own:
                     sweep.run(own, None)
-    return Outcome(len(names), len(names) - len(missing) + sweep.found, sweep.executed, tuple(sweep.failures))
+    before = len(identities) - len(missing) + sweep.done_by_others
+    return Outcome(len(identities), before, sweep.executed, tuple(sweep.failures))
 
 
 def _executor(runs: int, workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Executor:
@@ -174,11 +147,11 @@ class _Sweep:
         self.store, self.locks, self.progress = store, locks, progress
         self.waiting = deque(runs)
         self.locked: deque[Run] = deque()  # by other commands, when last looked at
-        self.flying: dict[Future[run_one.Done], Run] = {}
+        self.submitted: dict[Future[run_one.Done], Run] = {}
         self.crashes: Counter[Run] = Counter()
-        self.executed = self.found = 0
+        self.executed = self.done_by_others = 0
         self.failures: list[Failure] = []
-        self.begun = time.time_ns()
+        self.started = time.time_ns()
         self.shared = False  # whether others have noted a run as done since this sweep began
 
     def run(self, executor: Executor, workers: int | None) -> None:
@@ -187,14 +160,14 @@ class _Sweep:
         with compiling.on_compile(self.progress.compiling) if serial else nullcontext():
             if isinstance(executor, ProcessExecutor):
                 self._warm_up(executor)
-            while self.waiting or self.locked or self.flying:
+            while self.waiting or self.locked or self.submitted:
                 # Enough that no worker waits, and not more, as what is submitted is locked.
                 size: int = getattr(executor, "workers", 1) if workers is None else workers
                 self._submit(executor, 1 if serial else 2 * size + 1)
-                if self.flying:
+                if self.submitted:
                     seconds = LOCKED_SECONDS if self.locked and not self.waiting else WAIT_SECONDS
-                    for future in wait(self.flying, seconds, FIRST_COMPLETED)[0]:
-                        self._finished(self.flying.pop(future), future)
+                    for future in wait(self.submitted, seconds, FIRST_COMPLETED)[0]:
+                        self._finished(self.submitted.pop(future), future)
                 elif self.locked:
                     time.sleep(LOCKED_SECONDS)
                 if self.locked and not self.waiting:
@@ -212,21 +185,21 @@ class _Sweep:
 
     def _submit(self, executor: Executor, window: int) -> None:
         for _ in range(len(self.waiting)):
-            if len(self.flying) >= window:
+            if len(self.submitted) >= window:
                 return
             run = self.waiting.popleft()
             if not self.locks.acquire(run[0].identity(run[1])):
                 self.locked.append(run)
-            elif not self._done_by_others(run):
-                self.flying[executor.submit(run_one.execute, run_one.Task.of(*run))] = run
+            elif not self._is_done_by_others(run):
+                self.submitted[executor.submit(run_one.execute, run_one.Task.of(*run))] = run
 
-    def _done_by_others(self, run: Run) -> bool:
+    def _is_done_by_others(self, run: Run) -> bool:
         """Whether another command in the same folder has done a run, or failed at it, since this one began."""
         self.shared = self.locks.changed() or self.shared
         if self.shared and self.store.has(*run):
-            self.found += 1
+            self.done_by_others += 1
             self.progress.advance(run[0])
-        elif (failure := self.store.failure(*run)) is not None and failure[0] > self.begun:
+        elif (failure := self.store.failure(*run)) is not None and failure[0] > self.started:
             self._give_up(run, failure[1])
         else:
             return False
@@ -255,7 +228,7 @@ class _Sweep:
     def _write(self, run: Run, done: run_one.Done) -> None:
         # A shorter run is sooner done again than the disk confirms that it holds it.
         self.store.write(*run, done.content, confirmed=done.seconds > CONFIRMED_SECONDS)
-        self.locks.noted(self.store.note_time(*run, done.seconds, done.memory, self.locks.file))
+        self.locks.noted(self.store.note_time(*run, done.seconds, self.locks.file))
         self.executed += 1
         self.progress.advance(run[0])
 

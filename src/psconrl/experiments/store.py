@@ -38,13 +38,13 @@ from psconrl.io.text import file_name
 
 log = logging.getLogger(__name__)
 
-_PART = re.compile(r"seed-(?P<seed>\d{1,18})\.(?P<identity>[0-9a-f]{20})\.(?P<checksum>[0-9a-f]{16})\.parquet")
+_RUN_FILE = re.compile(r"seed-(?P<seed>\d{1,18})\.(?P<identity>[0-9a-f]{20})\.(?P<checksum>[0-9a-f]{16})\.parquet")
 _NOTE = re.compile(r".*\.[0-9a-f]{20}\.txt")
 _SPECIFICATION = re.compile(r"experiment.*\.json")
 _FINISHED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}")
-_LARGEST_PART = 1024 * reading.MEBIBYTE
-_LONGEST_LINE = 4096
-"""Bytes of a line of timings."""
+_MAX_FILE_BYTES = 1024 * reading.MEBIBYTE
+_MAX_LINE_BYTES = 4096
+"""Of a line of the timings."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class RunFile:
 
     @staticmethod
     def at(path: Path) -> RunFile | None:
-        """The part of that name, None for other files."""
-        match = _PART.fullmatch(path.name)
+        """The file of a run, by its name; None for other files."""
+        match = _RUN_FILE.fullmatch(path.name)
         return match and RunFile(path, int(match["seed"]), match["identity"], match["checksum"])
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Parts are sorted by environment, agent, seed, identity."""
+        """Files are sorted by environment, agent, seed, identity."""
         return (*self.path.parts[-3:-1], self.seed, self.identity, self.checksum)
 
     def read(self) -> bytes:
         """The content; RunFileError if it is not what was written."""
-        content = reading.read_bytes(self.path, RunFileError, _LARGEST_PART)
+        content = reading.read_bytes(self.path, RunFileError, _MAX_FILE_BYTES)
         if _checksum(content) != self.checksum:
             raise RunFileError(f"{self.path}: damaged (its checksum differs)")
         return content
@@ -103,7 +103,17 @@ class Store:
     # What was asked for
 
     def register(self, experiment: Experiment) -> Path:
-        """Write the specification, unless it is there already; a different one gets a file of its own."""
+        """Write the specification of an experiment, unless it is there already.
+
+        Args:
+            experiment: what is to be run. One that differs from those in the folder gets a file of its own.
+
+        Returns:
+            The file with the specification.
+
+        Raises:
+            StoreError: the folder holds thousands of other experiments.
+        """
         text = json.dumps(experiment.as_json(), indent=2) + "\n"
         stem = f"experiment-{file_name(experiment.name)}"
         names = ["experiment.json", f"{stem}.json", *(f"{stem}-{k}.json" for k in range(2, 10_000))]
@@ -120,23 +130,33 @@ class Store:
 
     def experiments(self) -> dict[str, Mapping[str, Any]]:
         """The specifications in the folder, by file name, as JSON values; what is no specification is left out."""
-        found: dict[str, Mapping[str, Any]] = {}
+        documents: dict[str, Mapping[str, Any]] = {}
         for path in sorted(self.path.glob("experiment*.json")):
             try:
                 document = reading.read_json(path, SpecError)
                 check_document(document, f"{path}: ")
-                found[path.name] = document
+                documents[path.name] = document
             except PsconrlError as error:
                 log.warning("%s; left out", error)
-        return found
+        return documents
 
     # Writing
 
     def write(self, cell: Cell, seed: int, content: bytes, *, confirmed: bool = True) -> Path:
         """Put a finished run in its place.
 
-        confirmed: wait until the disk holds it. Without that, a file that a power failure cuts short is noticed by
-        its checksum, and its run is done again.
+        Args:
+            cell: what was run.
+            seed: of the run.
+            content: the Parquet file.
+            confirmed: whether to wait until the disk holds it. Without that, a file that a power failure cuts short is
+                noticed by its checksum, and its run is done again.
+
+        Returns:
+            The file.
+
+        Raises:
+            WriteError: the file cannot be written.
         """
         folder = self._folder("runs", file_name(cell.env_name), file_name(cell.agent))
         path = folder / f"seed-{seed:04d}.{cell.identity(seed)}.{_checksum(content)}.parquet"
@@ -145,12 +165,17 @@ class Store:
             self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(
-        self, cell: Cell, seed: int, seconds: float, memory: int | None = None, file: int | None = None
-    ) -> int:
-        """Append a line to the timings; how many bytes it has.
+    def note_time(self, cell: Cell, seed: int, seconds: float, file: int | None = None) -> int:
+        """Append a line to the timings.
 
-        memory: MiB of the run's process. file: the timings, if they are open already.
+        Args:
+            cell: what was run.
+            seed: of the run.
+            seconds: how long it took.
+            file: descriptor of the timings, if they are open already.
+
+        Returns:
+            The length of the line in bytes.
         """
         line = {
             "env": cell.env_name,
@@ -158,7 +183,6 @@ class Store:
             "seed": seed,
             "identity": cell.identity(seed),
             "seconds": round(seconds, 6),
-            "memory": memory,
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
         # One write to a file opened for appending is not torn apart by other processes.
@@ -177,14 +201,31 @@ class Store:
         return len(content)
 
     def note_failure(self, cell: Cell, seed: int, text: str) -> Path:
-        """Keep why a run failed."""
+        """Keep why a run failed.
+
+        Args:
+            cell: what was run.
+            seed: of the run.
+            text: the traceback.
+
+        Returns:
+            The file with the text.
+        """
         path = self.failure_path(cell, seed)
         self._folder("failures")
         writing.write_text(path, text)
         return path
 
     def failure(self, cell: Cell, seed: int) -> tuple[int, str] | None:
-        """When, and with what last line, a run failed in some process; None if it did not."""
+        """How a run failed in this or another process.
+
+        Args:
+            cell: what was run.
+            seed: of the run.
+
+        Returns:
+            When, in nanoseconds since the epoch, and the last line of the traceback; None if it did not fail.
+        """
         path = self.failure_path(cell, seed)
         try:
             when = path.lstat().st_mtime_ns
@@ -195,38 +236,52 @@ class Store:
 
     # Reading
 
-    def parts(self) -> list[RunFile]:
-        """All files of runs, sorted; they are not checked."""
-        found = (RunFile.at(path) for path in (self.path / "runs").glob("*/*/seed-*.parquet"))
-        return sorted((part for part in found if part is not None), key=lambda part: part.key)
+    def files(self) -> list[RunFile]:
+        """All files of runs, sorted, sound or not."""
+        files = (RunFile.at(path) for path in (self.path / "runs").glob("*/*/seed-*.parquet"))
+        return sorted((file for file in files if file is not None), key=lambda file: file.key)
 
     def identities(self) -> set[str]:
-        """The runs that have a file; they are not checked."""
-        return {part.identity for part in self.parts()}
+        """The identities of the runs that have a file, sound or not."""
+        return {file.identity for file in self.files()}
 
     def has(self, cell: Cell, seed: int) -> bool:
-        """Whether a run has a file; it is not checked."""
+        """Whether a run has a file, sound or not.
+
+        Args:
+            cell: what is to be run.
+            seed: of the run.
+        """
         start = f"seed-{seed:04d}.{cell.identity(seed)}."
         try:
             names = os.listdir(self.path / "runs" / file_name(cell.env_name) / file_name(cell.agent))
         except OSError:
             return False
-        return any(name.startswith(start) and _PART.fullmatch(name) for name in names)
+        return any(name.startswith(start) and _RUN_FILE.fullmatch(name) for name in names)
 
     def verified(self, identities: Collection[str]) -> set[str]:
-        """Those of these runs whose file is sound; others are moved aside, and what dead processes left is removed."""
+        """Find out which runs need not be done again.
+
+        Damaged files are moved aside, and temporary files that dead processes left are removed.
+
+        Args:
+            identities: of the runs in question.
+
+        Returns:
+            Those of them that have a sound file.
+        """
         sound = set()
-        for part in self.parts():
-            if part.identity not in identities:
+        for file in self.files():
+            if file.identity not in identities:
                 continue
             try:
-                part.record()
-                sound.add(part.identity)
+                file.record()
+                sound.add(file.identity)
             except RunFileError as error:
-                if part.path.is_symlink() or part.path.exists():
+                if file.path.is_symlink() or file.path.exists():
                     log.warning("%s; moved aside, the run is done again", error)
                     with suppress(OSError):
-                        part.path.replace(part.path.with_suffix(".damaged"))
+                        file.path.replace(file.path.with_suffix(".damaged"))
         self._tidy()
         return sound
 
@@ -235,26 +290,35 @@ class Store:
         writing.remove_abandoned(self.path, _SPECIFICATION)
         writing.remove_abandoned(self.path / "failures", _NOTE)
         for folder in (self.path / "runs").glob("*/*"):
-            writing.remove_abandoned(folder, _PART)
+            writing.remove_abandoned(folder, _RUN_FILE)
 
     def records(self, identities: Collection[str] | None = None) -> Iterator[RunRecord]:
-        """The runs one by one, sorted by environment, agent, seed and identity; all, or those asked for."""
+        """The runs one by one, sorted by environment, agent, seed and identity.
+
+        A file that is damaged, or does not fit the others, is named in a warning and left out.
+
+        Args:
+            identities: of the runs that are wanted; all by default.
+
+        Returns:
+            The runs, each read when it is its turn.
+        """
         previous = None
         cells: dict[str, tuple[Any, ...]] = {}
-        for part in self.parts():
-            if identities is not None and part.identity not in identities:
+        for file in self.files():
+            if identities is not None and file.identity not in identities:
                 continue
             try:
-                record = part.record()
+                record = file.record()
             except RunFileError as error:
                 log.warning("%s; left out", error)
                 continue
-            if part.identity == previous:
-                log.warning("%s: the same run gave another result before; left out", part.path)
+            if file.identity == previous:
+                log.warning("%s: the same run gave another result before; left out", file.path)
             elif cells.setdefault(record.cell, _common(record)) != _common(record):
-                log.warning("%s: differs from the other runs of its cell in what was run; left out", part.path)
+                log.warning("%s: differs from the other runs of its cell in what was run; left out", file.path)
             else:
-                previous = part.identity
+                previous = file.identity
                 yield record
 
     def load(self) -> list[RunRecord]:
@@ -273,7 +337,7 @@ class Store:
             return entries
         try:
             with reading.opened(path, RunFileError) as file:
-                while line := file.readline(_LONGEST_LINE):
+                while line := file.readline(_MAX_LINE_BYTES):
                     entry = _timing(line)
                     if entry is not None:
                         entries.append(entry)
@@ -286,17 +350,22 @@ class Store:
         times = sorted(str(entry["finished"]) for entry in self._log())
         return (times[0], times[-1]) if times else None
 
-    def memory(self) -> int | None:
-        """The most memory, in MiB, that a process of the timed runs has held; None if none told."""
-        told = [entry.get("memory") for entry in self._log()]
-        return max((int(x) for x in told if isinstance(x, int) and not isinstance(x, bool) and x > 0), default=None)
-
     def failures(self) -> list[Path]:
         """The files that say why runs failed."""
         return sorted((self.path / "failures").glob("*.txt"))
 
     def export(self, path: str | Path) -> set[str]:
-        """Write all curves as a tidy table, .csv or .parquet; the code identities found in it."""
+        """Write all curves as a tidy table.
+
+        Args:
+            path: the file, .csv or .parquet.
+
+        Returns:
+            The identities of the code that made the runs.
+
+        Raises:
+            SpecError: the file has another ending.
+        """
         return exporting.export(self.records(), path)
 
     def _folder(self, *names: str) -> Path:
@@ -317,7 +386,12 @@ class Store:
         return folder
 
     def failure_path(self, cell: Cell, seed: int) -> Path:
-        """Where it is said why a run failed."""
+        """The file that says why a run failed.
+
+        Args:
+            cell: what was run.
+            seed: of the run.
+        """
         name = f"{file_name(cell.env_name)}-{file_name(cell.agent)}-seed-{seed:04d}.{cell.identity(seed)}.txt"
         return self.path / "failures" / name
 

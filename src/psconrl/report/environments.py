@@ -139,10 +139,10 @@ def distinct(groups: Sequence[Group]) -> list[str]:
 
 def _first_runs(store: Store, groups: Groups) -> Iterator[RunRecord]:
     """The run with the first seed of each cell, made by the code that made most of the cell's runs."""
-    parts = store.parts()
+    files = store.files()
     missing = set(groups)
-    for seed in sorted({part.seed for part in parts}):
-        for record in store.records({part.identity for part in parts if part.seed == seed}):
+    for seed in sorted({file.seed for file in files}):
+        for record in store.records({file.identity for file in files if file.seed == seed}):
             if record.cell in missing and record.code in groups[record.cell].codes:
                 missing.remove(record.cell)
                 yield record

@@ -40,12 +40,8 @@ _ABREAST = 4
 """Panels of one environment that stand side by side."""
 _LETTERS = 30
 """Characters that fit beside a panel."""
-_INSETS = ((0.4, 0.32), (0.34, 0.28), (0.28, 0.24))
-"""Widths and heights of an inset, in shares of its panel; the first for which there is room is taken."""
 _SERIES = "series-"
 """What the names of lines in a drawing begin with."""
-_LINEAR = 10.0
-"""Up to where symmetric axes are linear."""
 _DPI = 200
 _FONTS: dict[Any, Any] = {
     "font.size": 9.0,
@@ -227,8 +223,6 @@ def _fill(ax: Axes, panel: Panel, looks: Mapping[str, Style]) -> None:
     ax.set_axisbelow(True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-    if panel.dwarfed:
-        _enlarge(ax, panel, looks)
 
 
 def _lines(ax: Axes, lines: Sequence[Line], looks: Mapping[str, Style]) -> None:
@@ -248,65 +242,15 @@ def _lines(ax: Axes, lines: Sequence[Line], looks: Mapping[str, Style]) -> None:
             zorder=3,
             gid=gid,
         )
-        if line.directed:
-            ax.plot(line.x[:1], line.mean[:1], line.marker, color=color, mfc="white", markersize=4, zorder=4, gid=gid)
         if single and (line.high > line.low).any():
             ax.vlines(line.x, line.low, line.high, color=color, lw=1.2, zorder=3, gid=gid)
         elif (line.high > line.low).any():
             ax.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0, zorder=2, gid=gid)
 
 
-def _enlarge(ax: Axes, panel: Panel, looks: Mapping[str, Style]) -> None:
-    """The lines that look flat beside the others once more, over the same rounds, if the panel has room for it."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    place = _free_place(ax, panel.lines)
-    if place is None:
-        return
-    inset = ax.inset_axes(place, zorder=5)
-    _lines(inset, panel.dwarfed, looks)
-    first, last = ax.get_xlim()
-    inset.set_xlim(first, last)
-    inset.set_xticks([first, last], [_tick(first), _tick(last)])
-    inset.get_xticklabels()[0].set_horizontalalignment("left")
-    inset.get_xticklabels()[1].set_horizontalalignment("right")
-    inset.axhline(0.0, color="#888888", linewidth=0.6, zorder=1.5)
-    inset.yaxis.set_major_locator(MaxNLocator(3))
-    inset.yaxis.set_major_formatter(FuncFormatter(_tick))
-    inset.tick_params(labelsize=7, length=2, pad=1.5)
-    inset.set_title("enlarged", fontsize=7, pad=2)
-    for spine in inset.spines.values():
-        spine.set(linewidth=0.6, color="#666666")
-
-
-def _free_place(ax: Axes, lines: Sequence[Line]) -> tuple[float, float, float, float] | None:
-    """Left, bottom, width and height of a place for an inset that no line crosses, in shares of the axes."""
-    x0, x1 = ax.get_xlim()
-    y0, y1 = ax.get_ylim()
-    edges = [((line.x - x0) / (x1 - x0), (np.stack([line.low, line.high]) - y0) / (y1 - y0)) for line in lines]
-
-    def free(left: float, bottom: float, width: float, height: float) -> bool:
-        # The numbers stand to the left of the inset and below it, its title above.
-        for x, (low, high) in edges:
-            here = (x > left - 0.16) & (x < left + width + 0.01)
-            if (here & (high > bottom - 0.1) & (low < bottom + height + 0.08)).any():
-                return False
-        return True
-
-    for width, height in _INSETS:
-        for bottom in (0.92 - height, 0.45, 0.25, 0.11):
-            for left in (0.17, 0.37, 0.97 - width):
-                if free(left, bottom, width, height):
-                    return left, bottom, width, height
-    return None
-
-
 def _scales(ax: Axes, panel: Panel) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    if panel.symmetric:
-        _symmetric(ax)
-        return
     last = max(float(line.x.max()) for line in panel.lines)
     # Long numbers need room: fewer of them stand side by side.
     marks = {ax.xaxis: 5 if last < 10_000 else 4 if last < 100_000 else 3, ax.yaxis: 5}
@@ -327,21 +271,6 @@ def _scales(ax: Axes, panel: Panel) -> None:
         ax.set_yscale("log")
         low, high = panel.y_limits or ax.get_ylim()
         _readable(ax.yaxis, (1.0, 2.0, 5.0) if high < 200 * low else (1.0,))
-
-
-def _symmetric(ax: Axes) -> None:
-    """Axes that are linear between -10 and 10 and logarithmic beyond, with the powers of ten that are needed."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
-        low, high = axis.get_data_interval()
-        scale("symlog", linthresh=_LINEAR, linscale=0.5)
-        powers = _LINEAR * 10.0 ** np.arange(8)
-        shown = [-x for x in powers[::-1] if x <= 3 * -low] + [0.0] + [x for x in powers if x <= 3 * high]
-        axis.set_major_locator(FixedLocator(shown))
-        axis.set_major_formatter(FuncFormatter(_tick))
-        axis.set_minor_locator(NullLocator())
-        axis.set_view_interval(min(1.5 * low, -0.1 * _LINEAR), max(1.5 * high, _LINEAR), ignore=True)
 
 
 def _readable(axis: Axis, first_digits: tuple[float, ...]) -> None:

@@ -18,8 +18,10 @@ import numpy as np
 
 from psconrl._core.checks import Floats
 from psconrl._core.numbers import number, plural, short, with_minus
+from psconrl.agents import catalogue
 from psconrl.analysis import curves
 from psconrl.analysis.statistics import Interval, mean_interval
+from psconrl.environments import registry
 from psconrl.experiments.store import Store
 from psconrl.report import figures, findings, policies
 from psconrl.report.environments import Agent, Environment, agent_label
@@ -35,9 +37,6 @@ _UNNAMED = "run"
 """The name of experiments that were given on the command line."""
 _FEW = 5
 """Agents whose policies are shown until more are asked for."""
-_MANY, _KINDS = 6, 3
-"""Where there are more agents than _MANY, of at least _KINDS kinds, one of each kind leads and the others follow on
-demand; in studies of fewer kinds the settings are what matters."""
 _TABLE_ROWS = 11
 """Rows in the table of a chart's numbers."""
 
@@ -94,7 +93,9 @@ def render(
         allowance=f"{findings.ALLOWANCE:.0%}",
         sections=[_section(section) for section in sections],
         environments=[_environment(env) for env in environments],
-        experiments=[(source, document, document["name"] == _UNNAMED) for source, document in experiments],
+        experiments=[
+            (file, document, document["name"] == _UNNAMED, _needs_import(document)) for file, document in experiments
+        ],
     )
 
 
@@ -125,6 +126,14 @@ def _heading(names: Sequence[str], titles: Sequence[str]) -> str:
     named = list(dict.fromkeys(name for name in names if name != _UNNAMED)) or list(titles)
     more = f" and {len(named) - 3} more" if len(named) > 3 else ""
     return ", ".join(named[:3]) + more or "Experiments"
+
+
+def _needs_import(document: Mapping[str, Any]) -> bool:
+    """Whether an experiment has agents or environments that psconrl does not have."""
+    return any(
+        cell["agent"] not in catalogue.registry() or (cell["model"] is None and cell["env"] not in registry())
+        for cell in document["cells"]
+    )
 
 
 # Charts
@@ -197,9 +206,10 @@ def _value(line: Line, x: float) -> str:
 
 
 def _environment(env: Environment) -> dict[str, Any]:
-    record, leading = env.record, _leading(env)
+    record = env.record
     names = [agent_label(group) for group in env.groups]
-    shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]
+    shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]  # one of each kind
+    found = [findings.finding(agent.label, agent.group) for agent in env.agents]
     used = env.model["optimal"]["averages"][1:] if env.model else [None] * len(record.thresholds)
     return {
         "title": env.title,
@@ -222,49 +232,21 @@ def _environment(env: Environment) -> dict[str, Any]:
                 record.cost_names[1:], record.thresholds, used, record.multipliers, strict=True
             )
         ],
-        "found": _findings(env, leading),
-        "agents": [
-            _measures(agent) | {"index": j, "shown": j in shown, "leads": j in leading}
-            for j, agent in enumerate(env.agents)
-        ],
-    }
-
-
-def _leading(env: Environment) -> list[int]:
-    """Which agents lead: all, or of each kind the first, which has the settings that are usual there."""
-    names = [agent_label(group) for group in env.groups]
-    kinds = dict.fromkeys(names)
-    if len(names) <= _MANY or len(kinds) < _KINDS:
-        return list(range(len(names)))
-    return [names.index(name) for name in kinds]
-
-
-def _findings(env: Environment, leading: Sequence[int]) -> dict[str, Any]:
-    """What to say of an environment first: sentences, and a row for each agent that leads, the best first; then the
-    others."""
-    every = len(leading) == len(env.agents)
-    found = [
-        findings.finding(agent.label if every or j not in leading else agent_label(agent.group), agent.group)
-        for j, agent in enumerate(env.agents)
-    ]
-    leaders = [found[j] for j in leading]
-    others = [entry for j, entry in enumerate(found) if j not in leading]
-    return {
-        "sentences": findings.sentences(leaders),
-        "limits": [
+        "sentences": findings.sentences(found),
+        "limits_in_words": [
             f"{use.name} ≤ {number(use.limit)}" if np.isfinite(use.limit) else use.name for use in found[0].uses
         ],
-        "rows": [_found(entry) for entry in sorted(leaders, key=_place)],
-        "others": [_found(entry) for entry in sorted(others, key=_place)],
+        "rows": [_row(entry) for entry in sorted(found, key=_rank)],
+        "agents": [_measures(agent) | {"index": j, "shown": j in shown} for j, agent in enumerate(env.agents)],
     }
 
 
-def _place(found: findings.Finding) -> tuple[bool, bool, float]:
+def _rank(found: findings.Finding) -> tuple[bool, bool, float]:
     """Who learns first, then who did not break a limit, then by score."""
     return not found.learns, found.verdict == "broken", np.inf if found.score is None else found.score.mean
 
 
-def _found(found: findings.Finding) -> dict[str, Any]:
+def _row(found: findings.Finding) -> dict[str, Any]:
     return {
         "label": found.label,
         "regret": _interval(found.regret),

@@ -19,8 +19,6 @@ from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import band
 from psconrl.report.environments import Environment, agent_label
 
-DWARFED = 20
-"""How many times larger the largest line of a panel must be for another to be shown enlarged."""
 EARLY = 0.02
 """Share of a run before which its average so far says little, and would set the scale."""
 
@@ -36,7 +34,6 @@ class Line:
         low: (n,), the lower end of the interval.
         high: (n,), the upper end.
         marker: of each point; a line without markers by default.
-        directed: whether the first marker is hollow, to tell it from the last.
     """
 
     label: str
@@ -45,7 +42,6 @@ class Line:
     low: Floats
     high: Floats
     marker: Literal["", "o", "D"] = ""
-    directed: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,6 @@ class Panel:
         logarithmic: which axes are logarithmic.
         ticks: places on the x axis with their texts; chosen automatically by default.
         y_limits: the ends of the y axis; chosen automatically by default.
-        symmetric: whether both axes are logarithmic in both directions, linear near 0.
     """
 
     title: str
@@ -92,20 +87,11 @@ class Panel:
     logarithmic: Literal["", "x", "both"] = ""
     ticks: Sequence[tuple[float, str]] = ()
     y_limits: tuple[float, float] | None = None
-    symmetric: bool = False
 
     @property
     def empty(self) -> bool:
         """Whether it only fills a place."""
         return not (self.title or self.y_label or self.lines)
-
-    @property
-    def dwarfed(self) -> tuple[Line, ...]:
-        """The lines that look flat next to the others, so that a part of the panel should show them enlarged."""
-        sizes = [float(np.fmax.reduce(np.abs([line.low, line.high]), axis=None, initial=0.0)) for line in self.lines]
-        if self.logarithmic or self.symmetric or not sizes:
-            return ()
-        return tuple(line for line, size in zip(self.lines, sizes, strict=True) if 0 < size < max(sizes) / DWARFED)
 
 
 PanelRows = Sequence[Sequence[Panel]]

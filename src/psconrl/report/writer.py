@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from psconrl.analysis.groups import Groups, group
-from psconrl.experiments.machine import describe, peak_memory
+from psconrl.experiments.machine import describe
 from psconrl.experiments.store import Store
 from psconrl.io import writing
 from psconrl.io.text import printable
@@ -102,9 +102,6 @@ def provenance(store: Store, groups: Groups) -> dict[str, str]:
     made["Runs"] = f"{sum(runs.runs for runs in groups.values()):,}"
     if finished is not None:
         made["Runs"] += f", finished {_period(*finished)}"
-    memory = [size for size in (store.memory(), peak_memory()) if size is not None]
-    if memory:
-        made["Memory"] = f"at most {max(memory):,} MiB in one process"
     if codes and codes != [made["Code"]]:
         made["Code of the runs"] = ", ".join(codes)
     return made
