@@ -1,6 +1,7 @@
 """Models from tables: every kind of table gives the same model, and each mistake its row."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,17 @@ def files(folder: Path, ending: str) -> tuple[Path, Path]:
     return paths
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dicts", "columns", "csv", "csv.gz", "tsv", "parquet"])
+KINDS = ("pandas", "pandas nullable", "polars", "polars lazy", "polars categories", "arrow", "dicts", "columns")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "csv", "csv.gz", "tsv", "parquet"])
 def test_every_kind_of_table_gives_the_same_model(kind: str, tmp_path: Path) -> None:
     convert: dict[str, Any] = {
         "pandas": lambda frame: frame,
         "polars": pl.from_pandas,
+        "polars lazy": lambda frame: pl.from_pandas(frame).lazy(),
+        "polars categories": lambda frame: pl.from_pandas(frame).with_columns(pl.col("state").cast(pl.Categorical)),
+        "pandas nullable": lambda frame: frame.convert_dtypes(),
         "arrow": pa.Table.from_pandas,
         "dicts": lambda frame: frame.to_dict("records"),
         "columns": lambda frame: frame.to_dict("list"),
@@ -135,6 +142,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "no rows": (moves([]), costs(), "transitions"),
     "no costs": (moves(), costs()[["state", "action"]], "costs"),
     "no table": (42, costs(), "transitions"),
+    "a column alone": (moves()["state"], costs(), "transitions"),
     "actions that differ in each row": (
         pd.DataFrame({"state": range(20_000), "action": range(20_000), "next_state": range(20_000), "count": 1}),
         costs(),
@@ -157,6 +165,41 @@ def test_wrong_tables_are_refused_in_one_line_that_says_where(name: str) -> None
     assert re.search(pattern, message), message
     assert "\n" not in message
     assert len(message) < 300
+
+
+FILES: dict[str, tuple[Callable[[bytes], bytes], str | None]] = {
+    "byte order mark": (lambda data: b"\xef\xbb\xbf" + data, None),
+    "Windows": (lambda data: data.replace(b"\n", b"\r\n"), None),
+    "blank lines": (lambda data: data.replace(b"\n", b"\n\n"), None),
+    "semicolons": (lambda data: data.replace(b",", b";"), None),
+    "bars": (lambda data: data.replace(b",", b"|"), None),
+    "spaces after commas": (lambda data: data.replace(b",", b", "), None),
+    "an index of pandas": (lambda data: re.sub(rb"(?m)^(?=calm|busy)", b"7,", b"," + data), None),
+    "nothing": (lambda data: b"", "Empty"),
+    "a header alone": (lambda data: data.splitlines(True)[0], "no rows"),
+    "UTF-16": (lambda data: data.decode().encode("utf-16"), "UTF-8"),
+    "Latin 1": (lambda data: data.replace(b"calm", b"calm\xe9"), "UTF-8"),
+    "a short row": (lambda data: data + b"calm,one nurse\n", "row 7 .*2 columns.*4"),
+    "a title": (lambda data: b"# my table\n" + data, "row 1 .*4 columns.*my table"),
+    "decimal commas": (lambda data: data.replace(b",", b";").replace(b".", b","), "row 1.*0,8.*decimal point"),
+    "spaces": (lambda data: data.replace(b",", b" "), "no column 'state'"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_as_people_have_them_are_read_or_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    change, pattern = FILES[name]
+    path = tmp_path / "transitions.csv"
+    moves().to_csv(path, index=False)
+    path.write_bytes(change(path.read_bytes()))
+    if pattern is None:
+        assert CMDP.from_tables(path, costs(), {"overtime": 0.3}) == by_hand()
+        return
+    with pytest.raises(PsconrlError) as caught:
+        CMDP.from_tables(path, costs())
+    message = str(caught.value)
+    assert re.search(pattern, message), message
+    assert "\n" not in message
 
 
 def test_text_late_in_a_file_is_told_by_its_row(tmp_path: Path) -> None:

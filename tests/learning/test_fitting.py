@@ -130,6 +130,10 @@ def test_rows_that_say_too_little_are_left_out_and_told() -> None:
         fitted(cmdp, text)
     with pytest.raises(InvalidModelError):
         psconrl.fit(log.assign(action=None))
+    numbered = log.assign(number=range(len(log)))[["number", *log.columns]]
+    with pytest.raises(InvalidModelError, match="time"):
+        psconrl.fit(numbered)
+    assert psconrl.fit(numbered, time="number").cost_names[0] == "c0"
 
 
 def test_an_estimate_on_file_is_the_same_and_is_a_model(tmp_path: Path) -> None:

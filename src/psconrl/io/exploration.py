@@ -14,11 +14,10 @@ from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats
-from psconrl.cmdp import CMDP, DENSE_STATES
+from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidModelError, InvalidTypeError
+from psconrl.io.tables import dense_if_small
 
-MAX_DENSE = 10**7
-"""Numbers in dense transitions (S, A, S), at most."""
 PROGRESS_EVERY = 1000
 """States after which progress is told again."""
 
@@ -94,9 +93,7 @@ def _model(
     s, a, t = np.array(entries, dtype=np.int64).T
     order = np.lexsort((t, s * A + a))
     rows = (s * A + a)[order]
-    matrix = sparse.csr_array(
-        (np.array(p)[order], t[order], np.searchsorted(rows, np.arange(S * A + 1))), shape=(S * A, S)
-    )
+    matrix = sparse.csr_array((np.array(p)[order], (rows, t[order])), shape=(S * A, S))
     available = np.zeros((S, A), dtype=np.bool_)
     available[s, a] = True
     by_move = np.array(costs)[order].T
@@ -106,17 +103,18 @@ def _model(
     mean: Floats = np.zeros((len(by_move), S * A))
     mean[:, rows] = by_move
     initial = np.append(start, np.zeros(S - len(start)))
-    cmdp = CMDP(
-        matrix,
-        mean.reshape(-1, S, A) if shared else by_move,
-        tau,
-        initial=initial,
-        state_names=distinct_texts(states),
-        action_names=distinct_texts(actions),
-        cost_names=cost_names,
-        available=available,
+    return dense_if_small(
+        CMDP(
+            matrix,
+            mean.reshape(-1, S, A) if shared else by_move,
+            tau,
+            initial=initial,
+            state_names=distinct_texts(states),
+            action_names=distinct_texts(actions),
+            cost_names=cost_names,
+            available=available,
+        )
     )
-    return cmdp.to_dense() if S <= DENSE_STATES and S * A * S <= MAX_DENSE else cmdp
 
 
 def distinct_texts(names: list[Any]) -> list[str]:

@@ -5,11 +5,12 @@
 
 A table is anything with the Arrow interface (pandas, polars, duckdb, pyarrow), a list of dicts, a dict of columns, or
 the path of a CSV or Parquet file. Everything is done on whole columns, and sizes are checked before anything of that
-size is made. Rows are numbered from 1, without the header, in every message.
+size is made. Messages number rows from 1, without the header.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +32,17 @@ MAX_STATES = 100_000
 """More states than this are taken for a mistake, such as a time stamp in the column `state`."""
 MAX_COSTS = 10**8
 """Numbers in the array of costs (m + 1, S, A), at most: 800 MB."""
-SUM_TOLERANCE = 1e-6
-"""How far the probabilities of a pair may be from summing to one: tables are written with few digits."""
 MAX_DENSE = 10**7
 """Numbers in dense transitions (S, A, S), at most."""
+SUM_TOLERANCE = 1e-6
+"""How far the probabilities of a pair may be from summing to one: tables are written with few digits."""
 
 _KEYS = ("state", "action", "next_state")
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+_MISSING = pa.array(["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"])
+"""Texts that stand for a missing number."""
+_INDEX = ("Unnamed: ", "__index_level_")
+"""How pandas names the column of its index on file; it is left out, like columns without a name."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Table:
 
     @staticmethod
     def of(source: Any, argument: str, names: Sequence[str] = _KEYS) -> Table:
-        """Read a table from whatever people have.
+        """Read a table.
 
         Args:
             source: see the module.
@@ -64,20 +69,20 @@ class Table:
         Raises:
             ModelFileError: a file that cannot be read.
             InvalidTypeError: something that is no table.
+            InvalidModelError: a table without rows, or with two columns of the same name.
         """
-        if isinstance(source, Table):
-            return source
         if isinstance(source, (str, Path)):
-            table = Table(_read_file(Path(source), names), str(source))
+            name, data = str(source), _read_file(Path(source), names)
         else:
-            table = Table(_from_memory(source, argument), argument)
-        columns = [name.strip() for name in table.data.column_names]
-        twice = [name for name in columns if columns.count(name) > 1]
+            name, data = argument, _from_memory(source, argument)
+        columns = [column.strip() for column in data.column_names]
+        twice = [column for column in columns if column and columns.count(column) > 1]
         if twice:
-            raise InvalidModelError(f"{table.name}: there are two columns {twice[0]!r}; names must be distinct")
-        if not table.data.num_rows:
-            raise InvalidModelError(f"{table.name}: has no rows")
-        return Table(table.data.rename_columns(columns), table.name)
+            raise InvalidModelError(f"{name}: there are two columns {twice[0]!r}; names must be distinct")
+        if not data.num_rows:
+            raise InvalidModelError(f"{name}: has no rows")
+        named = [i for i, column in enumerate(columns) if column and not column.startswith(_INDEX)]
+        return Table(data.select(named).rename_columns([columns[i] for i in named]), name)
 
     def __contains__(self, column: str) -> bool:
         return column in self.data.column_names
@@ -86,38 +91,34 @@ class Table:
         return int(self.data.num_rows)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """A column, or an error that lists those that there are."""
+        """A column, or an error that lists the columns there are."""
         if name not in self:
             columns = self.data.column_names
             near = did_you_mean(name, columns)
             raise InvalidModelError(f"{self.name}: has no column {name!r}{near} (columns: {', '.join(columns)})")
         return self.data.column(name)
 
-    def names(self, column: str) -> tuple[Ints, list[str]]:
-        """A column of names.
+    def names(self, *columns: str) -> tuple[list[Ints], list[str]]:
+        """Columns of names of the same things.
 
         Returns:
-            Numbers (n,) from 0 by first appearance, and the name of each number; a missing name has the number -1.
+            For each column the numbers (n,) of its names, -1 where one is missing; and the names by number: in the
+            order of whole numbers if all are, else of their first appearance.
         """
-        values = self.column(column)
-        if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.floor(values))).as_py():
-            values = pc.cast(values, pa.int64())  # whole numbers that pandas made floats of
-        if not pa.types.is_dictionary(values.type):
-            values = pc.dictionary_encode(values)
-        values = values.unify_dictionaries().combine_chunks()
-        if isinstance(values, pa.ChunkedArray):
-            values = values.chunk(0)
-        codes = pc.fill_null(pc.cast(values.indices, pa.int64()), -1).to_numpy(zero_copy_only=False)
-        texts = [str(name) for name in values.dictionary.to_pylist()]
-        if "" in texts:
-            codes = np.where(codes == texts.index(""), -1, codes)
-        return codes, texts
+        number: dict[str, int] = {}
+        coded = [_coded(self.column(column), number) for column in columns]
+        names = list(number)
+        if all(name.isascii() and name.lstrip("-").isdigit() for name in names):
+            names.sort(key=int)
+            places = np.array([*map({name: k for k, name in enumerate(names)}.get, number), -1], dtype=np.int64)
+            coded = [places[codes] for codes in coded]
+        return coded, names
 
     def codes(self, column: str, known: Mapping[str, int]) -> Ints:
-        """A column of names as the numbers of names that are known; -1 for others."""
-        codes, texts = self.names(column)
-        numbers = np.array([*(known.get(name, -1) for name in texts), -1])
-        return numbers[codes]
+        """A column of names as the numbers of known names; -1 for others."""
+        number = dict(known)
+        codes = _coded(self.column(column), number)
+        return np.where(codes < len(known), codes, -1)
 
     def numbers(self, column: str, missing: bool = False) -> Floats:
         """A column of finite numbers.
@@ -133,11 +134,13 @@ class Table:
         if pa.types.is_dictionary(values.type):
             values = pc.cast(values, values.type.value_type)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-            wrong = pc.invert(pc.match_substring_regex(pc.fill_null(values, "0"), _NUMBER))
-            row = _first(wrong.to_numpy())
+            values = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
+            values = pc.if_else(pc.is_in(values, value_set=_MISSING), None, values)
+            row = _first(pc.invert(pc.match_substring_regex(pc.fill_null(values, "0"), _NUMBER)).to_numpy())
             if row is not None:
-                self.refuse(row, f"{column} is {values[row].as_py()!r}; it must be a number")
-            values = pc.utf8_trim_whitespace(values)
+                text = values[row].as_py()
+                remedy = "; write it with a decimal point, and without separators" if "," in text else ""
+                self.refuse(row, f"{column} is {text!r}; it must be a number{remedy}")
         try:
             floats = pc.cast(values, pa.float64(), safe=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -145,23 +148,16 @@ class Table:
         row = None if missing else _first(pc.is_null(floats).to_numpy())
         if row is not None:
             self.refuse(row, f"{column} is missing")
-        found = floats.to_numpy()
-        row = _first(np.isinf(found) if missing else ~np.isfinite(found))
+        array = np.asarray(floats.to_numpy(), dtype=np.float64)
+        row = _first(np.isinf(array) if missing else ~np.isfinite(array))
         if row is not None:
-            self.refuse(row, f"{column} is {found[row]}; it must be a finite number")
-        return np.asarray(found, dtype=np.float64)
+            self.refuse(row, f"{column} is {array[row]}; it must be a finite number")
+        return array
 
     def refuse(self, row: int, message: str) -> NoReturn:
         """Raise an error about a row, numbered from 0, with the names in it."""
-        said = [f"{name} {self.data.column(name)[row].as_py()!r}" for name in _KEYS if name in self]
-        raise InvalidModelError(f"{self.name}: row {row + 1} ({', '.join(said)}): {message}")
-
-    def require_names(self, columns: Sequence[str], codes: Sequence[Ints]) -> None:
-        """Refuse names that are missing."""
-        for column, numbers in zip(columns, codes, strict=True):
-            row = _first(numbers < 0)
-            if row is not None:
-                self.refuse(row, f"{column} is missing")
+        names = [f"{name} {self.data.column(name)[row].as_py()!r}" for name in _KEYS if name in self]
+        raise InvalidModelError(f"{self.name}: row {row + 1} ({', '.join(names)}): {message}")
 
 
 def from_tables(
@@ -173,34 +169,38 @@ def from_tables(
 ) -> CMDP:
     """The model in two tables; see `psconrl.CMDP.from_tables`."""
     moves, priced = Table.of(transitions, "transitions"), Table.of(costs, "costs")
-    states, actions, entries = _entries(moves, checks.whole(max_states, "max_states"))
-    given = [name for name in priced.data.column_names if name not in (*_KEYS, "probability", "count")]
-    names, tau = limits_of(given, thresholds, priced.name)
+    states, actions, (s, a, t) = _moves(moves, checks.whole(max_states, "max_states"))
+    columns = [name for name in priced.data.column_names if name not in (*_KEYS, "probability", "count")]
+    names, tau = limits_of(columns, thresholds, priced.name)
     S, A = len(states), len(actions)
     if S * A * len(names) > MAX_COSTS:
         raise InvalidModelError(
             f"{moves.name}: {S:,} states with {A:,} actions are {S * A:,} pairs, too many for memory; "
             "is there a number in the column 'action' that differs from row to row?"
         )
-    s, a, t = entries
-    order = _distinct(moves, (s * A + a) * S + t, "move")
-    p = _probabilities(moves, s * A + a, S * A)
+    pairs = s * A + a
+    order = _distinct(moves, pairs * S + t, "move")
+    p = _probabilities(moves, pairs, S * A)
     order = order[p[order] > 0]
-    rows = (s * A + a)[order]
-    matrix = sparse.csr_array((p[order], t[order], np.searchsorted(rows, np.arange(S * A + 1))), shape=(S * A, S))
     available = np.zeros((S, A), dtype=np.bool_)
     available[s, a] = True
-    cmdp = CMDP(
-        matrix,
-        _costs(priced, names, states, actions, available, rows * S + t[order]),
-        tau,
-        initial=_initial(initial, states, int(s[0]), moves.name),
-        state_names=list(states),
-        action_names=list(actions),
-        cost_names=names,
-        available=available,
+    return dense_if_small(
+        CMDP(
+            sparse.csr_array((p[order], (pairs[order], t[order])), shape=(S * A, S)),
+            _costs(priced, names, states, actions, available, (pairs * S + t)[order]),
+            tau,
+            initial=_initial(initial, states, int(s[0]), moves.name),
+            state_names=list(states),
+            action_names=list(actions),
+            cost_names=names,
+            available=available,
+        )
     )
-    return cmdp.to_dense() if S <= DENSE_STATES and S * A * S <= MAX_DENSE else cmdp
+
+
+def dense_if_small(cmdp: CMDP) -> CMDP:
+    """The model with dense transitions, unless they would be large."""
+    return cmdp.to_dense() if cmdp.S <= DENSE_STATES and cmdp.S * cmdp.A * cmdp.S <= MAX_DENSE else cmdp
 
 
 def load(path: Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
@@ -255,55 +255,74 @@ def _read_file(path: Path, names: Sequence[str]) -> pa.Table:
 
             return pyarrow.parquet.read_table(path)
         return _read_csv(path, names)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         reason = str(error).splitlines()[0]
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in reason:
+            reason = "it is not in UTF-8; save it as CSV UTF-8"
         raise ModelFileError(f"{path}: cannot be read as a table: {reason}") from None
 
 
 def _read_csv(path: Path, names: Sequence[str]) -> pa.Table:
-    from pyarrow import csv
+    import pyarrow.csv as arrow
 
     with pa.input_stream(path) as stream:
-        header = stream.read(64 * 1024).partition(b"\n")[0]
-    delimiter = max(b",;\t", key=header.count)
-    text = pa.dictionary(pa.int32(), pa.string())
+        start = stream.read(64 * 1024)
+    header = start.lstrip(b"\r\n").splitlines()[:1]
+    text = b"".join(header).decode("utf-8-sig")
+    delimiter = max(",;\t|", key=text.count)
+    columns = next(csv.reader([text], delimiter=delimiter), [])
+    wrong: list[Any] = []
 
-    def read(types: dict[str, pa.DataType]) -> pa.Table:
-        return csv.read_csv(
+    def stop(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    def read(others: pa.DataType | None, threads: bool = True) -> pa.Table:
+        """The table; columns that hold no names are of type `others`, or of what they look like."""
+        coded = pa.dictionary(pa.int32(), pa.string())
+        types = {column: coded if column.strip() in names else others for column in columns}
+        return arrow.read_csv(
             path,
-            parse_options=csv.ParseOptions(delimiter=chr(delimiter)),
-            convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+            read_options=arrow.ReadOptions(use_threads=threads),
+            parse_options=arrow.ParseOptions(delimiter=delimiter, invalid_row_handler=stop),
+            convert_options=arrow.ConvertOptions(
+                column_types={column: type_ for column, type_ in types.items() if type_}, strings_can_be_null=False
+            ),
         )
 
-    columns = [name.strip(' "\r') for name in header.decode("utf-8-sig", "replace").split(chr(delimiter))]
     try:
-        return read(dict.fromkeys(names, text))
+        return read(None)
     except pa.ArrowInvalid as error:
-        if "conversion error" not in str(error):
-            raise
-        # Text among numbers: as text the columns can be looked at row by row.
-        return read({name: text if name in names else pa.string() for name in columns})
+        if not wrong:
+            if "conversion error" not in str(error) or "UTF8" in str(error):
+                raise
+            # Text among numbers: `Table.numbers` finds the row.
+            return read(pa.string())
+    wrong.clear()
+    try:
+        return read(pa.string(), threads=False)  # which knows the number of the row
+    except pa.ArrowInvalid:
+        row = wrong[0]
+        raise ModelFileError(
+            f"{path}: row {row.number - 1} has {row.actual_columns} columns, but the header, "
+            f"{checks.short_repr(text)}, has {row.expected_columns}: {checks.short_repr(row.text)}"
+        ) from None
 
 
 def _from_memory(source: Any, argument: str) -> pa.Table:
-    if isinstance(source, pa.Table):
-        return source
+    if hasattr(source, "collect") and hasattr(source, "collect_schema"):
+        source = source.collect()  # a lazy frame of polars
     try:
+        if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
+            names = dict.fromkeys(name for row in source for name in row)
+            source = {name: [row.get(name) for row in source] for name in names}
+        elif hasattr(source, "columns") and hasattr(source, "reset_index"):
+            # Of pandas: its index is no column, and its columns may be of several kinds of values.
+            source = dict(source.reset_index(drop=True).items())
         if isinstance(source, Mapping):
-            return pa.table({str(name): _mixed(values) for name, values in source.items()})
-        if isinstance(source, list) and source and all(isinstance(row, Mapping) for row in source):
-            names = list(dict.fromkeys(str(name) for row in source for name in row))
-            return pa.table({name: _mixed([row.get(name) for row in source]) for name in names})
-        if hasattr(source, "to_dict") and hasattr(source, "reset_index"):
-            # Of pandas: without the index, and columns of mixed values as text.
-            source = source.reset_index(drop=True)
-            return pa.table({str(name): _mixed(source[name]) for name in source.columns})
+            return pa.table({str(name): _arrow(values) for name, values in source.items()})
         if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
             return pa.table(source)
-        if hasattr(source, "__dataframe__"):
-            from pyarrow.interchange import from_dataframe
-
-            return from_dataframe(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidTypeError(f"{argument} cannot be read as a table: {str(error).splitlines()[0]}") from None
     raise InvalidTypeError(
@@ -312,7 +331,7 @@ def _from_memory(source: Any, argument: str) -> pa.Table:
     )
 
 
-def _mixed(values: Any) -> pa.Array:
+def _arrow(values: Any) -> pa.Array:
     """A column; as text where its values are of several kinds."""
     try:
         return pa.array(values)
@@ -320,63 +339,55 @@ def _mixed(values: Any) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def _entries(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, int], tuple[Ints, Ints, Ints]]:
-    """Numbers of states and of actions by name, and those in each row."""
-    s, states = table.names("state")
-    a, actions = table.names("action")
+def _coded(values: pa.ChunkedArray, number: dict[str, int]) -> Ints:
+    """The numbers (n,) of names, -1 where one is missing; names that are not in `number` yet are added to it."""
+    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.floor(values))).as_py():
+        values = pc.cast(values, pa.int64())  # whole numbers that pandas made floats of
+    if not pa.types.is_dictionary(values.type):
+        values = pc.dictionary_encode(values)
+    values = values.unify_dictionaries()
+    texts = ["" if name is None else str(name).strip() for name in values.chunk(0).dictionary.to_pylist()]
+    places = np.array([*(number.setdefault(text, len(number)) if text else -1 for text in texts), -1], dtype=np.int64)
+    indices = [pc.fill_null(pc.cast(chunk.indices, pa.int64()), -1) for chunk in values.chunks]
+    return np.asarray(places[np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in indices])])
+
+
+def _moves(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, int], tuple[Ints, Ints, Ints]]:
+    """Numbers of states and of actions by name, and those of state, action and next state in each row."""
+    (s,), states = table.names("state")
+    (a,), actions = table.names("action")
     if len(states) > max_states:
         raise InvalidModelError(
             f"{table.name}: there are {len(states):,} different states, more than max_states = {max_states:,}; if that "
             "is no mistake, such as a time in the column 'state', raise max_states"
         )
-    table.require_names(["state", "action"], [s, a])
-    s, state = _numbered(s, states)
-    a, action = _numbered(a, actions)
+    state, action = ({name: k for k, name in enumerate(names)} for names in (states, actions))
     t = table.codes("next_state", state)
-    row = _first(t < 0)
-    if row is not None:
-        missing = table.data.column("next_state")[row].as_py() in (None, "")
-        table.refuse(
-            row,
-            "next_state is missing"
-            if missing
-            else "next_state has no rows of its own; add its actions (a state where all ends: probability 1 of itself)",
-        )
+    for column, codes in zip(_KEYS, (s, a, t), strict=True):
+        row = _first(codes < 0)
+        if row is not None:
+            name = table.data.column(column)[row].as_py()
+            unknown = "has no rows of its own; add its actions (a state where all ends: probability 1 of itself)"
+            table.refuse(row, f"{column} {'is missing' if name is None or not str(name).strip() else unknown}")
     return state, action, (s, a, t)
-
-
-def ordered(names: list[str]) -> tuple[Ints, list[str]]:
-    """The number of each name, and the names by number: whole numbers in their order, others as they are."""
-    order = np.arange(len(names))
-    if all(name.isascii() and name.lstrip("-").isdigit() for name in names):
-        order = np.array(sorted(range(len(names)), key=lambda k: int(names[k])), dtype=np.int64)
-    places = np.empty(len(names), dtype=np.int64)
-    places[order] = np.arange(len(names))
-    return places, [names[k] for k in order]
-
-
-def _numbered(codes: Ints, names: list[str]) -> tuple[Ints, dict[str, int]]:
-    places, names = ordered(names)
-    return places[codes], {name: i for i, name in enumerate(names)}
 
 
 def _probabilities(table: Table, pairs: Ints, count: int) -> Floats:
     """The probability of each row; pairs: the pair of each row, below `count`."""
     given = [name for name in ("probability", "count") if name in table]
     if len(given) != 1:
-        have = (
-            "both columns 'probability' and 'count'; leave out one" if given else "no column 'probability' or 'count'"
-        )
+        have = "both 'probability' and 'count'; leave out one" if given else "no column 'probability' or 'count'"
         raise InvalidModelError(f"{table.name}: has {have} (columns: {', '.join(table.data.column_names)})")
     p = table.numbers(given[0])
     row = _first(p < 0)
     if row is not None:
         table.refuse(row, f"{given[0]} is {p[row]:g}; it must be at least 0")
     sums = np.bincount(pairs, p, count)[pairs]
-    row = _first(sums <= 0 if given[0] == "count" else np.abs(sums - 1.0) > SUM_TOLERANCE)
+    if given[0] == "count":
+        row, what, rule = _first(sums <= 0), "counts", "at least one count must be above 0"
+    else:
+        row, what, rule = _first(np.abs(sums - 1.0) > SUM_TOLERANCE), "probabilities", "they must sum to 1"
     if row is not None:
-        rule = "at least one count must be above 0" if given[0] == "count" else "they must sum to 1"
-        what = "counts" if given[0] == "count" else "probabilities"
         table.refuse(row, f"the {what} of this state and action sum to {sums[row]:.10g}; {rule}")
     return np.asarray(p / sums)
 
@@ -421,74 +432,55 @@ def limits_of(costs: list[str], thresholds: Any, where: str) -> tuple[list[str],
 def _costs(
     table: Table, names: list[str], states: dict[str, int], actions: dict[str, int], available: Bools, moves: Ints
 ) -> Floats:
-    """Costs (m + 1, S, A), or (m + 1, nnz) by move; moves (nnz,): the key of each, in order."""
+    """Costs (m + 1, S, A), or (m + 1, nnz) by move; moves (nnz,): the key (s * A + a) * S + s' of each, in order."""
     S, A = available.shape
-    s, a = table.codes("state", states), table.codes("action", actions)
-    row = _first((s < 0) | (a < 0))
-    if row is not None:
-        table.refuse(row, f"there is no such {'state' if s[row] < 0 else 'action'} in the table of transitions")
-    row = _first(~available[s, a])
+    by_move = "next_state" in table
+    codes = []
+    for column, known in zip(_KEYS[: 2 + by_move], (states, actions, states), strict=False):
+        codes.append(table.codes(column, known))
+        row = _first(codes[-1] < 0)
+        if row is not None:
+            table.refuse(row, f"there is no such {column} in the table of transitions")
+    pairs = codes[0] * A + codes[1]
+    row = _first(~available.ravel()[pairs])
     if row is not None:
         table.refuse(row, "the table of transitions has no such action in this state")
     values = np.stack([table.numbers(name) for name in names])
-    state_of, action_of = list(states), list(actions)
-    pairs = s * A + a
-    if "next_state" not in table:
-        _distinct(table, pairs, "state and action")
-        costs: Floats = np.full((len(names), S * A), np.nan)
-        costs[:, pairs] = values
-        missing = _first(available.ravel() & np.isnan(costs[0]))
-        if missing is not None:
-            _refuse_uncosted(table, state_of[missing // A], action_of[missing % A])
-        return np.nan_to_num(costs).reshape(len(names), S, A)
-    t = table.codes("next_state", states)
-    row = _first(t < 0)
-    if row is not None:
-        table.refuse(row, "there is no such next_state in the table of transitions")
-    keys = pairs * S + t
-    order = _distinct(table, keys, "move")
-    at = np.searchsorted(keys[order], moves)
-    found = at < len(order)
-    found[found] = keys[order[at[found]]] == moves[found]
-    missing = _first(~found)
+    keys, needed = (pairs * S + codes[2], moves) if by_move else (pairs, np.flatnonzero(available))
+    order = _distinct(table, keys, "move" if by_move else "state and action")
+    at = np.searchsorted(keys[order], needed)
+    missing = _first(np.append(keys[order], -1)[at] != needed)
     if missing is not None:
-        pair, target = divmod(int(moves[missing]), S)
-        _refuse_uncosted(table, state_of[pair // A], action_of[pair % A], state_of[target])
-    return np.ascontiguousarray(values[:, order[at]])
-
-
-def _refuse_uncosted(table: Table, state: str, action: str, target: str | None = None) -> NoReturn:
-    move = "" if target is None else f", next_state {target!r}"
-    raise InvalidModelError(f"{table.name}: has no row for state {state!r}, action {action!r}{move}; add its costs")
+        pair, target = divmod(int(needed[missing]), S if by_move else 1)
+        names_of = [list(states)[pair // A], list(actions)[pair % A], *([list(states)[target]] if by_move else [])]
+        row_of = ", ".join(f"{column} {name!r}" for column, name in zip(_KEYS, names_of, strict=False))
+        raise InvalidModelError(f"{table.name}: has no row for {row_of}; add its costs")
+    found = values[:, order[at]]
+    if by_move:
+        return np.ascontiguousarray(found)
+    costs: Floats = np.zeros((len(names), S * A))
+    costs[:, needed] = found
+    return costs.reshape(len(names), S, A)
 
 
 def _initial(given: Any, states: dict[str, int], first: int, where: str) -> Any:
     """The start as CMDP takes it, of a name, a table of probabilities by name, or an array."""
     if given is None:
         return first
-    if isinstance(given, Mapping):
-        start: Floats = np.zeros(len(states))
-        for name, probability in given.items():
-            start[_known_state(name, states, where)] = checks.real(
-                probability, f"initial[{str(name)!r}]", "a probability", lambda x: 0 <= x <= 1
-            )
-        return start
-    if np.ndim(given) == 0:
-        return _known_state(given, states, where)
-    return given
-
-
-def _known_state(name: Any, states: dict[str, int], where: str) -> int:
-    if str(name) not in states:
-        raise InvalidArgumentError(
-            f"initial is {checks.short_repr(name)}, which is no state of {where}{did_you_mean(str(name), states)}"
+    if not isinstance(given, Mapping) and np.ndim(given) > 0:
+        return given
+    start: Floats = np.zeros(len(states))
+    for name, probability in (given if isinstance(given, Mapping) else {given: 1.0}).items():
+        if str(name) not in states:
+            near = did_you_mean(str(name), states)
+            raise InvalidArgumentError(f"initial is {checks.short_repr(name)}, which is no state of {where}{near}")
+        start[states[str(name)]] = checks.real(
+            probability, f"initial[{str(name)!r}]", "a probability", lambda x: 0 <= x <= 1
         )
-    return states[str(name)]
+    return start
 
 
 def _first(mask: Any) -> int | None:
     """The first place where a mask is true."""
-    if not len(mask):
-        return None
-    at = int(np.argmax(mask))
-    return at if mask[at] else None
+    at = int(np.argmax(mask)) if len(mask) else 0
+    return at if len(mask) and mask[at] else None

@@ -23,7 +23,7 @@ from psconrl._core.checks import Bools, Floats, Ints, range_rule
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.io.tables import MAX_COSTS, MAX_STATES, Table, limits_of, ordered
+from psconrl.io.tables import MAX_COSTS, MAX_STATES, Table, limits_of
 from psconrl.learning.estimate import Estimate, Evidence
 from psconrl.problem import Problem
 
@@ -73,14 +73,28 @@ def fit(
             table.column(name)
     if costs is None:
         costs = [name for name in table.data.column_names if name not in (*named, time)]
+        _require_cost(table, costs[:1])
     names, tau = limits_of([str(name) for name in checks.texts(costs, "costs")], thresholds, table.name)
-    s, a, t, states, actions = _codes(table, state, action, next_state)
-    order = _order(table, stream, time)
-    within = _same_stream(table, stream, order)
-    follows = np.full(len(s), -1)
-    follows[order[:-1]] = np.where(within, s[order[1:]], -1)
-    issues = _issues(table, s, a, t, follows, state, action, next_state, chained=stream is not None or time is not None)
-    t = follows if t is None else np.where(t < 0, follows, t)
+    (s, *targets), states = table.names(state, *([next_state] if next_state in table else []))
+    (a,), actions = table.names(action)
+    if len(states) > MAX_STATES or len(states) * len(actions) > MAX_COSTS:
+        raise InvalidModelError(
+            f"{table.name}: there are {len(states):,} different states and {len(actions):,} actions, too many; is "
+            "there a time or a measurement in one of these columns?"
+        )
+    order, follows = _following(table, s, stream, time)
+    issues = _rows_where(s < 0, f"{state} is missing; left out") | _rows_where(a < 0, f"{action} is missing; left out")
+    if not targets:
+        t = follows
+        issues |= _rows_where((t < 0) & (s >= 0), "no next state, the last of its stream; left out")
+    else:
+        t = np.where(targets[0] < 0, follows, targets[0])
+        issues |= _rows_where(t < 0, f"{next_state} is missing; left out")
+        issues |= _rows_where((targets[0] < 0) & (t >= 0), f"{next_state} is missing; taken from the row after")
+        if stream is not None or time is not None:
+            issues |= _rows_where(
+                (follows >= 0) & (t != follows), f"the row after is not in {next_state}; the move itself is used"
+            )
     used = (s >= 0) & (a >= 0) & (t >= 0)
     paid = []
     for name in names:
@@ -101,6 +115,17 @@ def fit(
         cost_names=names,
     )
     return Estimate(_evidence(totals, problem, last), issues=issues)
+
+
+def _require_cost(table: Table, main: list[str]) -> None:
+    """Refuse a main cost that nobody named and that grows from row to row: it is a time or a number of the row."""
+    for name in main:
+        values = table.numbers(name, missing=True)
+        if len(values) > 2 and (np.diff(values) > 0).all():
+            raise InvalidModelError(
+                f"{table.name}: the column {name!r} grows from row to row, so it is hardly the cost to be minimised; "
+                f"give time={name!r} (--time {name}), or list the columns of costs (--cost)"
+            )
 
 
 class _Totals(NamedTuple):
@@ -132,81 +157,23 @@ def _totals(key: Ints, paid: list[Floats], used: Bools) -> _Totals:
 _ENDS: tuple[tuple[Any, float], ...] = (np.min, np.inf), (np.max, -np.inf)
 
 
-def _codes(
-    table: Table, state: str, action: str, next_state: str
-) -> tuple[Ints, Ints, Ints | None, list[str], list[str]]:
-    """States, actions and next states (None without such a column) as numbers, -1 where missing; and their names."""
-    s, states = table.names(state)
-    a, actions = table.names(action)
-    t: Ints | None = None
-    if next_state in table:
-        targets, others = table.names(next_state)
-        number = {name: k for k, name in enumerate(states)}
-        places = [number.setdefault(name, len(number)) for name in others]
-        t, states = np.array([*places, -1])[targets], list(number)
-        blank = number.get("")
-        t = t if blank is None else np.where(t == blank, -1, t)
-    s, states, t = _named(s, states, t)
-    a, actions, _ = _named(a, actions, None)
-    if len(states) > MAX_STATES or len(states) * len(actions) > MAX_COSTS:
-        raise InvalidModelError(
-            f"{table.name}: there are {len(states):,} different states and {len(actions):,} actions, too many; is "
-            "there a time or a measurement in one of these columns?"
-        )
-    return s, a, t, states, actions
-
-
-def _named(codes: Ints, names: list[str], more: Ints | None) -> tuple[Ints, list[str], Ints | None]:
-    """Numbers in the order of `ordered`, without the empty name."""
-    places, sorted_names = ordered([name for name in names if name])
-    table = np.full(len(names) + 1, -1)
-    table[[k for k, name in enumerate(names) if name]] = places
-    return table[codes], sorted_names, None if more is None else table[more]
-
-
-def _order(table: Table, stream: str | None, time: str | None) -> Ints:
-    """Rows sorted by stream, then by time; rows of the same time stay in their order."""
+def _following(table: Table, s: Ints, stream: str | None, time: str | None) -> tuple[Ints, Ints]:
+    """The rows in order of stream and time, and for each row the state of the next one in its stream, or -1."""
     order: Ints = np.arange(len(table))
     if time is not None:
         order = np.argsort(table.column(time).to_numpy(), kind="stable")
+    within: Bools = np.ones(len(table) - 1, dtype=np.bool_)
     if stream is not None:
-        order = order[np.argsort(table.names(stream)[0][order], kind="stable")]
-    return order
-
-
-def _same_stream(table: Table, stream: str | None, order: Ints) -> Bools:
-    """Whether a row of the order and the next one are of the same stream, (n - 1,)."""
-    if stream is None:
-        return np.ones(len(table) - 1, dtype=np.bool_)
-    return np.asarray(np.diff(table.names(stream)[0][order]) == 0)
+        (streams,), _ = table.names(stream)
+        order = order[np.argsort(streams[order], kind="stable")]
+        within = np.diff(streams[order]) == 0
+    follows = np.full(len(s), -1)
+    follows[order[:-1]] = np.where(within, s[order[1:]], -1)
+    return order, follows
 
 
 def _rows_where(mask: Any, reason: str) -> dict[str, Ints]:
     return {reason: np.flatnonzero(mask) + 1} if mask.any() else {}
-
-
-def _issues(
-    table: Table,
-    s: Ints,
-    a: Ints,
-    t: Ints | None,
-    follows: Ints,
-    state: str,
-    action: str,
-    next_state: str,
-    chained: bool,
-) -> dict[str, Ints]:
-    """What is wrong with rows, and the numbers of these; follows (n,): the state of the row after in the stream."""
-    issues = _rows_where(s < 0, f"{state} is missing; left out")
-    issues |= _rows_where(a < 0, f"{action} is missing; left out")
-    if t is None:
-        return issues | _rows_where((follows < 0) & (s >= 0), "no next state, the last of its stream; left out")
-    issues |= _rows_where((t < 0) & (follows < 0), f"{next_state} is missing; left out")
-    issues |= _rows_where((t < 0) & (follows >= 0), f"{next_state} is missing; taken from the row after")
-    if chained:
-        gap = (t >= 0) & (follows >= 0) & (t != follows)
-        issues |= _rows_where(gap, f"the row after is not in {next_state}; the move itself is used")
-    return issues
 
 
 def _evidence(totals: _Totals, problem: Problem, last: int) -> Evidence:
