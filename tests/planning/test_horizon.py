@@ -12,7 +12,7 @@ from psconrl import CMDP
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, SolverError
 from psconrl.planning import horizon
 from psconrl.planning.evaluation import evaluate
-from psconrl.planning.solving import ScaledModel
+from psconrl.planning.scaled_model import ScaledModel
 from tests.planning import attacks
 from tests.planning.reference import random_cmdps
 

@@ -49,7 +49,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.exact import ExactModel
 from psconrl.planning.lp.decomposition import deterministic
-from psconrl.planning.lp.highs import run
+from psconrl.planning.lp.highs import Basis, run
 from psconrl.planning.lp.occupancy import occupancy_program
 from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.tolerances import (
@@ -116,6 +116,7 @@ class Component:
         self.rows = rows if whole else rows.part(states, pairs)
         self._last: Ints | None = None
         self._bias: Floats = np.zeros(self.rows.S)
+        self._basis: Basis = np.zeros(0, dtype=np.uint8)
         self.inverted = inverted(self.rows)
         large = [self._by_highs, self._by_elimination]
         self._proposals = [self._by_kernels, *([self._by_rationals] if self.inverted else large)]
@@ -201,7 +202,7 @@ class Component:
         mu[states] = own
         return Priced(policy, min(gains), bound, mu)
 
-    def _sighted(self, c: Floats, optimistic: bool) -> tuple[int, Ints, Floats]:
+    def _lookahead(self, c: Floats, optimistic: bool) -> tuple[int, Ints, Floats]:
         """The state from which some steps cost the least, the policy for them, and what they cost (S,).
 
         optimistic: whether to look for a place to stay at, or for what there is far away.
@@ -224,9 +225,9 @@ class Component:
         decide between equals, or none (0,).
         """
         if not self.inverted and goal == MARGIN:
-            _, self._last, bias = self._sighted(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), optimistic=True)
+            _, self._last, bias = self._lookahead(np.mean(costs[1:] / limits.d[:, np.newaxis], axis=0), optimistic=True)
         elif not self.inverted and self._last is None:
-            _, self._last, bias = self._sighted(costs[0], optimistic=False)
+            _, self._last, bias = self._lookahead(costs[0], optimistic=False)
         elif not self.inverted and len(bias):
             bias = self._bias
         first = self.rows.begin[:-1] if self._last is None else self._last
@@ -234,9 +235,11 @@ class Component:
         m = len(limits.tau)
         if m >= 4 and 100 * m >= self.rows.S:  # then the linear program takes less time than finding its columns
             start = self._linear_program_start(costs, limits, goal, levels) or start
-        found = planner(self.rows)(self.rows, costs, limits, start, goal, levels)
-        if not self.inverted:
-            self._last, self._bias = found.last.copy(), found.bias
+        if self.inverted:
+            return plan(self.rows, costs, limits, start, goal, levels)
+        # The averages of columns are found anew, by elimination: their error need not be measured.
+        found = plan_sparse(self.rows, costs, limits, start, goal, levels, measured=False)
+        self._last, self._bias = found.last.copy(), found.bias
         return found
 
     def _linear_program_start(self, costs: Floats, limits: Limits, goal: int, levels: Floats) -> Start | None:
@@ -246,10 +249,13 @@ class Component:
         decided[0] *= LP_SCALE
         decided[1:] /= limits.d[:, np.newaxis]
         program = occupancy_program(self.rows, decided, limits.tau / limits.d)
+        # The vertex of one goal is a feasible start for the other.
+        basis = self._basis if len(self._basis) == sum(program.value.matrix.shape) else None
         try:
-            vertex = run(program.margin if goal == MARGIN else program.value)
+            vertex = run(program.margin if goal == MARGIN else program.value, basis)
             if vertex.status != "optimal":
                 return None
+            self._basis = vertex.basis
             policies = [policy for _, policy, _ in deterministic(self.rows, vertex.x[: self.rows.K].clip(0.0))]
         except SolverError:
             return None
@@ -264,16 +270,16 @@ class Component:
 
     def attract(self, policy: Ints, to: dict[int, int]) -> Ints:
         """The policy with the pairs `to` in some states, leading to these from elsewhere."""
-        policy, led = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
+        policy, inside = policy.copy(), np.zeros(self.rows.S, dtype=np.bool_)
         for s, pair in to.items():
-            policy[s], led[s] = pair, True
-        if not attractor_policy(self.rows, policy, led):
+            policy[s], inside[s] = pair, True
+        if not attractor_policy(self.rows, policy, inside):
             raise SolverError("states of a component do not lead to each other")
         return policy
 
 
 class ComponentPricing:
-    """A way of pricing for the frame of column generation, see the module's docstring.
+    """Prices policies for the frame of column generation, component by component; see the module's docstring.
 
     costs (m + 1, K), scaled; start: the distribution (S,) from which averages count, None for the stateless program.
     """
@@ -289,7 +295,7 @@ class ComponentPricing:
         """Add the best column for some prices."""
         c = np.append(problem.main, problem.prices) @ self.costs
         spent = float(problem.prices @ problem.tau)
-        best, bound = self._best_component(c) if self.start is None else self._routed(c)
+        best, bound = self._best_component(c) if self.start is None else self._from_start(c)
         # The same policy may be two columns: one for each component in which it stays.
         if not any(np.array_equal(best.policy, k.policy) and np.array_equal(best.J, k.J) for k in self.columns):
             self.add(best)
@@ -337,7 +343,7 @@ class ComponentPricing:
         mu[component.states] = priced.mu
         return Column(policy, self.costs[:, component.pairs[own]] @ priced.mu, mu)
 
-    def _routed(self, c: Floats) -> tuple[Column, float]:
+    def _from_start(self, c: Floats) -> tuple[Column, float]:
         """The column that ends where it is best to end, from the start, and a bound of its average of c (K,)."""
         priced = [component.price(c[component.pairs]) for component in self.components]
         gains = np.array([found.gain for found in priced])
@@ -376,9 +382,9 @@ class Quotient:
         self.pairs, self.of = pairs[order], of[order]
         moves = rows.matrix()[self.pairs]
         member = sparse.csr_array((np.ones(rows.S), (np.arange(rows.S), self.node)), shape=(rows.S, self.size))
-        led = sparse.coo_array(moves @ member)
-        away = led.col != self.of[led.row]
-        self.row, self.end, chance = led.row[away], led.col[away], led.data[away]
+        ends = sparse.coo_array(moves @ member)
+        away = ends.col != self.of[ends.row]
+        self.row, self.end, chance = ends.row[away], ends.col[away], ends.data[away]
         # Only where a node is left to counts, however long that takes: next to 1 - 1e-20, 1e-20 could not be seen.
         self.chance = chance / np.bincount(self.row, chance, minlength=len(self.pairs))[self.row]
         shape = (len(self.pairs), self.size)
@@ -407,7 +413,7 @@ class Quotient:
         return choice, V, False
 
     def _better(self, choice: Ints, V: Floats, prices: Floats) -> Ints:
-        """Better rows where there are any, and ways to them.
+        """Better rows where there are any, and paths to them.
 
         Rows that are better in the next step come first. Where there are none, nodes whose V is the same but for
         rounding are a level, and what leaves it decides, however unlikely, if all the rest leads back: a row is better
@@ -432,11 +438,11 @@ class Quotient:
             return result
         good = np.zeros(self.size, dtype=np.bool_)
         good[self.of[lower]] = True
-        held, way = self._held(level, good)
+        attracted, path = self._attracted(level, good)
         # Of several rows the best is that with the least change for each time that what leads back is left.
-        lost = np.bincount(self.row, self.chance * (out | ~held[self.end]), minlength=len(at))
+        lost = np.bincount(self.row, self.chance * (out | ~attracted[self.end]), minlength=len(at))
         per = np.where(lower, change / np.where(lower, lost, 1.0), np.inf)
-        result = np.where(held & ~good & ~stop, way, result)
+        result = np.where(attracted & ~good & ~stop, path, result)
         return np.where(good & ~stop, self._least(per), result)
 
     def _least(self, of_rows: Floats) -> Ints:
@@ -444,22 +450,22 @@ class Quotient:
         order = np.lexsort((of_rows, self.of))
         return order[np.searchsorted(self.of[order], np.arange(self.size)).clip(max=len(order) - 1)]
 
-    def _held(self, level: Ints, good: Bools) -> tuple[Bools, Ints]:
-        """The nodes that can surely be led to good ones without leaving their level, and the row of each that does."""
-        held = np.isin(level, level[good])
+    def _attracted(self, level: Ints, good: Bools) -> tuple[Bools, Ints]:
+        """The nodes from which good ones are surely reached within their level, and the row of each that does so."""
+        attracted = np.isin(level, level[good])
         while True:
             inside = np.ones(len(self.pairs), dtype=np.bool_)
-            inside[self.row[~held[self.end] | (level[self.end] != level[self.of[self.row]])]] = False
-            way, led = np.full(self.size, -1), good.copy()
+            inside[self.row[~attracted[self.end] | (level[self.end] != level[self.of[self.row]])]] = False
+            path, reached = np.full(self.size, -1), good.copy()
             while True:
-                rows = np.flatnonzero(inside & ~led[self.of] & (self.matrix @ led > 0))
+                rows = np.flatnonzero(inside & ~reached[self.of] & (self.matrix @ reached > 0))
                 if not len(rows):
                     break
-                way[self.of[rows]] = rows
-                led[self.of[rows]] = True
-            if np.array_equal(led, held):
-                return held, way
-            held = led
+                path[self.of[rows]] = rows
+                reached[self.of[rows]] = True
+            if np.array_equal(reached, attracted):
+                return attracted, path
+            attracted = reached
 
     def _values(self, choice: Ints, prices: Floats) -> Floats:
         """The expected price of stopping (size,), from every node."""
@@ -481,8 +487,8 @@ class Quotient:
                 pair = int(self.pairs[choice[k]])
                 s = int(self.source[pair])
                 inside = int(np.searchsorted(component.states, s))
-                way = component.attract(stays[k], {inside: int(stays[k][inside])})
-                policy[component.states] = component.pairs[way]
+                path = component.attract(stays[k], {inside: int(stays[k][inside])})
+                policy[component.states] = component.pairs[path]
                 policy[s] = pair
         passed = self.pairs[choice[len(self.components) :]]
         policy[self.source[passed]] = passed

@@ -31,41 +31,9 @@ from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import reachable
 from psconrl.cmdp import CMDP
-from psconrl.errors import InvalidArgumentError
+from psconrl.planning.evaluation import check_criterion, normalized
 from psconrl.planning.solution import Member, Solution
 from psconrl.planning.tolerances import PLANNING_BYTES
-
-
-@dataclass(frozen=True, eq=False)
-class Totals:
-    """What a policy costs in total, discounted or over an episode, from every start state.
-
-    Attributes:
-        total_costs: (m + 1, S), the expected totals.
-        average_costs: (m + 1, S), the same per step: (1 - discount) or 1 / episode times the totals.
-        discount: the discount factor, None for episodes.
-        episode: the number of steps, None for discounted totals.
-    """
-
-    total_costs: Floats
-    average_costs: Floats
-    discount: float | None = None
-    episode: int | None = None
-
-
-def check_criterion(cmdp: CMDP, discount: float | None, episode: int | None) -> None:
-    """Refuse two criteria at once, one out of range, and a model with durations."""
-    if discount is not None and episode is not None:
-        raise InvalidArgumentError("discount and episode are two criteria; give one of them")
-    if discount is not None:
-        checks.real(discount, "discount", "at least 0 and below 1", lambda g: 0 <= g < 1)
-    else:
-        checks.whole(episode, "episode")
-    if cmdp.durations is not None:
-        raise InvalidArgumentError(
-            "discount and episode count steps, but this model has durations; "
-            "cmdp.uniformized() is a model with equal steps"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,24 +210,14 @@ def _restarted(cmdp: CMDP, places: Ints, layers: int, discount: float | None) ->
     )
 
 
-def time_shares(cmdp: CMDP, policy: Floats) -> Floats:
-    """The shares of time (S, A) that a policy of decisions (S, A) gives to the actions of each state."""
-    assert cmdp.durations is not None
-    return _normalized(policy * cmdp.durations)
-
-
 def per_time(cmdp: CMDP, solved: Solution) -> Solution:
     """The solution of a model with durations, given that of the uniformized model."""
     assert cmdp.durations is not None
     step = cmdp.time_step
     return replace(
         solved,
-        policy=_normalized(solved.policy / np.where(cmdp.available, cmdp.durations, 1.0)),
+        policy=normalized(solved.policy / np.where(cmdp.available, cmdp.durations, 1.0)),
         bias_spans=step * solved.bias_spans,
         switching_times=step * solved.switching_times,
         model=cmdp,
     )
-
-
-def _normalized(weights: Floats) -> Floats:
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

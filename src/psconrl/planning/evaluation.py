@@ -26,7 +26,6 @@ from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import relaxation
 from psconrl.planning.chains import PARTS, EliminatedChain, SolvedChain, chain_of, solve_chain
 from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
-from psconrl.planning.criteria import Totals, check_criterion, time_shares
 from psconrl.planning.finite_time import Setting, first_steps
 from psconrl.planning.tolerances import EVAL_TOL, NOISE
 
@@ -82,6 +81,38 @@ class Evaluation:
         spans = ", ".join(f"{a:.6g}" if a == b else f"{a:.6g}..{b:.6g}" for a, b in zip(low, high, strict=True))
         steps = "" if self.horizon is None else f"horizon={self.horizon}, "
         return f"Evaluation(S={S}, recurrent classes={len(self.classes)}, {steps}average_costs=[{spans}])"
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What a policy costs in total, discounted or over an episode, from every start state.
+
+    Attributes:
+        total_costs: (m + 1, S), the expected totals.
+        average_costs: (m + 1, S), the same per step: (1 - discount) or 1 / episode times the totals.
+        discount: the discount factor, None for episodes.
+        episode: the number of steps, None for discounted totals.
+    """
+
+    total_costs: Floats
+    average_costs: Floats
+    discount: float | None = None
+    episode: int | None = None
+
+
+def check_criterion(cmdp: CMDP, discount: float | None, episode: int | None) -> None:
+    """Refuse two criteria at once, one out of range, and a model with durations."""
+    if discount is not None and episode is not None:
+        raise InvalidArgumentError("discount and episode are two criteria; give one of them")
+    if discount is not None:
+        checks.real(discount, "discount", "at least 0 and below 1", lambda g: 0 <= g < 1)
+    else:
+        checks.whole(episode, "episode")
+    if cmdp.durations is not None:
+        raise InvalidArgumentError(
+            "discount and episode count steps, but this model has durations; "
+            "cmdp.uniformized() is a model with equal steps"
+        )
 
 
 @overload
@@ -150,6 +181,17 @@ def _chain(cmdp: CMDP, policy: ArrayLike) -> tuple[sparse.csr_array, Floats]:
         return cmdp.policy_matrix(pi), np.einsum("isa,sa->is", cmdp.costs, pi)
     states = np.arange(cmdp.S)
     return cmdp.matrix[states * cmdp.A + actions], cmdp.costs[:, states, actions]
+
+
+def time_shares(cmdp: CMDP, policy: Floats) -> Floats:
+    """The shares of time (S, A) that a policy of decisions (S, A) gives to the actions of each state."""
+    assert cmdp.durations is not None
+    return normalized(policy * cmdp.durations)
+
+
+def normalized(weights: Floats) -> Floats:
+    """Weights (..., n) divided by their sums."""
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _totals(cmdp: CMDP, policy: ArrayLike, discount: float | None, episode: int | None) -> Totals:

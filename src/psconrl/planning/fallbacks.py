@@ -47,12 +47,12 @@ def exact_mixture(
 def by_components(rows: Rows, costs: Floats, thresholds: Floats, join: float, steer: Steer | None = None) -> BestPolicy:
     """The stateless program with costs (m + 1, K), component by component."""
     m = len(thresholds)
-    way, optimum = _generated(rows, ties.decided(costs), thresholds, VALUE)
+    pricing, optimum = _generated(rows, ties.decided(costs), thresholds, VALUE)
     if optimum.status == INFEASIBLE:
         nothing = np.full(m + 1, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "components", {})
-    columns = [(w, way.columns[k]) for k, w in carrying(optimum)]
-    made = executable(rows, way.components, columns, None, join)
+    columns = [(w, pricing.columns[k]) for k, w in carrying(optimum)]
+    made = executable(rows, pricing.components, columns, None, join)
     averages = long_run(rows, costs, made.policy, int(columns[0][1].mu.argmax()))
     value = float(sum(w * (costs[0, column.policy] @ column.mu) for w, column in columns))
     bound = float(optimum.bound) - TIE_BREAK
@@ -84,8 +84,8 @@ def _generated(rows: Rows, costs: Floats, thresholds: Floats, goal: int) -> tupl
     m = len(thresholds)
     # Limits that can just be met may need a little room.
     for tau in (thresholds, thresholds + FEASIBLE):
-        way = ComponentPricing(rows, costs, None)
-        optimum = plain_generate(ComponentPricing.price, way, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
+        pricing = ComponentPricing(rows, costs, None)
+        optimum = plain_generate(ComponentPricing.price, pricing, Limits(tau, np.ones(m)), goal, np.zeros(m), CLOSE)
         if optimum.status != FAILED:
-            return way, optimum
+            return pricing, optimum
     raise SolverError("the best mixture of policies was not found: numbers of the model are too uneven")

@@ -38,7 +38,7 @@ from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.executable import chain_of, policy_of_occupancy
-from psconrl.planning.solving import ScaledModel
+from psconrl.planning.scaled_model import ScaledModel
 from psconrl.planning.tolerances import EVAL_TOL, MAX_UNIT_RATIO, NOISE, PROVEN
 
 

@@ -1,4 +1,4 @@
-"""The deterministic policies of a mixture as they are executed: cores, ways into them, times between them.
+"""The deterministic policies of a mixture as they are executed: cores, paths into them, times between them.
 
 A column of an optimum promises its averages in the long run, and the long run may be longer than anyone's: where a
 state is visited once in 10^9 steps, its action is decided by rounding. So a column is executed in its *core* alone,
@@ -7,12 +7,12 @@ the states where it really spends its time,
     core        states of its recurrent class whose stationary mass exceeds 1 / (S sqrt(T)), T the horizon; the
                 whole recurrent class without one
 
-and from everywhere else it takes the fastest way into the core. What lies outside has a mass of at most 1 / sqrt(T).
+and from everywhere else it takes the fastest path into the core. What lies outside has a mass of at most 1 / sqrt(T).
 Two kinds of columns keep more of their own actions: one that ends in several classes, depending on chance, keeps those
 in the states that it passes on the way there, which decide where it ends; and one whose core would fall apart, because
 it goes from one part of it to another through states that are unlikely, keeps those of its whole class.
 
-A switch from core to core takes the expected time of the fastest way, from where the one column is by its stationary
+A switch from core to core takes the expected time of the fastest path, from where the one column is by its stationary
 distribution into the core of the other; none where the cores share states, for there a switch can wait until it is in
 both.
 """
@@ -43,7 +43,7 @@ class Executed(NamedTuple):
     """A column as it is executed.
 
     policy (S,): a pair for each state. J (m + 1,): its averages; mu (S,): its long-run distribution, both from a start
-    distribution. core (S,): where it acts as the column does. times (S,): expected steps of the fastest way into the
+    distribution. core (S,): where it acts as the column does. times (S,): expected steps of the fastest path into the
     core, inf where there is none.
     """
 
@@ -58,19 +58,19 @@ def executed(rows: Rows, costs: Floats, column: Column, start: Floats, horizon: 
     """A column as it is executed, with the averages of costs (m + 1, K) from a start distribution (S,)."""
     inside = recurrent(rows, column)
     core = core_of(column.mu, inside, horizon)
-    way = _way(rows, core)
-    led = ~core & (way.pairs >= 0)
+    path = _shortest_path(rows, core)
+    rerouted = ~core & (path.pairs >= 0)
     own = [states for states in closed_classes(rows.matrix()[column.policy]) if inside[states[0]]]
     if len(own) > 1:
-        led &= ~reachable(rows.matrix()[column.policy], start > 0)
-    elif horizon is not None and _falls_apart(rows, np.where(led, way.pairs, column.policy), core):
-        led &= ~inside
-    policy = np.where(led, way.pairs, column.policy)
-    if not led[inside].any():
+        rerouted &= ~reachable(rows.matrix()[column.policy], start > 0)
+    elif horizon is not None and _falls_apart(rows, np.where(rerouted, path.pairs, column.policy), core):
+        rerouted &= ~inside
+    policy = np.where(rerouted, path.pairs, column.policy)
+    if not rerouted[inside].any():
         # Nothing that it does for ever has changed.
-        return Executed(policy, costs[:, policy] @ column.mu, column.mu, core, way.times)
+        return Executed(policy, costs[:, policy] @ column.mu, column.mu, core, path.times)
     found = evaluate_chain(rows.matrix()[policy], costs[:, policy], start)
-    return Executed(policy, found.average_costs @ start, found.stationary, core, way.times)
+    return Executed(policy, found.average_costs @ start, found.stationary, core, path.times)
 
 
 def core_of(mu: Floats, inside: Bools, horizon: int | None) -> Bools:
@@ -83,7 +83,7 @@ def core_of(mu: Floats, inside: Bools, horizon: int | None) -> Bools:
 
 
 def switching_times(members: list[Executed]) -> Floats:
-    """Expected steps (k, k) from core to core; 0 where they share states, inf where there is no way."""
+    """Expected steps (k, k) from core to core; 0 where they share states, inf where there is no path."""
     times = np.zeros((len(members), len(members)))
     for k, here in enumerate(members):
         at = here.core & (here.mu > 0)
@@ -112,7 +112,7 @@ def members_of(weights: list[float], members: list[Executed], pairs: Pairs, unit
     ]
 
 
-def _way(rows: Rows, core: Bools) -> ShortestPath:
+def _shortest_path(rows: Rows, core: Bools) -> ShortestPath:
     if core.all():
         return ShortestPath(np.zeros(rows.S), np.full(rows.S, -1))
     return shortest_path_policy(rows, core)

@@ -72,9 +72,18 @@ CORE = 1e-3
 
 
 def plan_sparse(
-    rows: Rows, costs: Floats, limits: Limits, start: Start, goal: int, levels: Floats = NO_LEVELS
+    rows: Rows,
+    costs: Floats,
+    limits: Limits,
+    start: Start,
+    goal: int,
+    levels: Floats = NO_LEVELS,
+    measured: bool = True,
 ) -> MixturePlan:
-    """What `walk.plan` gives, for a model of many states, costs (m + 1, K)."""
+    """What `parametric.plan` gives, for a model of many states, costs (m + 1, K).
+
+    measured: whether to say by how much the averages of the columns may be off, which takes (m + 1)^2 solves.
+    """
     pricing = SparsePricing(rows, decided(costs, levels), start, exactly=len(levels) > 0)
     close = CLOSE if len(levels) else PROVEN
     optimum = plain_generate(SparsePricing.price, pricing, limits, goal, pricing.guess, close, halfway=True)
@@ -84,7 +93,7 @@ def plan_sparse(
     if optimum.status != FAILED:
         count = mix(pricing.columns, optimum.master.basis, optimum.master.weights, found)
     found = found.first(count)
-    if goal == VALUE and optimum.status == OPTIMAL:
+    if measured and goal == VALUE and optimum.status == OPTIMAL:
         off = max(pricing.average_error(J, policy) for J, policy in zip(found.J, found.policies, strict=True))
     last = found.policies[0] if count else pricing.policy
     status, objective, bound, multipliers, _ = optimum

@@ -13,7 +13,7 @@ from psconrl.errors import InvalidModelError, UnknownNameError
 from psconrl.planning.compiled.generation import INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.criteria import Restarted
-from psconrl.planning.solving import ScaledModel
+from psconrl.planning.scaled_model import ScaledModel
 from psconrl.planning.tolerances import EPS, FAR, FEASIBLE, NOISE
 
 
