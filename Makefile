@@ -33,7 +33,7 @@ tables: setup  ## for maintainers: write the numbers and figures of results/, an
 	$(BIN)/python -m reproduction.write_docs $(wildcard results)
 
 bench: setup  ## measure the speed of everything: docs/benchmarks.md
-	$(BIN)/python benchmarks/bench.py --figure
+	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python -m reproduction.write_docs
 
 pictures: setup  ## draw the pictures of README and documentation that are not the paper's

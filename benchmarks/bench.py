@@ -1,13 +1,12 @@
 """The benchmarks: one command, ratios measured in one run; kept for docs/benchmarks.md.
 
-    python benchmarks/bench.py [--samples 10000] [--figure] [--only PART ...]
+    python benchmarks/bench.py [--samples 10000] [--only PART ...]
 
 Times are medians of processor time, one thread, in milliseconds unless said otherwise.
 """
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -339,28 +338,9 @@ def starting() -> list[str]:
     ]
 
 
-def figure() -> list[str]:
-    """`python -m reproduction figure-1` at the paper's scale, and UCRL-CMDP beyond it."""
-    lines = []
-    command = [sys.executable, "-m", "reproduction"]
-    with tempfile.TemporaryDirectory() as folder:
-        for preset in ("figure-1", "tractable"):
-            start = time.perf_counter()
-            subprocess.run([*command, preset, "--out", folder], check=True, capture_output=True, cwd=kept.ROOT)
-            spent = time.perf_counter() - start
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            lines += [
-                f"`python -m reproduction {preset}`: {spent:.0f} s on {os.cpu_count()} cores, "
-                f"largest process {peak:.0f} MiB.",
-                "",
-            ]
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=10_000, help="for the certificates")
-    parser.add_argument("--figure", action="store_true", help="also time figure-1 at the paper's scale")
     parser.add_argument("--only", nargs="+", metavar="PART", help="some of the parts; the others are kept as they are")
     args = parser.parse_args()
     parts: dict[str, Callable[[], list[str]]] = {
@@ -373,10 +353,9 @@ def main() -> None:
         "taxi": lambda: printed("taxi.py"),
         "sizes": growth_in_a_m_t,
         "starting": starting,
-        "figure": figure,
     }
     with one_thread():
-        for name in args.only or [name for name in parts if name != "figure" or args.figure]:
+        for name in args.only or parts:
             found = "\n".join(parts[name]()).rstrip()
             print(found, flush=True)
             kept.keep(f"bench-{name}", {f"bench-{name}": kept.text(found)})

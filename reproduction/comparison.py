@@ -170,13 +170,14 @@ def overview(found: Document) -> list[list[str]]:
     for world in dict.fromkeys(row["world"] for row in found["rows"]):
         here = [row for row in found["rows"] if row["world"] == world]
         rows += [[_name(row), _reading(row), *(_means(values) for values in _columns(row))] for row in here]
-        rows.append([f"{world}: the recommended agent", "", "", _means(found["recommended"].get(world)), ""])
+        rows.append([f"{world}: recommended", "", "", _means(found["recommended"].get(world)), ""])
     return [[cell.replace("\\|", "|") for cell in row] for row in rows]
 
 
 def readme(found: Document) -> str:
     """That table for the README."""
-    return markdown_table(list(HEAD), [[cell.replace("|", "\\|") for cell in row] for row in overview(found)])
+    rows = [[cell.replace(" | ", "\u00a0\\|\u00a0") for cell in row] for row in overview(found)]
+    return markdown_table(HEAD, rows)
 
 
 def headline(found: Document) -> str:

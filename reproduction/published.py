@@ -85,9 +85,9 @@ NOT_MET = {
     (
         "marsrover-4x4",
         "UCRL-CMDP",
-    ): "The authors maximise over occupancy and model at once with SLSQP, stopped after "
-    "a few iterations from a random start, and rows of the candidate model need not sum to 1; where it fails, the policy "
-    "is uniform. Here the program is solved exactly. One of their runs takes about 20 minutes and was not repeated.",
+    ): "The authors maximise over occupancy and model at once with SLSQP, stopped after a few iterations from a random "
+    "start, and rows of the candidate model need not sum to 1; where it fails, the policy is uniform. Here the program "
+    "is solved exactly. One of their runs takes about 20 minutes and was not repeated.",
     ("marsrover-8x8", "PSConRL"): "0.001 is the least floor that a commit has, and its regret is a little above the "
     "curve. The floor 0.0005 meets it, and also fits a later picture of the authors, but stands in no commit.",
 }

@@ -92,7 +92,7 @@ def test_solve(call: Call, tmp_path: Path) -> None:
     result = call("solve", "marsrover-4x4")
     assert result.code == 0
     assert "16 states, 4 actions, 1 limit\n" in result.out
-    assert "least time: 0.775 per step" in result.out
+    assert "minimum time: 0.775 per step" in result.out
     assert "↑" in result.out
     assert "\x1b" not in result.out
     assert result.out.splitlines()[3].split() == ["limit", "on", "use", "limit", "slack", "shadow", "price"]
@@ -121,11 +121,11 @@ def test_an_infeasible_model_says_what_would_do(call: Call) -> None:
     assert "infeasible: service <= 0.1 cannot hold\n" in result.out
     assert "\n  service <= 0.2 and rejection <= 0.09\n" in result.out
     result = call("solve", "queue", "--limit", "service=0.2", "--limit", "rejection=0.09")
-    assert "least length: " in result.out
+    assert "minimum length: " in result.out
 
 
 def test_solve_with_options(call: Call) -> None:
-    assert "least right: 0.3 per" in call("solve", "toy", "--set", "tau=0.6", "--limit", "left=0.7").out
+    assert "minimum right: 0.3 per" in call("solve", "toy", "--set", "tau=0.6", "--limit", "left=0.7").out
     assert "in state" in call("solve", "queue").out
     assert "--policy" in call("solve", "garnet", "--set", "S=31").out
 
@@ -138,10 +138,10 @@ def test_solve_counts_the_pairs_where_states_have_different_actions(call: Call) 
 
 def test_solve_says_how_long_averages_take_to_hold(call: Call) -> None:
     rover = call("solve", "marsrover-4x4").out
-    assert "after 140 steps at the latest" in rover
+    assert "after at most 140 steps" in rover
     assert "Warning" not in rover
     river = call("solve", "riverswim").out
-    assert "steps at the latest.\nWarning: that is long" in river
+    assert "steps.\nWarning: shorter runs may behave differently" in river
     assert "left, rarely right (4.0e-05)" in river
     held = json.loads(call("solve", "riverswim", "--json").out)["holds_after"]
     assert held["share_of_range"] == 0.01

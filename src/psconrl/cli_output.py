@@ -218,7 +218,7 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
     sizes = (plural(cmdp.S, "state"), plural(cmdp.A, "action") + some, plural(cmdp.m, "limit"))
     print(f"{name}: {', '.join(sizes)}")
     if solution.feasible:
-        print(f"least {cmdp.cost_names[0]}: {solution.value:.9g} {_criterion(cmdp, solution)}")
+        print(f"minimum {cmdp.cost_names[0]}: {solution.value:.9g} {_criterion(cmdp, solution)}")
         if not solution.proven:
             say(
                 f"Warning: not proven, the least may be up to {solution.gap:.2g} lower. Probabilities or costs of very "
@@ -240,18 +240,16 @@ def print_solution(name: str, cmdp: CMDP, solution: Solution) -> None:
 
 def _print_steps(cmdp: CMDP, solution: Solution) -> None:
     steps = solution.holds_after(_tolerances(cmdp))
-    many = f"{steps:,}" if steps < 1e15 else f"{steps:.2g}"
-    said = "one step" if steps == 1 else f"{many} steps" if steps < math.inf else "more steps than can be said"
+    many = "one step" if steps == 1 else f"{steps:,} steps" if steps < 1e15 else f"{steps:.2g} steps"
     print()
     say(
-        f"These are long-run averages. The expected averages of a run come within {HOLDS:.0%} of each cost's range of "
-        f"them after {said} at the latest."
+        f"These are long-run averages. The expected averages of a run are within {HOLDS:.0%} of each cost's range of "
+        f"them after at most {many}."
+        if steps < math.inf
+        else "These are long-run averages. No number of steps is known after which a run is close to them."
     )
     if steps > LONG:
-        say(
-            "Warning: that is long, and shorter runs may do something else. --horizon T asks for a policy made for T "
-            "steps."
-        )
+        say("Warning: shorter runs may behave differently. --horizon T computes a policy for runs of T steps.")
 
 
 def _print_horizon(cmdp: CMDP, solution: Solution) -> None:
@@ -313,7 +311,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
     least = f"{-solution.margin:.6g}"
     if cmdp.m > 1:
         least = f"{-planning.relative_margin(cmdp, solution):.3g} times the range of its cost"
-    say(f"every policy breaks some limit by at least {least}; nearest limits that can be met:")
+    say(f"every policy exceeds some limit by at least {least}; nearest limits that can be met:")
     found = planning.nearest_limits(cmdp, solution)
     moved = [
         f"{cmdp.cost_names[i + 1]} <= {found.together[i]:.6g}"
@@ -325,7 +323,7 @@ def _print_conflict(cmdp: CMDP, solution: Solution) -> None:
         for i in solution.conflict:
             if not math.isnan(found.alone[i - 1]):
                 say(f"or {cmdp.cost_names[i]} <= {found.alone[i - 1]:.6g}, and the others as they are", indent="  ")
-    say("below: the policy whose largest excess is smallest")
+    say("below: the policy that minimises the worst violation")
 
 
 def _print_policy(cmdp: CMDP, solution: Solution) -> None:
