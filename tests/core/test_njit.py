@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,3 +42,25 @@ def test_compiled_and_interpreted_kernels_agree_bit_for_bit(name: str, monkeypat
     compiled, interpreted = answers
     for field in ("value", "policy", "average_costs", "occupancy", "multipliers", "margin", "gap", "bias_spans"):
         assert np.array_equal(getattr(compiled, field), getattr(interpreted, field), equal_nan=True), field
+
+
+KERNEL = """
+from typing import NamedTuple
+from psconrl._core.njit import njit
+
+class {kind}(NamedTuple):
+    x: int
+
+@njit
+def kernel(pair: {kind}) -> int:
+    return pair.x + {number}
+
+print(kernel({kind}(1)))
+"""
+
+
+def test_compiled_code_of_an_earlier_version_is_not_read(tmp_path: Path) -> None:
+    for number, kind in enumerate(["Earlier", "Later"]):
+        (tmp_path / "module.py").write_text(KERNEL.format(kind=kind, number=number))
+        done = subprocess.run([sys.executable, "-c", "import module"], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stdout == f"{1 + number}\n", done.stderr

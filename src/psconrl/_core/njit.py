@@ -133,9 +133,10 @@ def _stamp(dispatcher: Any, file: Path) -> None:
     Numba looks at the time and size of the function's own file, and would go on using old code of what that calls.
     """
     cached: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(cached, "_source_stamp"):
+    if hasattr(cached, "_version"):
         digests = (_digest(source) for source in sorted(_sources(file)))
-        cached._source_stamp = hashlib.blake2b("".join(digests).encode()).hexdigest()
+        # Numba compares the version before it reads the rest, whose types a later version of psconrl may not have.
+        cached._version += hashlib.blake2b("".join(digests).encode()).hexdigest()
 
 
 @functools.cache
