@@ -29,9 +29,9 @@ def draw_array(alpha: Floats, counts: Ints, rng: np.random.Generator, cut: float
         prior = Prior(prior.level, nothing, nothing, np.zeros(0))
     padded = np.zeros((-(-len(rows) // S) * S, S), dtype=np.int64)  # whole models have S rows, or multiples of them
     padded[: len(rows)] = counts.reshape(-1, S)
-    head, *others = Counts.from_dense(padded.reshape(S, -1, S)).chains
+    head, link, target, number = Counts.from_dense(padded.reshape(S, -1, S)).chains
     stream = _random_kernels.seeded(rng)
-    indptr, indices, data = draw_rows(prior, (head[: len(rows)], *others), S, stream, cut)
+    indptr, indices, data = draw_rows(prior, (head[: len(rows)], link, target, number), S, stream, cut)
     p = np.zeros((len(indptr) - 1, S))
     p[np.repeat(np.arange(len(p)), np.diff(indptr)), indices] = data
     return p.reshape(alpha.shape)
