@@ -56,6 +56,11 @@ def opened(store: str, **settings: Any) -> DurableLearner:
     return psconrl.Learner.open(store, problem=CDP.problem(), **settings)
 
 
+def replica(learner: DurableLearner) -> Any:
+    with learner._transaction() as found:
+        return found
+
+
 def step(learner: DurableLearner, state: int, number: int) -> int:
     decision = learner.ask(state)
     costs, after = durable_client.outcome(number, state, decision.action)
@@ -68,8 +73,11 @@ def test_what_is_told_is_counted_once_and_survives(store: str) -> None:
         first = learner.ask(0, "ward-7")
         second = learner.ask(0, "ward-8")
         assert learner.tell(second.id, [1.0, 0.0], 4)
-        assert not learner.tell(second.id, [1.0, 0.0], 4)
-        learner.observe(4, 0, [1.0, 1.0], 8, "ward-9")
+        assert not learner.tell(second.id, [1, 0], 4)
+        with pytest.raises(CallOrderError, match="answered before, with costs .1.0, 0.0. and next state"):
+            learner.tell(second.id, [0.0, 0.0], 4)
+        assert learner.observe(4, 0, [1.0, 1.0], 8, "ward-9", request="nine")
+        assert not learner.observe(4, 0, [1.0, 1.0], 8, "ward-9", request="nine")
         assert [decision.id for decision in learner.pending()] == [first.id]
     with opened(store) as learner:
         assert learner.tell(first.id, [1.0, 0.0], 4)
@@ -82,6 +90,8 @@ def test_a_request_is_answered_once(store: str) -> None:
     with opened(store) as learner:
         assert learner.ask(0, request="09:00") == learner.ask(0, request="09:00")
         assert learner.ask(0, request="10:00").id == 1
+        with pytest.raises(CallOrderError, match="another state"):
+            learner.ask(1, request="10:00")
 
 
 def test_cancelled_decisions_are_not_pending_and_not_told(store: str) -> None:
@@ -129,7 +139,7 @@ def test_killed_at_random_moments_it_is_as_if_it_had_not_been(tmp_path: Path) ->
         columns = "SELECT id, stream, state, action, probability, plan, observation FROM decisions ORDER BY id"
         decisions = a.store.run(columns)
         assert decisions == b.store.run(columns)
-        assert_same(a._current().learner.state(), b._current().learner.state())
+        assert_same(replica(a).learner.state(), replica(b).learner.state())
         by_step = {int(line.split()[1]): line.split()[2:] for line in _lines(acknowledged, "ask")}
         for number, (id, action) in by_step.items():
             assert decisions[number][0] == int(id)
@@ -157,7 +167,6 @@ def assert_same(a: object, b: object) -> None:
 
 
 def test_many_clients_shuffled_doubled_and_missing_answers(store: str) -> None:
-    rng = np.random.default_rng(1)
     with opened(store) as learner:
         expected = np.zeros((CDP.S, CDP.A), dtype=np.int64)
         lock = threading.Lock()
@@ -173,8 +182,9 @@ def test_many_clients_shuffled_doubled_and_missing_answers(store: str) -> None:
                     for told in waiting:
                         if random.random() < 0.05:
                             continue
+                        after = int(random.integers(CDP.S))
                         for _ in range(2 if random.random() < 0.1 else 1):
-                            learner.tell(told.id, [1.0, 0.0], int(rng.integers(CDP.S)))
+                            learner.tell(told.id, [1.0, 0.0], after)
                         with lock:
                             expected[told.state, told.action] += 1
                     waiting = []
@@ -184,7 +194,7 @@ def test_many_clients_shuffled_doubled_and_missing_answers(store: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        np.testing.assert_array_equal(learner._current().learner.visits, expected)
+        np.testing.assert_array_equal(replica(learner).learner.visits, expected)
 
 
 def test_several_processes_share_what_they_learn(server: str) -> None:
@@ -196,7 +206,7 @@ def test_several_processes_share_what_they_learn(server: str) -> None:
             costs, state = durable_client.outcome(number, state, decision.action)
             (two if number % 3 else one).tell(decision.id, costs, state)
         assert one.status() == two.status()
-        assert_same(one._follow().learner.state(), two._follow().learner.state())
+        assert_same(replica(one).learner.state(), replica(two).learner.state())
     with opened(store) as later:
         assert later.status()["steps"] == 120
 
@@ -306,7 +316,7 @@ def test_a_window_forgets(tmp_path: Path) -> None:
         state = 0
         for number in range(600):
             state = step(learner, state, number)
-        assert learner._current().learner.visits.sum() < 600
+        assert replica(learner).learner.visits.sum() < 600
 
 
 def test_expired_decisions_are_reported_and_still_count(tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
 """Where a durable learner keeps what it was told: SQLite, or PostgreSQL by URL, through one small layer.
 
-Every change is one transaction that begins by taking the only write lock there is: `BEGIN IMMEDIATE`, or an advisory
-lock in PostgreSQL. So changes happen one after the other however many processes share a store, the number of an
-observation is also its place in the order of commits, and whoever follows the numbers misses nothing.
+Every call is one transaction that begins by taking the only write lock there is: `BEGIN IMMEDIATE`, or an advisory lock
+in PostgreSQL. So changes happen one after the other however many processes share a store, the number of an observation
+is also its place in the order of commits, and whoever follows the numbers misses nothing.
 
-    learner        one row: the agent's description and the counters of decisions, observations, plans
+    learner        one row: the agent's description and the counters of decisions, observations, plans, states
     checkpoint     one row: the learner as it was after some observation, packed, with a checksum
     states         the names of discovered states, by number
     decisions      what was asked: the action, when, and the observation that answered it
-    observations   what was seen, numbered without gaps
+    observations   what was seen, numbered without gaps, with checksums
 
 A store has a schema version; one of another version is refused.
 """
@@ -22,13 +22,17 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from psconrl.errors import InvalidArgumentError, LearnerFileError, StoreError
+from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, StoreError
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 5.0
-"""How long a process waits for the lock of a SQLite store before it says that somebody else has it."""
+"""How long a SQLite store waits for another program that holds its lock."""
+LOCK_SECONDS = 60
+"""How long a PostgreSQL store waits for another process, which may be planning."""
+BATCH = 10_000
+"""Observations that are read at a time."""
 
 _TABLES = """
 CREATE TABLE learner (version INTEGER, description TEXT, seed TEXT, decisions BIGINT, observations BIGINT,
@@ -39,10 +43,48 @@ CREATE TABLE decisions (id BIGINT PRIMARY KEY, stream TEXT, state BIGINT, action
     plan BIGINT, asked {real}, expires {real}, observation BIGINT, request TEXT UNIQUE);
 CREATE INDEX unanswered ON decisions (id) WHERE observation IS NULL;
 CREATE TABLE observations (number BIGINT PRIMARY KEY, decision BIGINT, stream TEXT, state BIGINT, action BIGINT,
-    costs TEXT, next_state BIGINT, seen {real}, crc BIGINT);
+    costs TEXT, next_state BIGINT, seen {real}, request TEXT UNIQUE, crc BIGINT)
 """
 
 Row = tuple[Any, ...]
+
+
+class Counters(NamedTuple):
+    """How many there are, deleted ones included."""
+
+    decisions: int
+    observations: int
+    plans: int
+    states: int
+
+
+class DecisionRow(NamedTuple):
+    """A decision as it is stored: state and action by number, times in seconds since 1970."""
+
+    id: int
+    stream: str
+    state: int
+    action: int
+    probability: float
+    plan: int
+    asked: float
+    expires: float
+    observation: int | None
+    request: str | None
+
+
+class ObservationRow(NamedTuple):
+    """An observation as it is stored; decision: the one that it answers, if any."""
+
+    number: int
+    decision: int | None
+    stream: str
+    state: int
+    action: int
+    costs: list[float]
+    next_state: int
+    seen: float
+    request: str | None
 
 
 def open_store(url: str | Path, *, read_only: bool = False) -> Store:
@@ -58,97 +100,82 @@ def open_store(url: str | Path, *, read_only: bool = False) -> Store:
     """
     text = str(url)
     if text.startswith(("postgresql://", "postgres://")):
-        return PostgresStore(text)
-    if "://" in text:
+        return PostgresStore(text, read_only=read_only)
+    if "://" in text or "\0" in text:
         raise InvalidArgumentError(f"store is {text!r}; give the path of a file, or postgresql://USER@HOST/DATABASE")
     return SqliteStore(Path(text), read_only=read_only)
 
 
-def checksum(row: Sequence[Any]) -> int:
+def _checksum(row: Sequence[Any]) -> int:
     """CRC-32 of the values of a row: disks flip bits, and a database does not always notice."""
     return zlib.crc32(json.dumps(list(row), separators=(",", ":")).encode())
 
 
 class Store:
-    """One connection to a database that holds one learner. Not safe for threads: its owner locks."""
+    """One connection to a database that holds one learner. Not safe for threads: its owner locks.
 
-    shared = False
-    """Whether other processes may write to it at the same time."""
+    Attributes:
+        url: where it is. where: the same without a password, for messages.
+        changed: whether the transaction that was begun last wrote anything.
+    """
+
     _placeholder = "?"
-    _begin: tuple[str, ...] = ("BEGIN IMMEDIATE",)
-    _types = {"bytes": "BLOB", "real": "REAL"}  # noqa: RUF012  never changed
-    _errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    _types: dict[str, str]
+    _errors: tuple[type[Exception], ...]
+    _begin: tuple[str, ...]
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, url: str, where: str) -> None:
+        self.url, self.where = url, where
+        self.changed = False
+        self._process = os.getpid()
         self._connection: Any = None
-        self._closed = False
-        self._connect()
+        try:
+            with self._in_own_words():
+                self._connection = self._connect()
+            self._check()
+        except BaseException:
+            self.close()
+            raise
 
-    def _connect(self) -> None:
+    def _connect(self) -> Any:
         raise NotImplementedError
+
+    def _check(self) -> None:
+        """Refuse what is damaged before anything is read from it."""
 
     def run(self, sql: str, *values: Any) -> list[Row]:
         """Run one statement, and give its rows."""
+        if self._connection is None:
+            raise CallOrderError(f"{self.where}: the learner was closed; open it again")
+        if self._process != os.getpid():
+            raise CallOrderError(f"{self.where}: was opened before this process was forked; open it in this one")
         with self._in_own_words():
-            if self._closed:
-                raise StoreError(f"{self.where}: the store was closed; open it again")
-            if self._connection is None:
-                self._connect()
             cursor = self._connection.execute(sql.replace("?", self._placeholder), values)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
+    def write(self, sql: str, *values: Any) -> None:
+        """Run one statement that changes the store."""
+        self.changed = True
+        self.run(sql, *values)
+
     @contextmanager
-    def change(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """One transaction that holds the write lock: durable when it ends well, undone when it does not."""
+        for statement in self._begin:
+            self.run(statement)
+        self.changed = False
         try:
-            for statement in self._begin:
-                self.run(statement)
             yield
             self.run("COMMIT")
         except BaseException:
-            with suppress(StoreError, LearnerFileError):
+            with suppress(StoreError, LearnerFileError, CallOrderError):
                 self.run("ROLLBACK")
             raise
 
-    @property
-    def usable(self) -> bool:
-        """Whether it was not closed."""
-        return not self._closed
-
-    def is_new(self) -> bool:
-        """Whether nothing was ever stored here."""
-        raise NotImplementedError
-
-    def create(self, description: str, seed: int) -> None:
-        """Make the tables and the row of a new learner."""
-        for statement in _TABLES.format(**self._types).split(";"):
-            if statement.strip():
-                self.run(statement)
-        self.run("INSERT INTO learner VALUES (?, ?, ?, 0, 0, 0, 0, 0)", SCHEMA_VERSION, description, str(seed))
-
-    def described(self) -> tuple[str, int]:
-        """The description of the learner's agent, and its seed."""
-        rows = self.run("SELECT version, description, seed FROM learner")
-        if len(rows) != 1:
-            raise LearnerFileError(f"{self.where}: holds no learner, or more than one; restore it from a backup")
-        version, description, seed = rows[0]
-        if version != SCHEMA_VERSION:
-            raise LearnerFileError(f"{self.where}: has schema version {version}; this psconrl reads {SCHEMA_VERSION}")
-        return str(description), int(seed)
-
-    def counters(self) -> tuple[int, int, int, int]:
-        """How many decisions, observations, plans and discovered states there are."""
-        decisions, observations, plans, states = self.run("SELECT decisions, observations, plans, states FROM learner")[
-            0
-        ]
-        return decisions, observations, plans, states
-
     def close(self) -> None:
         """Give the connection back."""
-        self._closed = True
         connection, self._connection = self._connection, None
-        if connection is not None:
+        if connection is not None and self._process == os.getpid():
             with suppress(*self._errors):
                 connection.close()
 
@@ -158,40 +185,150 @@ class Store:
             yield
         except self._errors as error:
             raise self._translated(error) from error
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(f"{error.object!r} is not text: it has half a character") from error
 
     def _translated(self, error: Exception) -> Exception:
-        return StoreError(f"{self.where}: {_one_line(error)}")
+        return StoreError(f"{self.where}: {_one_line(error)}; repeat the call")
+
+    # --- what it holds ---
+
+    def is_new(self) -> bool:
+        """Whether nothing was ever stored here."""
+        raise NotImplementedError
+
+    def create(self, description: str, seed: int) -> None:
+        """Make the tables and the row of a new learner."""
+        for statement in _TABLES.format(**self._types).split(";"):
+            self.write(statement)
+        self.write("INSERT INTO learner VALUES (?, ?, ?, 0, 0, 0, 0, 0)", SCHEMA_VERSION, description, str(seed))
+
+    def described(self) -> tuple[Any, int]:
+        """The description of the learner's agent, and its seed."""
+        versions = self.run("SELECT version FROM learner")
+        if len(versions) != 1:
+            raise LearnerFileError(f"{self.where}: holds no learner, or more than one; restore it from a backup")
+        if versions[0][0] != SCHEMA_VERSION:
+            raise LearnerFileError(
+                f"{self.where}: has schema version {versions[0][0]}; this psconrl reads {SCHEMA_VERSION}"
+            )
+        description, seed = self.run("SELECT description, seed FROM learner")[0]
+        return json.loads(description), int(seed)
+
+    def counters(self) -> Counters:
+        """How many decisions, observations, plans and discovered states there are."""
+        return Counters(*self.run("SELECT decisions, observations, plans, states FROM learner")[0])
+
+    def count_plans(self, plans: int) -> None:
+        """Note how many plans there are."""
+        self.write("UPDATE learner SET plans = ?", plans)
+
+    def add_decision(self, row: DecisionRow) -> None:
+        """Store a decision."""
+        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+        self.write("UPDATE learner SET decisions = ?", row.id + 1)
+
+    def decisions(self, rule: str, *values: Any) -> list[DecisionRow]:
+        """The decisions for which a rule in SQL holds."""
+        sql = f"SELECT {', '.join(DecisionRow._fields)} FROM decisions WHERE {rule}"  # noqa: S608  ours
+        return [DecisionRow(*row) for row in self.run(sql, *values)]
+
+    def answer(self, decision: int, observation: int) -> None:
+        """Note which observation answers a decision."""
+        self.write("UPDATE decisions SET observation = ? WHERE id = ?", observation, decision)
+
+    def pending(self, now: float) -> tuple[int, int, float | None, int]:
+        """How many decisions were not answered, how many of these are late, when the oldest was asked for, and how many
+        were never answered and are no longer kept."""
+        row = self.run(
+            "SELECT count(*), coalesce(sum(CASE WHEN expires < ? THEN 1 ELSE 0 END), 0), min(asked) "
+            "FROM decisions WHERE observation IS NULL",
+            now,
+        )[0]
+        return int(row[0]), int(row[1]), row[2], int(self.run("SELECT forgotten FROM learner")[0][0])
+
+    def add_observation(self, row: ObservationRow) -> None:
+        """Store an observation."""
+        values = list(row._replace(costs=json.dumps(row.costs)))  # type: ignore[arg-type]
+        self.write("INSERT INTO observations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *values, _checksum(values))
+        self.write("UPDATE learner SET observations = ?", row.number + 1)
+
+    def observations(self, rule: str, *values: Any) -> list[ObservationRow]:
+        """The observations for which a rule in SQL holds."""
+        sql = f"SELECT {', '.join(ObservationRow._fields)}, crc FROM observations WHERE {rule}"  # noqa: S608  ours
+        rows = []
+        for *row, crc in self.run(sql, *values):
+            if _checksum(row) != crc:
+                raise LearnerFileError(
+                    f"{self.where}: observation {row[0]} is damaged: checksum mismatch; restore it from a backup"
+                )
+            row[5] = json.loads(row[5])
+            rows.append(ObservationRow(*row))
+        return rows
+
+    def log(self, first: int = 0) -> Iterator[ObservationRow]:
+        """The observations from a number on, in their order."""
+        while rows := self.observations("number >= ? ORDER BY number LIMIT ?", first, BATCH):
+            yield from rows
+            first = rows[-1].number + 1
+
+    def add_state(self, number: int, name: str) -> None:
+        """Store the name of a state that was discovered."""
+        self.write("INSERT INTO states VALUES (?, ?)", number, name)
+        self.write("UPDATE learner SET states = ?", number + 1)
+
+    def states(self, first: int = 0) -> list[str]:
+        """The names of discovered states, from a number on."""
+        return [name for (name,) in self.run("SELECT name FROM states WHERE number >= ? ORDER BY number", first)]
+
+    def checkpoint(self) -> tuple[bytes, bytes] | None:
+        """What was stored last, None before the first."""
+        rows = self.run("SELECT document, data, crc FROM checkpoint")
+        if not rows:
+            return None
+        document, data, crc = bytes(rows[0][0]), bytes(rows[0][1]), rows[0][2]
+        if zlib.crc32(document + data) != crc:
+            raise LearnerFileError(f"{self.where}: its checkpoint is damaged: checksum mismatch; restore a backup")
+        return document, data
+
+    def write_checkpoint(self, document: bytes, data: bytes) -> None:
+        """Store a checkpoint in the place of the last one."""
+        self.write("DELETE FROM checkpoint")
+        self.write("INSERT INTO checkpoint VALUES (?, ?, ?)", document, data, zlib.crc32(document + data))
+
+    def delete_before(self, decision: int, observation: int) -> None:
+        """Delete the decisions and observations before these, and count those that were never answered."""
+        self.write("DELETE FROM observations WHERE number < ?", observation)
+        lost = self.run("SELECT count(*) FROM decisions WHERE id < ? AND observation IS NULL", decision)[0][0]
+        self.write("DELETE FROM decisions WHERE id < ?", decision)
+        self.write("UPDATE learner SET forgotten = forgotten + ?", lost)
 
 
 class SqliteStore(Store):
     """A file, written by one process at a time; others may read it."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path, self.read_only = path, read_only
-        self._lock: int | None = None
-        super().__init__(str(path))
-        try:
-            self._check()
-        except BaseException:
-            self.close()
-            raise
+    _types = {"bytes": "BLOB", "real": "REAL"}  # noqa: RUF012  never changed
+    _errors = (sqlite3.Error,)
 
-    def _connect(self) -> None:
-        with self._in_own_words():
-            if self.read_only:
-                if not self.path.exists():
-                    raise StoreError(f"{self.path}: there is no such learner")
-                uri = self.path.resolve().as_uri() + "?mode=ro"
-                self._connection = sqlite3.connect(
-                    uri, BUSY_SECONDS, uri=True, isolation_level=None, check_same_thread=False
-                )
-                return
-            if not self.path.parent.is_dir():
-                raise StoreError(f"{self.path}: there is no folder {self.path.parent}")
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path, self.read_only = path.absolute(), read_only  # ":memory:" is the name of a file, too
+        self._begin = ("BEGIN",) if read_only else ("BEGIN IMMEDIATE",)
+        self._lock: int | None = None
+        super().__init__(str(path), str(path))
+
+    def _connect(self) -> Any:
+        if self.read_only and not self.path.exists():
+            raise StoreError(f"{self.where}: there is no such learner")
+        if not self.path.parent.is_dir():
+            raise StoreError(f"{self.where}: there is no folder {self.path.parent}")
+        if not self.read_only:
             self._take_file_lock()
-            self._connection = sqlite3.connect(self.path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
+        address = self.path.as_uri() + ("?mode=ro" if self.read_only else "")
+        connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+        if not self.read_only:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        return connection
 
     def _take_file_lock(self) -> None:
         """A lock that the system gives back when this process ends, however it ends."""
@@ -201,29 +338,26 @@ class SqliteStore(Store):
             return
         lock = self.path.with_name(self.path.name + ".lock")
         try:
-            file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(
+                f"{self.where}: another process has this learner open; ask that one, or share a PostgreSQL store"
+            ) from None
         except OSError as error:
             raise StoreError(f"{lock}: {error.strerror}; a learner needs a folder that can be written to") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(file)
-            raise StoreError(
-                f"{self.path}: another process has this learner open; ask that one, or share a PostgreSQL store"
-            ) from None
-        self._lock = file
 
     def _check(self) -> None:
-        """Refuse what is damaged or is something else before anything is read from it."""
-        found = self.run("PRAGMA quick_check(1)")
-        if found != [("ok",)]:
-            raise LearnerFileError(f"{self.path}: damaged: {_one_line(found[0][0])}; restore it from a backup")
+        if not self.read_only:
+            found = self.run("PRAGMA quick_check(1)")
+            if found != [("ok",)]:
+                raise LearnerFileError(f"{self.where}: damaged: {_one_line(found[0][0])}; restore it from a backup")
 
     def is_new(self) -> bool:
         """Whether nothing was ever stored here."""
         tables = self.run("SELECT name FROM sqlite_master WHERE type = 'table'")
         if tables and ("learner",) not in tables:
-            raise LearnerFileError(f"{self.path}: is a database, but not a learner's")
+            raise LearnerFileError(f"{self.where}: is a database, but not a learner's")
         return not tables
 
     def close(self) -> None:
@@ -234,48 +368,47 @@ class SqliteStore(Store):
             os.close(lock)
 
     def _translated(self, error: Exception) -> Exception:
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            return LearnerFileError(f"{self.path}: damaged, or not a learner: {_one_line(error)}; restore a backup")
-        return StoreError(f"{self.path}: {_one_line(error)}; nothing was changed")
+        if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
+            return StoreError(f"{self.where}: {_one_line(error)}; nothing was changed")
+        return LearnerFileError(f"{self.where}: damaged, or not a learner: {_one_line(error)}; restore a backup")
 
 
 class PostgresStore(Store):
     """A PostgreSQL database, or schema (`?options=-csearch_path%3Dward`), that several processes share."""
 
-    shared = True
     _placeholder = "%s"
-    _begin = "BEGIN", "SELECT pg_advisory_xact_lock(hashtext('psconrl ' || current_schema()))"
     _types = {"bytes": "BYTEA", "real": "DOUBLE PRECISION"}  # noqa: RUF012  never changed
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
         try:
             import psycopg
         except ImportError as error:
             raise StoreError("a PostgreSQL store needs psycopg; pip install 'psconrl[service]'") from error
         self._psycopg: Any = psycopg
         self._errors = (psycopg.Error,)
-        self._url = url
-        super().__init__(url.rpartition("@")[2] or url)
+        lock = "SELECT pg_advisory_xact_lock(hashtext('psconrl ' || current_schema()))"
+        self._begin = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",) if read_only else ("BEGIN", lock)
+        super().__init__(url, url.rpartition("@")[2].partition("?")[0])
 
-    def _connect(self) -> None:
-        with self._in_own_words():
-            self._connection = self._psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+    def _connect(self) -> Any:
+        connection = self._psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+        connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
+        return connection
 
     def run(self, sql: str, *values: Any) -> list[Row]:
-        """Run one statement, and give its rows; a connection that was lost is made anew."""
-        if self._connection is not None and self._connection.closed:
-            self._connection = None
-        return [
-            tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
-            for row in super().run(sql, *values)
-        ]
+        """Run one statement, and give its rows; a transaction begins on a new connection if the old one was lost."""
+        try:
+            return super().run(sql, *values)
+        except StoreError:
+            if sql != self._begin[0] or not self._connection.closed:
+                raise
+            with self._in_own_words():
+                self._connection = self._connect()
+            return super().run(sql, *values)
 
     def is_new(self) -> bool:
         """Whether nothing was ever stored here."""
         return self.run("SELECT to_regclass('learner') IS NULL") == [(True,)]
-
-    def _translated(self, error: Exception) -> Exception:
-        return StoreError(f"{self.where}: {_one_line(error)}; nothing was changed")
 
 
 def _one_line(error: object) -> str:

@@ -46,7 +46,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Say how a learner stands: steps, limits, pending answers, conflicts."""
-    from psconrl.learning.durable import read_status
+    from psconrl.learning.store_status import read_status
 
     while True:
         found = read_status(store)
@@ -64,7 +64,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
 ) -> None:
     """Write the steps that are kept as a table."""
-    from psconrl.learning.durable import export_log
+    from psconrl.learning.store_status import export_log
 
     typer.echo(f"{export_log(store, file)} steps: {file}")
 
