@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 from pathlib import Path
@@ -47,6 +48,8 @@ def serve(
     said = read_problem(problem)
     learner = DurableLearner.open(store, said.agent, **said.settings)
     hosts = ("127.0.0.1", "localhost", "[::1]", "::1") if loopback else ("*",)
+    gc.collect()
+    gc.freeze()  # what compiling left is not looked through again while somebody waits
     app = create_app(learner, title=said.title, units=said.units, token=token, hosts=hosts)
     log.info("listening on http://%s:%d", host, port)
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
