@@ -9,22 +9,28 @@ from __future__ import annotations
 import hmac
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from importlib import resources
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import psconrl
 from psconrl.errors import CallOrderError, InvalidArgumentError, PsconrlError, StoreError
 from psconrl.learning.durable import Decision, DurableLearner
+from psconrl.learning.estimate import Estimate
+from psconrl.planning.solution import Solution
+from psconrl.problem import Problem
 
 MOST_BYTES = 65_536
 """Of a request's body."""
@@ -35,6 +41,15 @@ ESTIMATE_SECONDS = 60.0
 ESTIMATE_DRAWS = 50
 _MOST_CLIENTS = 10_000
 
+REFUSALS = {
+    401: "no token, or another",
+    409: "not now: told otherwise before, cancelled, or still being made",
+    413: "too large",
+    422: "a wrong value",
+    429: "too often",
+    503: "the store does not answer; repeat the request",
+}
+
 _PUBLIC = ("/", "/healthz", "/page.js", "/page.css", "/api")
 """Paths that need no token: they say nothing of what was learned."""
 
@@ -42,7 +57,7 @@ State = str | int | float | bool | None | list[Any]
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Ask(_Body):
@@ -69,12 +84,19 @@ class Observe(_Body):
     costs: list[float] | dict[str, float]
     next_state: State
     stream: str = ""
+    request: str | None = Field(None, description="a name for this step; told again, it is counted once")
 
 
 class Cancel(_Body):
     """A decision that was not carried out."""
 
     id: int
+
+
+class Refusal(BaseModel):
+    """Why a request was not done, in words."""
+
+    error: str
 
 
 class Answer(BaseModel):
@@ -113,16 +135,28 @@ def create_app(
         yield
         learner.close()
 
-    app = FastAPI(title=title, version=psconrl.__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title=title,
+        version=psconrl.__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        responses={status: {"model": Refusal, "description": text} for status, text in REFUSALS.items()},
+        dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],  # for the document; Guard checks
+    )
     names = learner.problem.cost_names
     started = time.time()
-    estimates = _Cached(lambda: _estimate(learner), ESTIMATE_SECONDS)
-    counters: dict[str, int] = {}
+    estimated = _Cached(lambda: psconrl.solve(learner.estimate()), ESTIMATE_SECONDS)
+    counters: Counter[str] = Counter()
 
     @app.exception_handler(PsconrlError)
     async def _refused(_: Request, error: PsconrlError) -> JSONResponse:
         status = 503 if isinstance(error, StoreError) else 409 if isinstance(error, CallOrderError) else 422
         return JSONResponse({"error": str(error)}, status)
+
+    @app.exception_handler(UnicodeEncodeError)
+    async def _not_text(_: Request, error: UnicodeEncodeError) -> JSONResponse:
+        return JSONResponse({"error": f"{error.object!r} is not text: it has half a character"}, 422)
 
     @app.exception_handler(RequestValidationError)
     async def _misread(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -130,35 +164,34 @@ def create_app(
         where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
         return JSONResponse({"error": f"{where}: {first['msg'].lower()}; /api shows what to send, as JSON"}, 422)
 
+    @app.exception_handler(HTTPException)
+    async def _other(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
     @app.post("/ask")
     def ask(body: Ask) -> Answer:
         """Choose an action; the decision is stored when the answer is sent."""
-        counters["ask"] = counters.get("ask", 0) + 1
+        counters["ask"] += 1
         return _answer(learner.ask(_hashable(body.state), body.stream, request=body.request))
 
     @app.post("/tell")
     def tell(body: Tell) -> dict[str, bool]:
         """Say what came of a decision: counted once, however often it is told."""
-        counters["tell"] = counters.get("tell", 0) + 1
+        counters["tell"] += 1
         return {"counted": learner.tell(body.id, _costs(body.costs, names), _hashable(body.next_state))}
 
     @app.post("/observe")
     def observe(body: Observe) -> dict[str, bool]:
         """Take in a step that somebody else decided."""
-        counters["observe"] = counters.get("observe", 0) + 1
-        learner.observe(
-            _hashable(body.state),
-            _hashable(body.action),
-            _costs(body.costs, names),
-            _hashable(body.next_state),
-            body.stream,
-        )
-        return {"counted": True}
+        counters["observe"] += 1
+        state, action, next_state = (_hashable(value) for value in (body.state, body.action, body.next_state))
+        costs = _costs(body.costs, names)
+        return {"counted": learner.observe(state, action, costs, next_state, body.stream, request=body.request)}
 
     @app.post("/cancel")
     def cancel(body: Cancel) -> dict[str, bool]:
         """Take a decision back that was not carried out."""
-        counters["cancel"] = counters.get("cancel", 0) + 1
+        counters["cancel"] += 1
         return {"cancelled": learner.cancel(body.id)}
 
     @app.get("/status")
@@ -181,7 +214,14 @@ def create_app(
     @app.get("/estimate")
     def estimate() -> dict[str, Any]:
         """What was learned: the best policy of the estimated model, and how sure its averages are."""
-        return _jsonable(estimates())
+        return _jsonable(_estimate(estimated(), learner.problem))
+
+    @app.get("/explain")
+    def explain(state: Annotated[int, Query(ge=0)]) -> dict[str, str]:
+        """Why the best policy of the estimated model does what it does in a state, which is given by number."""
+        solution = estimated()
+        least = "" if solution.feasible else "The limits cannot all be kept; this policy exceeds them least.\n"
+        return {"text": f"{least}{solution.explain(state)}"}
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
@@ -276,18 +316,22 @@ async def _read(receive: Receive) -> tuple[bytes | None, bool]:
 
 
 class _Cached:
-    """A value that is made anew when it is asked for some seconds later."""
+    """A solution that is made anew when it is asked for some seconds later, by one thread while others do not wait."""
 
-    def __init__(self, make: Callable[[], dict[str, Any]], seconds: float) -> None:
+    def __init__(self, make: Callable[[], Solution], seconds: float) -> None:
         self._make, self._seconds, self._lock = make, seconds, Lock()
         self._made = -math.inf
-        self._value: dict[str, Any] = {}
+        self._value: Solution | None = None
 
-    def __call__(self) -> dict[str, Any]:
-        with self._lock:
-            if time.monotonic() - self._made > self._seconds:
+    def __call__(self) -> Solution:
+        if time.monotonic() - self._made > self._seconds and self._lock.acquire(blocking=False):
+            try:
                 self._value, self._made = self._make(), time.monotonic()
-            return self._value
+            finally:
+                self._lock.release()
+        if self._value is None:
+            raise CallOrderError("the estimate is being made; ask again in some seconds")
+        return self._value
 
 
 def _page(file: str, kind: str) -> Callable[[], Response]:
@@ -303,7 +347,13 @@ def _page(file: str, kind: str) -> Callable[[], Response]:
 
 def _hashable(value: Any) -> Any:
     """JSON has lists where states are tuples."""
-    return tuple(_hashable(item) for item in value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    if isinstance(value, str):
+        value.encode()  # which JSON's "\\ud800" cannot be
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidArgumentError(f"{value} is no name; names are text, finite numbers and lists of these")
+    return value
 
 
 def _costs(costs: list[float] | dict[str, float], names: tuple[str, ...]) -> list[float]:
@@ -343,15 +393,13 @@ def _policy(learner: DurableLearner, offset: int, limit: int, search: str) -> di
         "found": len(found),
         "actions": actions,
         "rows": [
-            {"state": states[s], "probabilities": probabilities[s].tolist()} for s in found[offset : offset + limit]
+            {"number": s, "state": states[s], "probabilities": probabilities[s].tolist()} for s in found[offset : offset + limit]
         ],
     }
 
 
-def _estimate(learner: DurableLearner) -> dict[str, Any]:
-    model = learner.estimate()
-    solution = psconrl.solve(model)
-    problem = learner.problem
+def _estimate(solution: Solution, problem: Problem) -> dict[str, Any]:
+    model = cast(Estimate, solution.model)
     intervals = model.intervals(solution.policy, draws=ESTIMATE_DRAWS)
     return {
         "feasible": solution.feasible,

@@ -4,6 +4,7 @@ const REFRESH_MS = 3000;
 const ESTIMATE_MS = 60000;
 const PAGE = 50;
 let offset = 0;
+let shownPolicy = "";
 let token = sessionStorage.getItem("token") ?? "";
 
 const byId = (id) => document.getElementById(id);
@@ -21,6 +22,10 @@ function format(value) {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
+function nameOf(label) {
+  return typeof label === "string" ? label : JSON.stringify(label);
+}
+
 async function get(path) {
   const response = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
   byId("login").hidden = response.status !== 401;
@@ -33,7 +38,8 @@ function fill(table, head, rows) {
     const row = element("tr");
     for (const cell of cells) {
       const number = typeof cell === "number";
-      row.append(element(tag, number ? format(cell) : String(cell ?? "–"), number ? "number" : "name"));
+      row.append(element(tag, number ? format(cell) : cell instanceof Node ? "" : String(cell ?? "–"), number ? "number" : "name"));
+      if (cell instanceof Node) row.lastChild.append(cell);
       if (tag === "th") row.lastChild.scope = "col";
     }
     return row;
@@ -49,6 +55,8 @@ function bars(values, label, limit = null) {
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   const most = Math.max(...values, limit ?? 0, 1e-12);
+  const least = Math.min(...values, limit ?? 0, 0);
+  const height = (value) => (96 * (value - least)) / (most - least);
   const shape = (name, attributes) => {
     const made = document.createElementNS(space, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -59,15 +67,19 @@ function bars(values, label, limit = null) {
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", label);
   values.forEach((value, i) => {
-    const height = Math.max((96 * value) / most, 0);
     const over = limit !== null && value > limit;
-    shape("rect", { x: i + 0.1, y: 100 - height, width: 0.8, height, class: over ? "over" : "bar" });
+    shape("rect", { x: i + 0.1, y: 100 - height(value), width: 0.8, height: height(value), class: over ? "over" : "bar" });
   });
   if (limit !== null) {
-    const y = 100 - (96 * limit) / most;
+    const y = 100 - height(limit);
     shape("line", { x1: 0, x2: Math.max(values.length, 1), y1: y, y2: y, class: "limit", "vector-effect": "non-scaling-stroke" });
   }
   return svg;
+}
+
+function span(hours) {
+  const shown = [hours[0], hours.at(-1)].map((hour) => hour && new Date(hour).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }));
+  return element("p", hours.length ? `by hour, ${shown[0]} to ${shown[1]}` : "", "soft");
 }
 
 function card(title, ...content) {
@@ -86,7 +98,7 @@ function showStatus(status, prices) {
     const limit = status.limits[name];
     if (!limit) {
       return card(`${name} (minimized)`, element("p", `${format(status.average_costs[i])}${unit(i)} on average`),
-        bars(recent, `${name} by hour`));
+        bars(recent, `${name} by hour`), span(hours.map((hour) => hour.hour)));
     }
     const over = limit.average > limit.limit;
     const use = element("p", `${format(limit.average)}${unit(i)} of at most ${format(limit.limit)}${unit(i)}`, over ? "bad" : "good");
@@ -94,17 +106,17 @@ function showStatus(status, prices) {
     const slack = element("p", over ? `exceeded by ${format(difference)}${unit(i)}` : `${format(difference)}${unit(i)} left`);
     const price = prices?.[name];
     const worth = element("p", price ? `one more unit of it would save ${format(price)} of ${status.cost_names[0]}` : "", "soft");
-    return card(name, use, slack, worth, bars(recent, `${name} by hour, with its limit`, limit.limit));
+    return card(name, use, slack, worth, bars(recent, `${name} by hour, with its limit`, limit.limit), span(hours.map((hour) => hour.hour)));
   });
   byId("limits").replaceChildren(...cards);
   const warnings = [];
   if (status.conflict.length) warnings.push(`These limits cannot all be kept; the nearest that can: ${Object.entries(status.nearest).map(([name, limit]) => `${name} ${format(limit)}`).join(", ")}.`);
   if (status.drift.alarms.length) warnings.push(`The environment seems to have changed (last noticed after ${status.drift.alarms.at(-1)} steps).`);
-  byId("conflict").textContent = warnings.join(" ");
+  if (byId("conflict").textContent !== warnings.join(" ")) byId("conflict").textContent = warnings.join(" ");
   byId("conflict").hidden = warnings.length === 0;
   const streams = Object.entries(status.streams).map(([name, steps]) => {
-    const counts = Object.values(steps).slice(-48);
-    return card(name || "(no name)", element("p", `${counts.reduce((sum, n) => sum + n, 0)} steps`), bars(counts, "steps by hour"));
+    const counts = Object.values(steps);
+    return card(name || "(no name)", element("p", `${counts.reduce((sum, n) => sum + n, 0)} steps`), bars(counts, "steps by hour"), span(Object.keys(steps)));
   });
   byId("streams").replaceChildren(...(streams.length ? streams.slice(0, 60) : [element("p", "No steps yet.")]));
   byId("waiting").textContent = `${status.pending} decisions wait for an answer, ${status.expired} of them past their time.`;
@@ -112,8 +124,20 @@ function showStatus(status, prices) {
 }
 
 function showPolicy(policy) {
-  const rows = policy.rows.map((row) => [JSON.stringify(row.state).replace(/^"|"$/g, ""), ...row.probabilities]);
-  fill(byId("policy"), ["state", ...policy.actions.map(String)], rows);
+  if (JSON.stringify(policy) === shownPolicy) return;
+  shownPolicy = JSON.stringify(policy);
+  const rows = policy.rows.map((row) => {
+    const likely = row.probabilities.map((p, a) => [p, policy.actions[a]]).filter(([p]) => p > 5e-4).sort((x, y) => y[0] - x[0]);
+    const does = likely.map(([p, action]) => (p > 0.9995 ? String(action) : `${action} (${format(p)})`)).join(", ");
+    const why = element("button", "Why?");
+    why.type = "button";
+    why.dataset.state = row.number;
+    why.setAttribute("aria-label", `Why in ${nameOf(row.state)}?`);
+    return [nameOf(row.state), does, why];
+  });
+  const focused = document.activeElement?.dataset.state;
+  fill(byId("policy"), ["state", "action", "why"], rows);
+  if (focused) document.querySelector(`[data-state="${Number(focused)}"]`)?.focus();
   const last = Math.min(offset + PAGE, policy.found);
   byId("range").textContent = policy.found ? `${offset + 1} to ${last} of ${policy.found} states` : "no states";
   byId("previous").disabled = offset === 0;
@@ -135,14 +159,14 @@ async function refresh() {
     const status = await get("/status");
     if (status.steps && performance.now() - estimated > ESTIMATE_MS) {
       estimated = performance.now();
-      get("/estimate").then((found) => { estimate = found; showEstimate(found); }).catch(() => {});
+      get("/estimate").then((found) => { estimate = found; showEstimate(found); }).catch(() => { estimated = -Infinity; });
     }
     showStatus(status, Object.fromEntries((estimate?.costs ?? []).map((cost) => [cost.name, cost.price])));
     const search = encodeURIComponent(byId("search").value);
     showPolicy(await get(`/policy?offset=${offset}&limit=${PAGE}&search=${search}`));
     const pending = await get("/pending?most=20");
     fill(byId("pending"), ["id", "state", "action", "stream", "asked"],
-      pending.map((one) => [String(one.id), JSON.stringify(one.state), String(one.action), one.stream, new Date(one.asked).toLocaleString()]));
+      pending.map((one) => [String(one.id), nameOf(one.state), nameOf(one.action), one.stream, new Date(one.asked).toLocaleString()]));
   } catch (error) {
     byId("live").textContent = `No answer: ${error.message}`;
   }
@@ -153,6 +177,12 @@ byId("login").addEventListener("submit", (event) => {
   token = byId("token").value;
   sessionStorage.setItem("token", token);
   refresh();
+});
+byId("policy").addEventListener("click", async (event) => {
+  const number = event.target.dataset.state;
+  if (number === undefined) return;
+  const answer = await get(`/explain?state=${number}`).catch((error) => ({ text: error.message }));
+  byId("why").textContent = answer.text;
 });
 byId("search").addEventListener("input", () => { offset = 0; refresh(); });
 byId("previous").addEventListener("click", () => { offset = Math.max(offset - PAGE, 0); refresh(); });
