@@ -181,7 +181,7 @@ class DurableLearner:
             id, asked = replica.decisions, self._time()
             action, probability = learner._choose(number, self._uniform(id))
             expires, plan = asked + self.expires_after, replica.totals.plans
-            row = DecisionRow(id, stream, number, action, probability, plan, asked, expires, None, request)
+            row = DecisionRow(id, stream, number, action, probability, plan, asked, expires, request, None)
             self.store.add_decision(row)
             return self._decision(replica, row)
 

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, StoreError
 
@@ -36,11 +36,11 @@ BATCH = 10_000
 
 _TABLES = """
 CREATE TABLE learner (version INTEGER, description TEXT, seed TEXT, decisions BIGINT, observations BIGINT,
-    plans BIGINT, states BIGINT, forgotten BIGINT);
+    plans BIGINT, states BIGINT, forgotten BIGINT, crc BIGINT);
 CREATE TABLE checkpoint (document {bytes}, data {bytes}, crc BIGINT);
 CREATE TABLE states (number BIGINT PRIMARY KEY, name TEXT);
 CREATE TABLE decisions (id BIGINT PRIMARY KEY, stream TEXT, state BIGINT, action BIGINT, probability {real},
-    plan BIGINT, asked {real}, expires {real}, observation BIGINT, request TEXT UNIQUE);
+    plan BIGINT, asked {real}, expires {real}, request TEXT UNIQUE, observation BIGINT, crc BIGINT);
 CREATE INDEX unanswered ON decisions (id) WHERE observation IS NULL;
 CREATE TABLE observations (number BIGINT PRIMARY KEY, decision BIGINT, stream TEXT, state BIGINT, action BIGINT,
     costs TEXT, next_state BIGINT, seen {real}, request TEXT UNIQUE, crc BIGINT)
@@ -69,8 +69,8 @@ class DecisionRow(NamedTuple):
     plan: int
     asked: float
     expires: float
-    observation: int | None
     request: str | None
+    observation: int | None
 
 
 class ObservationRow(NamedTuple):
@@ -108,7 +108,7 @@ def open_store(url: str | Path, *, read_only: bool = False) -> Store:
 
 def _checksum(row: Sequence[Any]) -> int:
     """CRC-32 of the values of a row: disks flip bits, and a database does not always notice."""
-    return zlib.crc32(json.dumps(list(row), separators=(",", ":")).encode())
+    return zlib.crc32(json.dumps(list(row), separators=(",", ":"), default=str).encode())
 
 
 class Store:
@@ -201,19 +201,26 @@ class Store:
         """Make the tables and the row of a new learner."""
         for statement in _TABLES.format(**self._types).split(";"):
             self.write(statement)
-        self.write("INSERT INTO learner VALUES (?, ?, ?, 0, 0, 0, 0, 0)", SCHEMA_VERSION, description, str(seed))
+        row = [SCHEMA_VERSION, description, str(seed)]
+        self.write("INSERT INTO learner VALUES (?, ?, ?, 0, 0, 0, 0, 0, ?)", *row, _checksum(row))
 
     def described(self) -> tuple[Any, int]:
         """The description of the learner's agent, and its seed."""
-        versions = self.run("SELECT version FROM learner")
-        if len(versions) != 1:
+        rows = self.run("SELECT version FROM learner")
+        if len(rows) != 1:
             raise LearnerFileError(f"{self.where}: holds no learner, or more than one; restore it from a backup")
-        if versions[0][0] != SCHEMA_VERSION:
+        if rows[0][0] != SCHEMA_VERSION:
             raise LearnerFileError(
-                f"{self.where}: has schema version {versions[0][0]}; this psconrl reads {SCHEMA_VERSION}"
+                f"{self.where}: has schema version {rows[0][0]}; this psconrl reads {SCHEMA_VERSION}"
             )
-        description, seed = self.run("SELECT description, seed FROM learner")[0]
-        return json.loads(description), int(seed)
+        *row, crc = self.run("SELECT version, description, seed, crc FROM learner")[0]
+        self._verify("the learner's row", row, crc)
+        return json.loads(row[1]), int(row[2])
+
+    def _verify(self, what: str, row: Sequence[Any], crc: int) -> None:
+        """Refuse a row of which a bit has flipped."""
+        if _checksum(row) != crc:
+            raise LearnerFileError(f"{self.where}: {what} is damaged: checksum mismatch; restore it from a backup")
 
     def counters(self) -> Counters:
         """How many decisions, observations, plans and discovered states there are."""
@@ -225,13 +232,18 @@ class Store:
 
     def add_decision(self, row: DecisionRow) -> None:
         """Store a decision."""
-        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+        crc = _checksum(row[:-1])  # the observation comes later
+        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, crc)
         self.write("UPDATE learner SET decisions = ?", row.id + 1)
 
     def decisions(self, rule: str, *values: Any) -> list[DecisionRow]:
         """The decisions for which a rule in SQL holds."""
-        sql = f"SELECT {', '.join(DecisionRow._fields)} FROM decisions WHERE {rule}"  # noqa: S608  ours
-        return [DecisionRow(*row) for row in self.run(sql, *values)]
+        sql = f"SELECT {', '.join(DecisionRow._fields)}, crc FROM decisions WHERE {rule}"  # noqa: S608  ours
+        rows = []
+        for *row, crc in self.run(sql, *values):
+            self._verify(f"decision {row[0]}", row[:-1], crc)
+            rows.append(DecisionRow(*row))
+        return rows
 
     def answer(self, decision: int, observation: int) -> None:
         """Note which observation answers a decision."""
@@ -258,10 +270,7 @@ class Store:
         sql = f"SELECT {', '.join(ObservationRow._fields)}, crc FROM observations WHERE {rule}"  # noqa: S608  ours
         rows = []
         for *row, crc in self.run(sql, *values):
-            if _checksum(row) != crc:
-                raise LearnerFileError(
-                    f"{self.where}: observation {row[0]} is damaged: checksum mismatch; restore it from a backup"
-                )
+            self._verify(f"observation {row[0]}", row, crc)
             row[5] = json.loads(row[5])
             rows.append(ObservationRow(*row))
         return rows
@@ -286,8 +295,8 @@ class Store:
         rows = self.run("SELECT document, data, crc FROM checkpoint")
         if not rows:
             return None
-        document, data, crc = bytes(rows[0][0]), bytes(rows[0][1]), rows[0][2]
-        if zlib.crc32(document + data) != crc:
+        document, data = bytes(rows[0][0]), bytes(rows[0][1])
+        if zlib.crc32(document + data) != rows[0][2]:
             raise LearnerFileError(f"{self.where}: its checkpoint is damaged: checksum mismatch; restore a backup")
         return document, data
 
@@ -313,7 +322,7 @@ class SqliteStore(Store):
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path.absolute(), read_only  # ":memory:" is the name of a file, too
         self._begin = ("BEGIN",) if read_only else ("BEGIN IMMEDIATE",)
-        self._lock: int | None = None
+        self._lock: TextIO | None = None
         super().__init__(str(path), str(path))
 
     def _connect(self) -> Any:
@@ -338,11 +347,12 @@ class SqliteStore(Store):
             return
         lock = self.path.with_name(self.path.name + ".lock")
         try:
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._lock = lock.open("a")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
-                f"{self.where}: another process has this learner open; ask that one, or share a PostgreSQL store"
+                f"{self.where}: this learner is open already, in this or another process; close it there, or share a "
+                "PostgreSQL store"
             ) from None
         except OSError as error:
             raise StoreError(f"{lock}: {error.strerror}; a learner needs a folder that can be written to") from error
@@ -365,7 +375,7 @@ class SqliteStore(Store):
         super().close()
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)
+            lock.close()
 
     def _translated(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):

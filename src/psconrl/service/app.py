@@ -39,6 +39,8 @@ MOST_PER_SECOND = 2000.0
 ESTIMATE_SECONDS = 60.0
 """How long an estimate is handed out again: it costs a solve and some draws."""
 ESTIMATE_DRAWS = 50
+ESTIMATE_STATES = 2000
+"""Of the largest model that the service solves."""
 _MOST_CLIENTS = 10_000
 
 REFUSALS = {
@@ -146,7 +148,7 @@ def create_app(
     )
     names = learner.problem.cost_names
     started = time.time()
-    estimated = _Cached(lambda: psconrl.solve(learner.estimate()), ESTIMATE_SECONDS)
+    estimated = _Cached(lambda: _solved(learner), ESTIMATE_SECONDS)
     counters: Counter[str] = Counter()
 
     @app.exception_handler(PsconrlError)
@@ -393,9 +395,20 @@ def _policy(learner: DurableLearner, offset: int, limit: int, search: str) -> di
         "found": len(found),
         "actions": actions,
         "rows": [
-            {"number": s, "state": states[s], "probabilities": probabilities[s].tolist()} for s in found[offset : offset + limit]
+            {"number": s, "state": states[s], "probabilities": probabilities[s].tolist()}
+            for s in found[offset : offset + limit]
         ],
     }
+
+
+def _solved(learner: DurableLearner) -> Solution:
+    model = learner.estimate()
+    if model.S > ESTIMATE_STATES:
+        raise InvalidArgumentError(
+            f"the estimated model has {model.S} states, too many to solve while others wait; export the log and use "
+            "psconrl.fit"
+        )
+    return psconrl.solve(model)
 
 
 def _estimate(solution: Solution, problem: Problem) -> dict[str, Any]:

@@ -29,7 +29,10 @@ function nameOf(label) {
 async function get(path) {
   const response = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
   byId("login").hidden = response.status !== 401;
-  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).error ?? response.statusText);
+  if (!response.ok) {
+    const refusal = await response.json().catch(() => ({}));
+    throw Object.assign(new Error(refusal.error ?? response.statusText), { status: response.status });
+  }
   return response.json();
 }
 
@@ -159,7 +162,10 @@ async function refresh() {
     const status = await get("/status");
     if (status.steps && performance.now() - estimated > ESTIMATE_MS) {
       estimated = performance.now();
-      get("/estimate").then((found) => { estimate = found; showEstimate(found); }).catch(() => { estimated = -Infinity; });
+      get("/estimate").then((found) => { estimate = found; showEstimate(found); }).catch((error) => {
+        byId("sure").textContent = error.message;
+        if (error.status === 409) estimated = -Infinity;
+      });
     }
     showStatus(status, Object.fromEntries((estimate?.costs ?? []).map((cost) => [cost.name, cost.price])));
     const search = encodeURIComponent(byId("search").value);
