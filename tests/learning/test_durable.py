@@ -236,7 +236,7 @@ def test_agents_that_need_a_horizon_say_so(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     store = str(tmp_path / "learner.db")
-    with opened(store), pytest.raises(StoreError, match="another process"):
+    with opened(store), pytest.raises(StoreError, match="open already"):
         opened(store)
 
 
