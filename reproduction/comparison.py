@@ -88,9 +88,10 @@ def _row(groups: Groups, setting: Setting, agent: str) -> Document:
 
 def _met(reading: Reading, values: Document | None, published_runs: int, pixel: tuple[float, float]) -> dict[str, bool]:
     """Whether regret and violation are met."""
+    curves = zip(QUANTITIES, (reading.regret, reading.violation), reading.sds, pixel, strict=True)
     return {
-        name: _is_met(reading[i], reading.sds[i], (values or {}).get(f"plotted_{name}"), published_runs, pixel[i])
-        for i, name in enumerate(QUANTITIES)
+        name: _is_met(published, sd, (values or {}).get(f"plotted_{name}"), published_runs, error)
+        for name, published, sd, error in curves
     }
 
 

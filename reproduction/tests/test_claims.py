@@ -201,7 +201,10 @@ def test_known_costs_stand_beside_estimated_ones() -> None:
     for cell in preset_cells("known-costs").values():
         J, tau = OPTIMA[cell.env]
         runs += cell_records(cell, 6, J + 0.02, tau, optimum=J, thresholds=[tau])
-    assert "known costs and bonuses scaled, as plotted: PSConRL 12" in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+    assert (
+        "known costs and bonuses scaled, as plotted: PSConRL 12"
+        in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+    )
 
 
 def test_the_authors_set_up_is_judged_by_the_same_test() -> None:
