@@ -19,6 +19,7 @@ import json
 import os
 import sqlite3
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,7 +70,7 @@ def checksum(row: Sequence[Any]) -> int:
     return zlib.crc32(json.dumps(list(row), separators=(",", ":")).encode())
 
 
-class Store:
+class Store(ABC):
     """One connection to a database that holds one learner. Not safe for threads: its owner locks."""
 
     shared = False
@@ -85,8 +86,8 @@ class Store:
         self._closed = False
         self._connect()
 
-    def _connect(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _connect(self) -> None: ...
 
     def run(self, sql: str, *values: Any) -> list[Row]:
         """Run one statement, and give its rows."""
@@ -116,9 +117,9 @@ class Store:
         """Whether it was not closed."""
         return not self._closed
 
+    @abstractmethod
     def is_new(self) -> bool:
         """Whether nothing was ever stored here."""
-        raise NotImplementedError
 
     def create(self, description: str, seed: int) -> None:
         """Make the tables and the row of a new learner."""
