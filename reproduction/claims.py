@@ -79,7 +79,7 @@ class Claim:
         *,
         measured: str,
         brief: str,
-        note: str,
+        note: str = "",
         scale: Scale,
         numbers: Mapping[str, Any],
     ) -> Claim:
@@ -163,37 +163,36 @@ def with_mark(verdict: str, brief: str) -> str:
 
 
 def as_cards(document: Mapping[str, Any]) -> str:
-    """The claims of a JSON document as cards that read without scrolling sideways; Markdown."""
+    """The claims of a JSON document: below each test, the claims that it decides with their verdicts; Markdown."""
     lines = []
     for name in GROUPS:
         found = [row for row in document["claims"] if row["group"] == name]
         lines += [f"## {name}", ""] if found else []
-        for row in found:
-            scale = f" ({row['scale']})" if row["scale"] else ""
-            first = "as printed: " if row["authors"] else ""
-            lines += [
-                f"**{row['text']}** ({row['where']})",
-                "",
-                f": {first}{MARKS[row['verdict']]} *{row['verdict']}*{scale}",
-                "",
-            ]
-            lines += [*(f"  - {part}" for part in parts(row["measured"])), ""]
-            lines += [f"  {row['note']}", ""] if row["note"] else []
-            if row["authors"]:
-                lines += [f"  In the authors' set-up: {MARKS[row['authors']]} *{row['authors']}*", ""]
-                lines += [*(f"  - {part}" for part in parts(row["authors_measured"])), ""]
-            lines += [f"  Test: {row['test']}.", ""]
+        for test in dict.fromkeys(row["test"] for row in found):
+            lines += [f"*Test: {test}.*", ""]
+            lines += [line for row in found if row["test"] == test for line in _card(row)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _card(row: Mapping[str, Any]) -> list[str]:
+    """One claim: a term, and a definition for each verdict."""
+    scale = f" ({row['scale']})" if row["scale"] else ""
+    note = f" {row['note']}" if row["note"] else ""
+    lines = [
+        f"{row['text']} ({row['where']})",
+        f": {'as printed ' if row['authors'] else ''}{MARKS[row['verdict']]} **{row['verdict']}**{scale}: "
+        f"{row['measured']}.{note}",
+    ]
+    if row["authors"]:
+        lines.append(
+            f": in the authors' set-up {MARKS[row['authors']]} **{row['authors']}**: {row['authors_measured']}."
+        )
+    return [*lines, ""]
 
 
 def as_made(document: Mapping[str, Any]) -> str:
     """When, where and by what the runs of a JSON document of claims were made; Markdown."""
     return markdown_table(("", ""), document["made"].items())
-
-
-def parts(measured: str) -> list[str]:
-    """What was measured, one thing to a line."""
-    return measured.split("; ")
 
 
 def as_document(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> dict[str, Any]:

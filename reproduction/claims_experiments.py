@@ -156,12 +156,12 @@ def _scale_of_two(found: Found, setting: Setting, rival: str) -> Scale:
 
 
 def _with_known_costs(known: Found, setting: Setting, rival: str) -> str:
-    """The same pair, as plotted, where both agents know the costs, as the theory has it."""
+    """The same pair, as plotted, bonuses scaled, where both know the costs, as the theory has it."""
     pair = _both(known, setting, rival)
     if not pair:
         return ""
     x, y = _pairs(pair[0], pair[1], 0, setting)["as plotted"]
-    return f"; with known costs, as plotted: {HERO} {x}, {rival} {y}"
+    return f"; with known costs and bonuses scaled, as plotted: {HERO} {x}, {rival} {y}"
 
 
 def _consistently(found: Found) -> Claim:
@@ -210,19 +210,11 @@ def _outperforms(found: Found, known: Found, setting: Setting, rival: str) -> Cl
     if not both:
         return claim.undecided()
     pairs = _pairs(both[0], both[1], 0, setting)
-    relations = "; ".join(f"{name}, {_relation(x, y, rival)}" for name, (x, y) in pairs.items())
     return claim.tested(
         *(x.below(y) for x, y in pairs.values()),
-        note=f"{relations[0].upper()}{relations[1:]}.",
         scale=_scale_of_two(found, setting, rival),
         **_report(pairs, HERO, rival, _with_known_costs(known, setting, rival)),
     )
-
-
-def _relation(x: Interval, y: Interval, rival: str) -> str:
-    if not x.apart(y):
-        return f"{HERO} and {rival} cannot be told apart"
-    return f"{HERO} is {'below' if x.below(y) else 'above'} {rival}"
 
 
 def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str) -> Claim:
@@ -249,7 +241,6 @@ def _indistinguishable(found: Found, known: Found, setting: Setting, rival: str)
     report["numbers"]["difference"] = intervals_json(differences)
     return claim.tested(
         *(-allowed[name] <= d.low and d.high <= allowed[name] for name, d in differences.items()),
-        note=f"The difference is {listed}.",
         scale=_scale_of_two(found, setting, rival),
         **report,
     )
@@ -270,10 +261,8 @@ def _comparable(found: Found, setting: Setting) -> Claim:
         return claim.undecided()
     pairs = _pairs(both[0], both[1], 1, setting)
     little = NEGLIGIBLE * float(both[0].thresholds[0, 0]) * both[0].horizon
-    report = _report(pairs, HERO, rival)
     return claim.tested(
         *(x.mean <= max(COMPARABLE * y.mean, little) for x, y in pairs.values()),
-        note=f"Violation: {report['measured']}.",
         scale=_scale_of_two(found, setting, rival),
         **_report(pairs, HERO, rival, f"; {NEGLIGIBLE:.0%} of tau T is {number(little)}"),
     )
@@ -321,7 +310,6 @@ def _costs_matter_less(figure: Found, known: Found) -> Claim:
             all(x.mean - y.mean <= SAME * y.mean for x, y in (found[name] for found in by_env.values()))
             for name in ("as plotted", "signed")
         ),
-        note=f"The regrets are {report['measured']}.",
         scale=scale_of([known[key].group for key in keys]),
         **report,
     )
@@ -351,7 +339,6 @@ def _near_linear(found: Found, setting: Setting, rival: str) -> Claim:
         *(first > 0 and last >= NEAR_LINEAR * min(first, safe) for first, last in rates.values()),
         measured=f"second and last fifth: {listed}; the safe policy {number(safe)}",
         brief=" then ".join(number(rate) for rate in rates["as plotted"]) + " per step",
-        note=f"The regret of {rival} bends: {listed}.",
         scale=scale_of_one(selected),
         numbers={name: list(pair) for name, pair in rates.items()},
     )
@@ -391,8 +378,6 @@ def _stuck(found: Found, setting: Setting, rival: str) -> Claim:
         share >= MOST,
         measured=measured,
         brief=f"{share:.0%} of runs",
-        note=f"In the last fifth {rival} averages {_levels(late.mean(axis=0))}, the safe policy "
-        f"{_levels(levels.safe)}, the optimal one {_levels(levels.optimal)}.",
         scale=scale_of_one(selected),
         numbers=numbers | intervals_json({"c_0": means[0], "c_1": means[1]}),
     )
@@ -432,7 +417,6 @@ def _late(found: Found, setting: Setting, cost: int) -> Claim:
         not off,
         measured=f"{name}: " + "; ".join(f"{agent} {gap}" for agent, gap in gaps.items()),
         brief=f"{name} at most {number(gaps[worst].mean)} ({worst})",
-        note="Not near: " + "; ".join(f"{agent}, {name} = {number(gap.mean)}" for agent, gap in off.items()) + ".",
         scale=scale_of([f.group for f in here.values()], setting.horizon, setting.runs),
         numbers=intervals_json(gaps),
     )
@@ -457,7 +441,6 @@ def _quickly(found: Found, setting: Setting) -> Claim:
         settled.mean <= horizon / 2,
         measured=f"settled at round {settled}",
         brief=f"at round {number(settled.mean)}",
-        note=f"It settles at round {number(settled.mean)} of {horizon:,}.",
         scale=scale_of_one(selected),
         numbers=intervals_json({"settled": settled}),
     )
@@ -546,8 +529,7 @@ def _inefficient(groups: Groups, setting: Setting) -> Claim:
         seconds > TIMES * compared,
         measured=f"{_clock(seconds)} a run ({source}), {number(per_plan)} s a plan; {HERO} {_clock(compared)} a run",
         brief=f"{_clock(seconds)} against {_clock(compared)} a run",
-        note=f"Planned exactly over the confidence set, a run takes {_clock(seconds)}, one of {HERO} "
-        f"{_clock(compared)}. The authors' solver took about 38 s a plan on the smallest grid.",
+        note="Here it plans exactly over the confidence set; the authors' solver is far slower.",
         # Seconds need no interval to be told from ten times as many.
         scale=Scale(scale_of_one(theirs).text),
         numbers={"seconds_per_plan": per_plan, "seconds_per_run": seconds, "seconds_per_run_psconrl": compared},

@@ -17,12 +17,15 @@ from psconrl.errors import UnknownNameError
 from psconrl.experiments import Cell, Experiment
 from reproduction.agents import ALGORITHM
 from reproduction.settings import (
+    CLOSE,
     FEW,
+    MANY,
     OPTIMISTIC,
     OWN,
     RIVALS,
     SMALLEST,
     TRIED,
+    Setting,
     algorithms,
     cell_of,
     everywhere,
@@ -103,7 +106,7 @@ def fewer(cells: list[tuple[Cell, int]]) -> list[tuple[Cell, int]]:
 def authors(quick: bool) -> list[tuple[Cell, int]]:
     """Figure 1 in the authors' set-up."""
     return [
-        (released_cell(setting, agent), setting.runs)
+        (released_cell(setting, agent), _runs(setting, agent, {}, quick))
         for setting in settings_of(quick)
         for agent in algorithms(setting.env)
     ]
@@ -161,10 +164,18 @@ def tried(quick: bool) -> list[tuple[Cell, int]]:
     return [
         (
             released_cell(settings[one.env], one.agent, one.change),
-            settings[one.env].runs if "floor" in one.change and one.env != "box" else min(settings[one.env].runs, FEW),
+            _runs(settings[one.env], one.agent, one.change, quick),
         )
         for one in TRIED
     ]
+
+
+def _runs(setting: Setting, agent: str, change: Mapping[str, Any], quick: bool) -> int:
+    """As many as the figure has of the authors' set-up and of floors; of other changes few."""
+    if not quick and (setting.env, agent) == CLOSE and change.get("floor", 0.0) < 0.01:
+        return MANY
+    all_runs = not change or ("floor" in change and setting.env != "box")
+    return setting.runs if all_runs else min(setting.runs, FEW)
 
 
 def _stochastic(quick: bool) -> list[tuple[Cell, int]]:

@@ -66,6 +66,10 @@ QUICK = (
 FEW = 10
 """Runs on Box of what no figure of the paper shows: they take longest."""
 
+MANY = 100
+CLOSE = ("marsrover-8x8", "PSConRL")
+"""The curve that two floors come close to, and how many runs of each tell them apart."""
+
 HERO = "PSConRL"
 RIVALS = ("ConRL", "C-UCRL")
 """The rivals that the paper runs everywhere; UCRL-CMDP on the smallest grid alone."""

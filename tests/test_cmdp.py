@@ -48,10 +48,10 @@ ROW = "make every row p(. | s, a) a probability distribution over the next state
     [
         ((1, 1, 0), -0.25, f"transitions[1, 1, 0] is -0.25; a probability must be >= 0; {ROW}"),
         ((0, 1, 1), np.nan, f"transitions[0, 1, 1] is nan; a probability must be >= 0; {ROW}"),
-        ((1, 0, 0), 0.25, f"transitions[1, 0] sums to 1.25; it must sum to 1 (to 1e-09); {ROW}"),
-        ((1, 0, 1), 0.0, f"transitions[1, 0] sums to 0; it must sum to 1 (to 1e-09); {ROW}"),
-        ((0, 0, 0), 0.5 + 2e-9, f"transitions[0, 0] sums to 1.000000002; it must sum to 1 (to 1e-09); {ROW}"),
-        ((0, 0, 0), np.inf, f"transitions[0, 0] sums to inf; it must sum to 1 (to 1e-09); {ROW}"),
+        ((1, 0, 0), 0.25, f"transitions[1, 0] sums to 1.25; it must sum to 1 (to 1e-06); {ROW}"),
+        ((1, 0, 1), 0.0, f"transitions[1, 0] sums to 0; it must sum to 1 (to 1e-06); {ROW}"),
+        ((0, 0, 0), 0.5 + 2e-6, f"transitions[0, 0] sums to 1.000002; it must sum to 1 (to 1e-06); {ROW}"),
+        ((0, 0, 0), np.inf, f"transitions[0, 0] sums to inf; it must sum to 1 (to 1e-06); {ROW}"),
     ],
 )
 def test_bad_probabilities(form: Any, at: tuple[int, ...], value: float, message: str) -> None:
@@ -207,7 +207,7 @@ def test_bad_initial() -> None:
     refused("initial is nan; a start state must be one of 0, ..., 1", initial=np.nan)
     refused("initial is 'c'; there is no state of that name", initial="c", state_names=["a", "b"])
     refused("initial has shape (3,); it must be a state or a distribution over the 2 states", initial=[1, 0, 0])
-    refused(f"initial sums to 0.9; it must sum to 1 (to 1e-09); {remedy}", initial=[0.4, 0.5])
+    refused(f"initial sums to 0.9; it must sum to 1 (to 1e-06); {remedy}", initial=[0.4, 0.5])
     refused(f"initial[1] is -0.5; a probability must be >= 0; {remedy}", initial=[1.5, -0.5])
     refused(f"initial[0] is nan; a probability must be >= 0; {remedy}", initial=[np.nan, 1.0])
 
@@ -295,7 +295,7 @@ def test_policy() -> None:
     remedy = "give each state a distribution over the actions"
     cases: list[tuple[Any, str]] = [
         ([[1.0, 0.0]], "the policy has shape (1, 2); it must be (S, A) = (2, 2)"),
-        ([[1, 0], [0, 0.5]], f"policy[1] sums to 0.5; it must sum to 1 (to 1e-09); {remedy}"),
+        ([[1, 0], [0, 0.5]], f"policy[1] sums to 0.5; it must sum to 1 (to 1e-06); {remedy}"),
         ([[1, 0], [2, -1]], f"policy[1, 1] is -1.0; a probability must be >= 0; {remedy}"),
         ([[1, 0], [np.nan, 1]], f"policy[1, 0] is nan; a probability must be >= 0; {remedy}"),
         ("left", "policy must be real numbers in a regular array"),

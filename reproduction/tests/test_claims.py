@@ -99,7 +99,7 @@ def test_orders_of_regret() -> None:
     assert rows["order/marsrover-8x8/ConRL"].verdict == "held"
     failed = rows["order/marsrover-8x8/C-UCRL"]
     assert failed.verdict == "did not hold"
-    assert "PSConRL is above C-UCRL" in failed.note
+    assert failed.brief == "5.2 against 2.6"
     assert rows["order/marsrover-4x4/C-UCRL"].verdict == "did not hold"
     assert "order/marsrover-4x4/ConRL" not in rows, "the paper calls them indistinguishable"
 
@@ -141,7 +141,6 @@ def test_held_only_as_plotted() -> None:
         kept.append(curve_record(cell, seed, cumulative, optimum=J, thresholds=[tau]))
     row = verdicts(kept)["order/marsrover-8x8/ConRL"]
     assert row.verdict == "held only as plotted"
-    assert "signed, PSConRL and ConRL cannot be told apart" in row.note
 
 
 def test_box() -> None:
@@ -149,7 +148,7 @@ def test_box() -> None:
     rows = verdicts(figure_1(safe))
     assert rows["stuck/box/ConRL"].verdict == "held"
     assert rows["stuck/box/C-UCRL"].verdict == "did not hold"
-    assert "averages (0.945, 0.3)" in rows["stuck/box/C-UCRL"].note
+    assert "c_0 0.945 " in rows["stuck/box/C-UCRL"].measured
     assert rows["quickly/box/PSConRL"].verdict == "not exercised"
     assert "more than half" in rows["quickly/box/PSConRL"].note
     assert "(reduced)" in rows["stuck/box/ConRL"].scale.text
@@ -184,7 +183,7 @@ def test_convergence_and_feasibility_fail_beyond_their_margins() -> None:
     rows = verdicts(figure_1(near | {("marsrover-4x4", "C-UCRL"): (0.02, 0.03)}))
     assert rows["converges/marsrover-4x4"].verdict == "did not hold"
     assert rows["feasible/marsrover-4x4"].verdict == "did not hold"
-    assert rows["feasible/marsrover-4x4"].note == "Not near: C-UCRL, c_1 - tau = 0.03."
+    assert rows["feasible/marsrover-4x4"].brief == "c_1 - tau at most 0.03 (C-UCRL)"
     assert rows["feasible/marsrover-8x8"].verdict == "held"
 
 
@@ -202,7 +201,10 @@ def test_known_costs_stand_beside_estimated_ones() -> None:
     for cell in preset_cells("known-costs").values():
         J, tau = OPTIMA[cell.env]
         runs += cell_records(cell, 6, J + 0.02, tau, optimum=J, thresholds=[tau])
-    assert "with known costs, as plotted: PSConRL 12" in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+    assert (
+        "known costs and bonuses scaled, as plotted: PSConRL 12"
+        in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
+    )
 
 
 def test_the_authors_set_up_is_judged_by_the_same_test() -> None:
@@ -340,7 +342,8 @@ def test_outputs() -> None:
     assert len(made["claims"]) == len(rows)
     text = as_markdown(made)
     assert "- Date: today\n" in text
-    assert text.count("Test: ") == as_cards(made).count("Test: ") == len(rows)
+    assert text.count("*Test: ") == as_cards(made).count("*Test: ") == len({(row.group, row.test) for row in rows})
+    assert all(f"\n{row.text} ({row.where})\n: " in text for row in rows)
     assert as_summary(made).count("\n| ") == len(rows) + 1
     for width in (60, 120):
         lines = as_text(rows, width).splitlines()

@@ -1,4 +1,5 @@
 from . import agents as agents
+from . import analysis as analysis
 from . import environments as environments
 from . import errors as errors
 from . import experiments as experiments

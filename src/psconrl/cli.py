@@ -517,13 +517,11 @@ def run(
         limit_seconds=limit_seconds,
         progress=experiments.for_terminal(),
     )
-    from psconrl import analysis
-
-    results = analysis.summarize(experiment, experiments.Store(out))
+    results = psconrl.analysis.summarize(experiment, experiments.Store(out))
     if as_json:
         output.print_json(results)
     else:
-        worlds = analysis.worlds(experiment, experiments.Store(out))
+        worlds = psconrl.analysis.worlds(experiment, experiments.Store(out))
         output.print_results(results, worlds, out, experiments.notes(experiment))
     if not outcome.ok:
         output.print_failures(outcome)

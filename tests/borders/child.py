@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psconrl import PsconrlError
-from tests.borders.entries import ESTIMATE, TOY, Entry, entries, forget, inner_state, learner, target_of
+from tests.borders.entries import ESTIMATE, TOY, Entry, entries, inner_state, learner, registries_restored, target_of
 from tests.borders.hostile import wrong
 from tests.states import same
 
@@ -72,9 +72,9 @@ def main() -> None:
         rng = np.random.default_rng([7, k])
         entry = callable_ones[k % len(callable_ones)]
         faulthandler.dump_traceback_later(SECONDS, exit=True)
-        fault = call(entry, rng)
+        with registries_restored():
+            fault = call(entry, rng)
         faulthandler.cancel_dump_traceback_later()
-        forget()
         if fault:
             with open(f"{file}.log", "a", encoding="utf-8") as log:
                 log.write(json.dumps({"call": k, "entry": entry.name, "fault": fault}) + "\n")

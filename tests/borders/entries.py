@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from types import ModuleType
@@ -224,6 +225,7 @@ SPECIAL: dict[str, Any] = {
     "Solution.explain.state": 0,
     "Solution.explain.step": 1,
     "agents.canonical.name": "psconrl",
+    "agents.SafePSRL.step": 1.0,
     "agents.parameters.agent": lambda: agents.Uniform,
     "Estimate.save.path": "estimate.npz",
     "fit.log": lambda: [
@@ -344,15 +346,14 @@ def _methods(full: str, cls: type) -> Iterator[Entry]:
             yield Entry(f"{full}.{name}", member, None if bound else cls)
 
 
-REGISTERED = [
-    (table, dict(table)) for table in (catalogue._AGENTS, environment_catalogue._REGISTRY, gymnasium.registry)
-]
-
-
-def forget() -> None:
-    """Take off the lists what calls have registered."""
-    for table, before in REGISTERED:
-        for name in table.keys() - before.keys():
+@contextmanager
+def registries_restored() -> Iterator[None]:
+    """What calls register inside is forgotten afterwards."""
+    tables: tuple[dict[str, Any], ...] = (catalogue._AGENTS, environment_catalogue._REGISTRY, gymnasium.registry)
+    before = [set(table) for table in tables]
+    yield
+    for table, names in zip(tables, before, strict=True):
+        for name in table.keys() - names:
             del table[name]
 
 

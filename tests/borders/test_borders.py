@@ -11,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.borders.entries import ESTIMATE, OBJECTS, SPECIAL, VALUES, Entry, entries, forget, learner, target_of
+from tests.borders.entries import (
+    ESTIMATE,
+    OBJECTS,
+    SPECIAL,
+    VALUES,
+    Entry,
+    entries,
+    learner,
+    registries_restored,
+    target_of,
+)
 
 ROOT = Path(__file__).parents[2]
 SAMPLE, FULL = 3_000, 100_000
@@ -67,5 +77,5 @@ def test_the_right_arguments_are_right(entry: Entry, tmp_path: Path, monkeypatch
     OBJECTS[next(iter(OBJECTS))]().save("model.npz")
     learner().save("learner.npz")
     ESTIMATE.save("estimate.npz")
-    entry.call(target_of(entry), entry.right())
-    forget()
+    with registries_restored():
+        entry.call(target_of(entry), entry.right())

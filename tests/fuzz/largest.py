@@ -15,8 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from psconrl.errors import PsconrlError
 from psconrl.io import reading
@@ -45,19 +43,6 @@ def dense() -> bytes:
     """As many zeros as a megabyte may hold, and noise to make it one."""
     S = int((reading.allowance(MEGABYTE) / 8) ** 0.5) - 60
     return packed({"transitions": np.zeros((S, 1, S)), "costs": np.random.default_rng(0).random((1, S * 28, 1))})
-
-
-def gaps(count: int) -> bytes:
-    """A part whose curves are gaps, which take no room on the disk, beside noise."""
-    from psconrl.experiments import Cell, run_cell
-
-    table = run_cell(Cell("toy", "uniform", 20), 0)
-    for name, content in (("thresholds", pa.nulls(count, pa.float64())), ("grid", pa.array(range(MEGABYTE // 8)))):
-        column = pa.ListArray.from_arrays(pa.array([0, len(content)], pa.int32()), content)
-        table = table.set_column(table.column_names.index(name), name, column)
-    file = io.BytesIO()
-    pq.write_table(table, file, use_dictionary=False, write_statistics=False, store_schema=False, compression="none")
-    return file.getvalue()
 
 
 def lines(text: str) -> bytes:
@@ -97,8 +82,6 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "toml, dotted tables": ("toml", lambda: b"".join(b"[a" + b".a" * k + b"]\n" for k in range(700))),
     "toml, quotes": ("toml", lambda: b'a = "' + b"x" * 500_000 + b'"'),
     "map": ("map", lambda: lines("." * 999 + "\n")[: MEGABYTE // 2] + b"S" + b"G" * 998),
-    "part, gaps": ("part", lambda: gaps(3_000_000)),
-    "part, too many gaps": ("part", lambda: gaps(300_000_000)),
     "specification": ("specification", lambda: b'{"name": "x", "cells": [' + lines("{},") + b"{}]}"),
     "timings": ("timings", lambda: lines('{"identity": "a", "seconds": 1, "finished": "2026-01-01T00:00:00+0000"}\n')),
 }  # fmt: skip

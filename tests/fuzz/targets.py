@@ -27,8 +27,7 @@ from psconrl import Learner, Problem, agents
 from psconrl.cmdp import CMDP, Layout
 from psconrl.environments.text_map import read_map
 from psconrl.errors import LearnerFileError, PsconrlError
-from psconrl.experiments import Cell, Experiment, Store, read_toml, run_cell
-from psconrl.experiments.record import from_bytes, to_bytes
+from psconrl.experiments import Experiment, Store, read_toml
 from psconrl.io.reading import reraise_as
 from psconrl.learning.state_io import pack, unpack
 
@@ -326,7 +325,6 @@ TARGETS = {
         lambda: [TOML],
         (*NUMBERS, b"[[a]]", b"1979-05-27", b"seeds = 100000000", b"horizon = ", b"a.b.c.d = 1", b'"""', b"\x00"),
     ),
-    "part": Target(from_bytes, lambda: [to_bytes(run_cell(Cell("toy", "uniform", 20, checkpoints=5), 0))]),
     "specification": Target(
         _specification,
         lambda: [json.dumps(Experiment.grid("x", ["toy"], ["uniform"], horizon=9, seeds=2).as_json()).encode()],
@@ -374,7 +372,7 @@ def fed(name: str, content: bytes) -> bool:
     return True
 
 
-SHARES = {"map": 0.1, "toml": 0.1, "part": 0.05, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
+SHARES = {"map": 0.1, "toml": 0.1, "timings": 0.05, "specification": 0.1, "command": 0.005, "npz": 0.1}
 SHARES |= {"learner": 0.03, "learner-document": 0.03, "learner-data": 0.03, "learner-state": 0.02}
 """Parts of all inputs that targets get; the others share the rest. A command takes as long as twenty other inputs."""
 

@@ -22,8 +22,8 @@ Bools = NDArray[np.bool_]
 FLOAT, INT, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
 """Made once: comparing a dtype with a type makes one each time."""
 
-ROW_TOLERANCE = 1e-9
-"""How far a row of probabilities may be from summing to one; it is renormalised then."""
+ROW_TOLERANCE = 1e-6
+"""How far a row of probabilities may be from summing to one, as in single precision; it is renormalised then."""
 
 NEGATIVE_TOLERANCE = 1e-12
 """Probabilities below zero by no more than this are what rounding leaves of zero, and become zero."""
@@ -607,7 +607,7 @@ def with_data(structure: sparse.csr_array, data: Floats) -> sparse.csr_array:
 
 def _row_scale(sums: Floats, name: Any, remedy: str) -> Floats:
     """What to divide rows by; rows that sum to one but for rounding are left alone."""
-    bad = ~(np.abs(sums - 1) <= ROW_TOLERANCE * (1 + 1e-6))  # 1 - 1e-9 itself is rounded
+    bad = ~(np.abs(sums - 1) <= ROW_TOLERANCE * (1 + 1e-6))  # 1 - 1e-6 itself is rounded
     if bad.any():
         at = _first(bad)
         raise InvalidModelError(

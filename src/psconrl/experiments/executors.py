@@ -16,8 +16,10 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
+from psconrl._core import compiling
 from psconrl.errors import RunTimeoutError, WorkerCrashedError, WorkerError
 
 _COMPILING, _RESULT = "compiling", "result"
@@ -186,8 +188,7 @@ def serve() -> None:
             os._exit(1)  # the parent has ended, or wants no more, even amid a run
 
     threading.Thread(target=receive, daemon=True).start()
-    from psconrl._core import compiling
-    from psconrl.experiments import run_one  # noqa: F401  # the first call is not to wait for it
+    import_module("psconrl.experiments.run_one")  # the first call is not to wait for it
 
     send("ready")
     while True:

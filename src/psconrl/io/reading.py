@@ -12,6 +12,7 @@ import io
 import json
 import os
 import stat
+import tokenize
 import tomllib
 import zipfile
 import zlib
@@ -226,7 +227,10 @@ def _array(content: bytes, what: str, error: ErrorType) -> NDArray[Any]:
     header = io.BytesIO(content)
     version = np.lib.format.read_magic(header)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, kind = read_header(header)
+    try:
+        shape, _, kind = read_header(header)
+    except (SyntaxError, TypeError, tokenize.TokenError) as problem:  # numpy reads Python literals
+        raise error(f"{what} has a damaged header ({str(problem)[:80]}); write it again") from None
     if kind.kind not in "biufU":
         raise error(f"{what} holds Python objects or other things; only plain numbers and text are read")
     expected, found = int(np.prod(shape, dtype=object)) * kind.itemsize, len(content) - header.tell()

@@ -19,6 +19,7 @@ import json
 import os
 import sqlite3
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -111,7 +112,7 @@ def _checksum(row: Sequence[Any]) -> int:
     return zlib.crc32(json.dumps(list(row), separators=(",", ":"), default=str).encode())
 
 
-class Store:
+class Store(ABC):
     """One connection to a database that holds one learner. Not safe for threads: its owner locks.
 
     Attributes:
@@ -137,8 +138,8 @@ class Store:
             self.close()
             raise
 
-    def _connect(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _connect(self) -> Any: ...
 
     def _check(self) -> None:
         """Refuse what is damaged before anything is read from it."""
@@ -193,9 +194,9 @@ class Store:
 
     # --- what it holds ---
 
+    @abstractmethod
     def is_new(self) -> bool:
         """Whether nothing was ever stored here."""
-        raise NotImplementedError
 
     def create(self, description: str, seed: int) -> None:
         """Make the tables and the row of a new learner."""

@@ -9,6 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from psconrl._core.lazy import lazy_import
+
+store_status: Any = lazy_import("psconrl.learning.store_status")
+server: Any = lazy_import("psconrl.service.server")
+
 learner_app = typer.Typer(name="learner", no_args_is_help=True, help="Look into the store of a durable learner.")
 
 REFRESH_SECONDS = 2.0
@@ -33,10 +38,8 @@ def serve(
 
     Decisions are asked for by POST /ask, outcomes told by POST /tell; the page at / shows how it stands.
     """
-    from psconrl.service.server import serve as run_server
-
     typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    run_server(problem, store, host=host, port=port, token_file=token_file)
+    server.serve(problem, store, host=host, port=port, token_file=token_file)
 
 
 @learner_app.command()
@@ -46,10 +49,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Say how a learner stands: steps, limits, pending answers, conflicts."""
-    from psconrl.learning.store_status import read_status
-
     while True:
-        found = read_status(store)
+        found = store_status.read_status(store)
         if watch and not as_json:
             typer.echo("\x1b[2J\x1b[H", nl=False)
         typer.echo(json.dumps(found, allow_nan=False) if as_json else _lines(found))
@@ -64,9 +65,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
 ) -> None:
     """Write the steps that are kept as a table."""
-    from psconrl.learning.store_status import export_log
-
-    typer.echo(f"{export_log(store, file)} steps: {file}")
+    typer.echo(f"{store_status.export_log(store, file)} steps: {file}")
 
 
 def _lines(status: dict[str, Any]) -> str:

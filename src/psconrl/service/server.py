@@ -6,9 +6,14 @@ import gc
 import ipaddress
 import logging
 from pathlib import Path
+from typing import Any
 
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidArgumentError, StoreError
 from psconrl.service.problem_file import read_problem
+
+app: Any = lazy_import("psconrl.service.app")
+durable: Any = lazy_import("psconrl.learning.durable")
 
 LEAST_TOKEN = 16
 """Letters of a token."""
@@ -40,19 +45,17 @@ def serve(
     try:
         import uvicorn
 
-        from psconrl.service.app import create_app
+        create_app = app.create_app
     except ImportError as error:
         raise StoreError("the service needs FastAPI and uvicorn; pip install 'psconrl[service]'") from error
-    from psconrl.learning.durable import DurableLearner
-
     said = read_problem(problem)
-    learner = DurableLearner.open(store, said.agent, **said.settings)
+    learner = durable.DurableLearner.open(store, said.agent, **said.settings)
     hosts = ("127.0.0.1", "localhost", "[::1]", "::1") if loopback else ("*",)
     gc.collect()
     gc.freeze()  # what compiling left is not looked through again while somebody waits
-    app = create_app(learner, title=said.title, units=said.units, token=token, hosts=hosts)
+    api = create_app(learner, title=said.title, units=said.units, token=token, hosts=hosts)
     log.info("listening on http://%s:%d", host, port)
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
+    uvicorn.run(api, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
 
 
 def _is_loopback(host: str) -> bool:
