@@ -133,16 +133,12 @@ class Store(ABC):
         try:
             with self._in_own_words():
                 self._connection = self._connect()
-            self._check()
         except BaseException:
             self.close()
             raise
 
     @abstractmethod
     def _connect(self) -> Any: ...
-
-    def _check(self) -> None:
-        """Refuse what is damaged before anything is read from it."""
 
     def run(self, sql: str, *values: Any) -> list[Row]:
         """Run one statement, and give its rows."""
@@ -338,6 +334,9 @@ class SqliteStore(Store):
         if not self.read_only:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise LearnerFileError(f"{self.where}: damaged: {_one_line(found)}; restore it from a backup")
         return connection
 
     def _take_file_lock(self) -> None:
@@ -357,12 +356,6 @@ class SqliteStore(Store):
             ) from None
         except OSError as error:
             raise StoreError(f"{lock}: {error.strerror}; a learner needs a folder that can be written to") from error
-
-    def _check(self) -> None:
-        if not self.read_only:
-            found = self.run("PRAGMA quick_check(1)")
-            if found != [("ok",)]:
-                raise LearnerFileError(f"{self.where}: damaged: {_one_line(found[0][0])}; restore it from a backup")
 
     def is_new(self) -> bool:
         """Whether nothing was ever stored here."""
