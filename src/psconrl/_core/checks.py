@@ -107,6 +107,13 @@ def flag(value: Any, what: str) -> bool:
     return bool(value)
 
 
+def text(value: Any, what: str) -> str:
+    """A text, such as the name of a column."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{what} is {short_repr(value)}; it must be a text")
+    return value
+
+
 def short_repr(value: Any) -> str:
     """A value in a message: short, whatever it is."""
     try:

@@ -65,9 +65,10 @@ class DOPE(Agent):
         given = numbers(self.safe_policy, "safe_policy")
         if given.ndim == 1:
             given = np.eye(self.problem.A)[given.astype(np.int64).clip(0, self.problem.A - 1)]
-        available = self.problem.available[: len(given)]
         sound = given.ndim == 2 and given.shape[1] == self.problem.A and len(given) <= S
-        if not (sound and (given >= 0).all() and np.allclose(given.sum(axis=1), 1) and not given[~available].any()):
+        if sound:
+            sound = bool((given >= 0).all() and not given[~self.problem.available[: len(given)]].any())
+        if not (sound and np.allclose(given.sum(axis=1), 1)):
             raise InvalidArgumentError(
                 f"safe_policy has shape {given.shape}; it must be ({S}, {self.problem.A}), each row a distribution "
                 "over the available actions"

@@ -37,7 +37,7 @@ MAX_DENSE = 10**7
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a pair may be from summing to one: tables are written with few digits."""
 
-_KEYS = ("state", "action", "next_state")
+KEYS = ("state", "action", "next_state")
 _NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _MISSING = pa.array(["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL"])
 """Texts that stand for a missing number."""
@@ -58,7 +58,7 @@ class Table:
     name: str
 
     @staticmethod
-    def of(source: Any, argument: str, names: Sequence[str] = _KEYS) -> Table:
+    def of(source: Any, argument: str, names: Sequence[str] = KEYS) -> Table:
         """Read a table.
 
         Args:
@@ -156,7 +156,7 @@ class Table:
 
     def refuse(self, row: int, message: str) -> NoReturn:
         """Raise an error about a row, numbered from 0, with the names in it."""
-        names = [f"{name} {self.data.column(name)[row].as_py()!r}" for name in _KEYS if name in self]
+        names = [f"{name} {self.data.column(name)[row].as_py()!r}" for name in KEYS if name in self]
         raise InvalidModelError(f"{self.name}: row {row + 1} ({', '.join(names)}): {message}")
 
 
@@ -170,7 +170,7 @@ def from_tables(
     """The model in two tables; see `psconrl.CMDP.from_tables`."""
     moves, priced = Table.of(transitions, "transitions"), Table.of(costs, "costs")
     states, actions, (s, a, t) = _moves(moves, checks.whole(max_states, "max_states"))
-    columns = [name for name in priced.data.column_names if name not in (*_KEYS, "probability", "count")]
+    columns = [name for name in priced.data.column_names if name not in (*KEYS, "probability", "count")]
     names, tau = limits_of(columns, thresholds, priced.name)
     S, A = len(states), len(actions)
     if S * A * len(names) > MAX_COSTS:
@@ -363,7 +363,7 @@ def _moves(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, int
         )
     state, action = ({name: k for k, name in enumerate(names)} for names in (states, actions))
     t = table.codes("next_state", state)
-    for column, codes in zip(_KEYS, (s, a, t), strict=True):
+    for column, codes in zip(KEYS, (s, a, t), strict=True):
         row = _first(codes < 0)
         if row is not None:
             name = table.data.column(column)[row].as_py()
@@ -436,7 +436,7 @@ def _costs(
     S, A = available.shape
     by_move = "next_state" in table
     codes = []
-    for column, known in zip(_KEYS[: 2 + by_move], (states, actions, states), strict=False):
+    for column, known in zip(KEYS[: 2 + by_move], (states, actions, states), strict=False):
         codes.append(table.codes(column, known))
         row = _first(codes[-1] < 0)
         if row is not None:
@@ -453,7 +453,7 @@ def _costs(
     if missing is not None:
         pair, target = divmod(int(needed[missing]), S if by_move else 1)
         names_of = [list(states)[pair // A], list(actions)[pair % A], *([list(states)[target]] if by_move else [])]
-        row_of = ", ".join(f"{column} {name!r}" for column, name in zip(_KEYS, names_of, strict=False))
+        row_of = ", ".join(f"{column} {name!r}" for column, name in zip(KEYS, names_of, strict=False))
         raise InvalidModelError(f"{table.name}: has no row for {row_of}; add its costs")
     found = values[:, order[at]]
     if by_move:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 
 from psconrl._core import checks, compiling
 from psconrl._core.checks import Floats, short_repr, whole
+from psconrl._core.lazy import lazy_import
 from psconrl.agents.contract import FOREVER, Agent
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, PsconrlError
 from psconrl.io.tables import MAX_STATES
@@ -41,7 +42,10 @@ from psconrl.learning.store_status import Totals, moment
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
+    from psconrl.learning import estimate as estimates
     from psconrl.learning.estimate import Estimate
+else:
+    estimates = lazy_import("psconrl.learning.estimate")
 
 HISTORY = 10**6
 """Decisions and observations that are kept; older ones live on in the counts."""
@@ -286,11 +290,9 @@ class DurableLearner:
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to be solved; as `Learner.estimate`."""
-        from psconrl.learning.estimate import estimate
-
         with self._transaction() as replica:
             state = replica.learner.state()
-        return estimate(self.problem, state, confidence, draws, seed)
+        return estimates.estimate(self.problem, state, confidence, draws, seed)
 
     def policy(self) -> tuple[list[Hashable], list[Hashable], Floats]:
         """States, actions and the probabilities (S, A) with which the current plan chooses them."""

@@ -23,7 +23,7 @@ from psconrl._core.checks import Bools, Floats, Ints, range_rule
 from psconrl.agents.belief import Belief, CostBelief
 from psconrl.agents.counts import Counts
 from psconrl.errors import InvalidArgumentError, InvalidModelError
-from psconrl.io.tables import MAX_COSTS, MAX_STATES, Table, limits_of
+from psconrl.io.tables import KEYS, MAX_COSTS, MAX_STATES, Table, limits_of
 from psconrl.learning.estimate import Estimate, Evidence
 from psconrl.problem import Problem
 
@@ -66,6 +66,10 @@ def fit(
     >>> fit(rows).coverage["visits"].tolist()
     [2, 4]
     """
+    columns = {"state": state, "action": action, "next_state": next_state, "stream": stream, "time": time}
+    for what, name in columns.items():
+        if name is not None or what in KEYS:
+            checks.text(name, what)
     named = [state, action, next_state, *([stream] if stream else [])]
     table = Table.of(log, "log", named)
     for name in (stream, time):

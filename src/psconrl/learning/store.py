@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, StoreError
 
@@ -319,7 +320,7 @@ class SqliteStore(Store):
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self.read_only = path.absolute(), read_only  # ":memory:" is the name of a file, too
         self._begin = ("BEGIN",) if read_only else ("BEGIN IMMEDIATE",)
-        self._lock: TextIO | None = None
+        self._give_back_lock: Callable[[], object] = lambda: None
         super().__init__(str(path), str(path))
 
     def _connect(self) -> Any:
@@ -347,8 +348,9 @@ class SqliteStore(Store):
             return
         lock = self.path.with_name(self.path.name + ".lock")
         try:
-            self._lock = lock.open("a")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            number = os.open(lock, os.O_CREAT | os.O_WRONLY, 0o666)
+            self._give_back_lock = weakref.finalize(self, os.close, number)
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
                 f"{self.where}: this learner is open already, in this or another process; close it there, or share a "
@@ -367,9 +369,7 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Give the connection and the file's lock back."""
         super().close()
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.close()
+        self._give_back_lock()
 
     def _translated(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):

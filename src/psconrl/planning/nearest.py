@@ -46,9 +46,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
     >>> nearest_limits(psconrl.make("toy", tau=0.1)).together  # 1 / 1.9 can be met
     array([0.526316])
     """
-    require_model(cmdp)
-    if solution is not None and (not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m):
-        raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
+    _check(cmdp, solution)
     criterion = {} if solution is None else _criterion(solution)
     tau, ranges = cmdp.thresholds, cost_ranges(cmdp)
     # All limits raised by the least share of their ranges that is enough; then each one, those that conflict last, back
@@ -66,7 +64,11 @@ def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
     Args:
         cmdp: the model.
         solution: that of `solve`, if it is at hand: costs of the same range need no other one.
+
+    Raises:
+        InvalidTypeError: if the solution is not that of the model.
     """
+    _check(cmdp, solution)
     ranges = cost_ranges(cmdp)
     if solution is not None and len(ranges) and (ranges == ranges[0]).all():
         return solution.margin / float(ranges[0])
@@ -74,6 +76,13 @@ def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
     costs[1:] /= ranges[:, np.newaxis, np.newaxis]
     criterion = {} if solution is None else _criterion(solution)
     return solve(cmdp.replace(costs=costs, thresholds=cmdp.thresholds / ranges), **criterion).margin
+
+
+def _check(cmdp: CMDP, solution: Solution | None) -> None:
+    """Refuse what is no model, and a solution that is not of it."""
+    require_model(cmdp)
+    if solution is not None and (not isinstance(solution, Solution) or len(solution.multipliers) != cmdp.m):
+        raise InvalidTypeError(f"solution is {short_repr(solution)}; it must be that of psconrl.solve(cmdp), or None")
 
 
 def _criterion(solution: Solution) -> dict[str, Any]:
