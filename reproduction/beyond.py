@@ -230,7 +230,7 @@ def untuned_table(found: Mapping[str, Any]) -> str:
         )
         for world in found["worlds"]
     ]
-    names = ("World", "T", "Seeds", *_COLUMNS, *(f"PSConRL: {name}" for name in _COLUMNS), "ratio of L")
+    names = ("environment", "T", "seeds", *_COLUMNS, *(f"PSConRL: {name}" for name in _COLUMNS), "ratio of L")
     return markdown_table(names, rows)
 
 
@@ -240,16 +240,17 @@ def short_table(found: Mapping[str, Any]) -> str:
     Of the variants of an environment, the first.
     """
 
-    def cell(numbers: Mapping[str, Any] | None) -> str:
-        return "" if numbers is None else f"{numbers['L']['mean']:,.0f} \\| {numbers['violation']:,.0f}"
-
     first = {world["world"].split()[0]: world for world in reversed(found["worlds"])}
     rows = []
     for world in (world for world in found["worlds"] if world in first.values()):
-        rival = world["rival"]
-        best = f"{cell(rival)} ({rival['agent']})" if rival else ""
-        rows.append((world["world"], f"{world['horizon']:,}", cell(world["own"]), cell(world["published"]), best))
-    return markdown_table(("environment", "T", "recommended", "PSConRL", "best tuned agent"), rows)
+        agents = [world["own"], world["published"], world["rival"]]
+        losses = ["" if agent is None else f"{agent['L']['mean']:,.0f}" for agent in agents]
+        excesses = ["" if agent is None else f"{agent['violation']:,.0f}" for agent in agents]
+        if world["rival"]:
+            losses[-1] += f" ({world['rival']['agent']})"
+        rows.append((world["world"], f"{world['horizon']:,}", *losses, *excesses))
+    others = ("PSConRL", "best tuned")
+    return markdown_table(("environment", "T", "L: recommended", *others, "[V]+: recommended", *others), rows)
 
 
 def rivals_table(found: Mapping[str, Any]) -> str:
@@ -260,7 +261,7 @@ def rivals_table(found: Mapping[str, Any]) -> str:
         if rival is not None:
             best = f"{rival['agent']}, {rival['setting']} (of {rival['of']})"
             rows.append((world["world"], *_told(world["own"]), best, *_told(rival)))
-    names = ("World", *_COLUMNS, "Best as tuned", *(f"its {name}" for name in _COLUMNS))
+    names = ("environment", *_COLUMNS, "Best as tuned", *(f"its {name}" for name in _COLUMNS))
     return markdown_table(names, rows)
 
 

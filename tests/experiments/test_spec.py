@@ -50,6 +50,12 @@ def test_a_model_file_is_known_by_its_content(tmp_path: Path) -> None:
     assert one.identity(0) == moved.identity(0)
 
 
+def test_tables_are_no_model_of_an_experiment(tmp_path: Path) -> None:
+    (tmp_path / "clinic.toml").write_text('transitions = "moves.csv"\n')
+    with pytest.raises(SpecError, match="psconrl convert"):
+        Experiment.grid("tables", [str(tmp_path / "clinic.toml")], ["uniform"], horizon=9, seeds=1)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

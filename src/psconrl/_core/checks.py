@@ -147,7 +147,7 @@ def range_rule(ranges: Floats | None, i: int) -> str:
     if ranges is None:
         return (
             "learners need costs in [0, 1]; cmdp.rescaled() brings costs and thresholds there, and cost_ranges "
-            "declares other ranges"
+            "keeps your units: cmdp.problem(cost_ranges=cmdp.cost_ranges)"
         )
     low, high = ranges[i].tolist()
     return f"cost {i} was declared to lie in [{low:g}, {high:g}]; declare a range that it does not leave"

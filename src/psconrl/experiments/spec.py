@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn, cast, get_origin, get_type_hints
 from psconrl import environments
 from psconrl._core.checks import short_repr
 from psconrl.agents import catalogue
-from psconrl.errors import PsconrlError, SpecError, did_you_mean
+from psconrl.errors import PsconrlError, SpecError, UnknownNameError, did_you_mean
 from psconrl.experiments import plugins
 from psconrl.experiments.identity import code_identity
 from psconrl.io import reading
@@ -322,7 +322,16 @@ def _json_kind(hint: Any) -> Any:
 
 
 def _canonical_env(name: str) -> str:
-    return name if is_model_file(name) else environments.find(name).name
+    if is_model_file(name):
+        return name
+    try:
+        return environments.find(name).name
+    except UnknownNameError as error:
+        if Path(name).exists():
+            raise SpecError(
+                f"{name}: experiments take a model from one file; write it: psconrl convert {name} model.json"
+            ) from error
+        raise
 
 
 def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) -> dict[str, dict[str, Any]]:

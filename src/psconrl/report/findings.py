@@ -157,7 +157,7 @@ def _best(ranked: Sequence[Finding]) -> str:
         if np.isfinite(first.score.high):
             apart = first.score.high < second.score.low
             text += " (the intervals are apart)" if apart else " (the intervals overlap)"
-    return f"{text}." + (f" {better} scored better but did not keep them." if better else "")
+    return f"{text}." + (f" {better} scored better but did not clearly keep them." if better else "")
 
 
 def _limits(agents: Sequence[Finding]) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from psconrl._core.lazy import lazy_import
+from psconrl._core.numbers import plural
 
 store_status: Any = lazy_import("psconrl.learning.store_status")
 server: Any = lazy_import("psconrl.service.server")
@@ -36,10 +37,13 @@ def serve(
 ) -> None:
     """Serve a durable learner over HTTP.
 
-    Decisions are asked for by POST /ask, outcomes told by POST /tell; the page at / shows how it stands.
+    POST /ask returns a decision, POST /tell reports its outcome; the page at / shows the state of the learner.
     """
-    typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
-    server.serve(problem, store, host=host, port=port, token_file=token_file)
+
+    def announce() -> None:
+        typer.echo(f"http://{host}:{port}/  (Ctrl-C ends it)")
+
+    server.serve(problem, store, host=host, port=port, token_file=token_file, on_ready=announce)
 
 
 @learner_app.command()
@@ -48,7 +52,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Print again every two seconds, until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Say how a learner stands: steps, limits, pending answers, conflicts."""
+    """Show the steps, limits, conflicts and pending decisions of a learner."""
     while True:
         found = store_status.read_status(store)
         if watch and not as_json:
@@ -70,8 +74,8 @@ def export(
 
 def _lines(status: dict[str, Any]) -> str:
     lines = [
-        f"{status['agent']}: {status['steps']} steps, {status['plans']} plans",
-        f"waiting for an answer: {status['pending']}, of which {status['expired']} past their time",
+        f"{status['agent']}: {plural(status['steps'], 'step')}, {plural(status['plans'], 'plan')}",
+        f"decisions without an outcome: {status['pending']}, {status['expired']} of them expired",
     ]
     for name, limit in status["limits"].items():
         average = limit["average"]

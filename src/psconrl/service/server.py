@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import ipaddress
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ log = logging.getLogger(__name__)
 
 
 def serve(
-    problem: str | Path, store: str, *, host: str = "127.0.0.1", port: int = 8000, token_file: Path | None = None
+    problem: str | Path,
+    store: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token_file: Path | None = None,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a learner until a signal ends it; requests under way are finished first.
 
@@ -31,6 +38,7 @@ def serve(
         store: the path of a SQLite store, or the URL of a PostgreSQL one.
         host, port: where to listen. A host that others can reach needs a token.
         token_file: a file that holds the token that clients must send.
+        on_ready: called when the learner is open, before the service listens.
 
     Raises:
         InvalidArgumentError: if the problem file, the host or the token is wrong.
@@ -54,6 +62,7 @@ def serve(
     gc.collect()
     gc.freeze()  # what compiling left is not looked through again while somebody waits
     api = create_app(learner, title=said.title, units=said.units, token=token, hosts=hosts)
+    on_ready()
     log.info("listening on http://%s:%d", host, port)
     uvicorn.run(api, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
 
