@@ -2,12 +2,9 @@
 
 communicating          every state can be reached from every other one, under some policy
 weakly communicating   one closed class of states that communicate; all others transient whatever one does
-unichain               every policy has exactly one recurrent class; communicating models need not be
-                       unichain, unichain models need not be communicating
 hitting time           E tau_{s s'}: expected number of moves of a policy from s until it is first in s'
 diameter               the largest over s, s' of the smallest, over policies, hitting time
 span of the bias       how much the start state matters, in total, to the optimal policy
-Slater margin          how much all limits could be lowered together before they cannot be met
 """
 
 import numpy as np
@@ -19,13 +16,9 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidModelError
 from psconrl.planning import evaluate, solve
-from psconrl.planning.compiled.elimination import carry_back, eliminate_dense
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shortest_paths import shortest_path_policy
-
-_DENSE = 600  # chains up to this size are eliminated densely, all targets together
-_SUBSETS = 17  # up to this many states all sets of states are tried
 
 
 def reachable(cmdp: CMDP) -> Bools:
@@ -106,22 +99,6 @@ def recurrent_classes(cmdp: CMDP, policy: ArrayLike) -> list[Ints]:
     return graph.closed_classes(cmdp.policy_matrix(cmdp.check_policy(policy)))
 
 
-def unichain(cmdp: CMDP, policy: ArrayLike | None = None) -> bool | None:
-    """Whether a policy has one recurrent class; without a policy, whether every policy has.
-
-    To decide the latter is NP-hard in general (Tsitsiklis 2007). The answer is True where some state cannot
-    be avoided for ever, False where two sets of states are found that can be kept apart for ever; models of
-    up to 17 states are decided in any case; None means not decided.
-    """
-    require_model(cmdp)
-    if policy is not None:
-        return len(recurrent_classes(cmdp, policy)) == 1
-    answer = _unavoidable(cmdp.matrix)
-    if answer is None and cmdp.S <= _SUBSETS:
-        return not _splits(cmdp.matrix)
-    return answer
-
-
 def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = None) -> Floats:
     """E tau_{s s'} (S, n): expected number of moves from s until a policy is first in s', for n targets s'.
 
@@ -132,13 +109,9 @@ def hitting_times(cmdp: CMDP, policy: ArrayLike, targets: ArrayLike | None = Non
     require_model(cmdp)
     chain = cmdp.policy_matrix(cmdp.check_policy(policy))
     wanted = np.arange(cmdp.S) if targets is None else _numbers(cmdp, targets)
-    if not len(wanted):
-        return np.zeros((cmdp.S, 0))
-    if cmdp.S <= _DENSE and graph.strong_classes(chain)[0] == 1:
-        distinct, position = np.unique(wanted, return_inverse=True)
-        return _hit(chain.toarray(), np.ones(cmdp.S), distinct)[:, position]
-    states = np.arange(cmdp.S)
-    return np.column_stack([shortest_path_policy(Rows.from_sparse(chain), states == target).times for target in wanted])
+    rows, states = Rows.from_sparse(chain), np.arange(cmdp.S)
+    times = [shortest_path_policy(rows, states == target).times for target in wanted]
+    return np.stack(times, axis=1) if times else np.zeros((cmdp.S, 0))
 
 
 def cover_time_bound(cmdp: CMDP, policy: ArrayLike) -> float:
@@ -178,15 +151,6 @@ def bias_span(cmdp: CMDP) -> Floats:
     return np.asarray(np.ptp(evaluate(cmdp, solution.policy).bias, axis=1))
 
 
-def slater_margin(cmdp: CMDP) -> float:
-    """The largest gamma such that some policy keeps J_i <= tau_i - gamma for all i.
-
-    Negative if and only if the model is infeasible, +inf without constraints.
-    """
-    require_model(cmdp)
-    return solve(cmdp).margin
-
-
 def _mask(cmdp: CMDP, states: ArrayLike) -> Bools:
     """A set of states as a mask."""
     mask = np.zeros(cmdp.S, dtype=np.bool_)
@@ -222,91 +186,3 @@ def _check_closed(cmdp: CMDP, kept: Ints, part: sparse.csr_array, inside: Bools)
         f"the states are not closed: in {source!r}, action {action!r} may lead to {end!r}, which is not "
         "among them; add it, or take the states of `reachable`"
     )
-
-
-def _unavoidable(matrix: sparse.csr_array) -> bool | None:
-    """True if some state cannot be avoided for ever, False if two disjoint end components turn up.
-
-    A state that no policy avoids lies in every recurrent class of every policy; so each class that is found
-    narrows the search, and in the end component that avoids a suspect another one is found.
-    """
-    S = matrix.shape[1]
-    rng = np.random.default_rng(0)
-    suspects = np.ones(S, dtype=np.bool_)
-    rest = suspects.copy()
-    while suspects.any():
-        component, *others = graph.end_components(matrix, rest)
-        recurrent, *more = _some_classes(matrix, component, rng)
-        apart = np.ones(S, dtype=np.bool_)
-        apart[recurrent] = False
-        if others or more or graph.stay_for_ever(matrix, apart).any():
-            return False
-        suspects &= ~apart
-        if suspects.any():
-            state = np.flatnonzero(suspects)[0]
-            suspects[state] = False
-            rest = np.arange(S) != state
-            if not graph.stay_for_ever(matrix, rest).any():
-                return True
-    return None
-
-
-def _some_classes(matrix: sparse.csr_array, component: Ints, rng: np.random.Generator) -> list[Ints]:
-    """The recurrent classes of a random deterministic policy that stays in an end component."""
-    S = matrix.shape[1]
-    A = matrix.shape[0] // S
-    inside = np.isin(np.arange(S), component)
-    rows = (component[:, np.newaxis] * A + np.arange(A)).ravel()
-    leaves = np.asarray(matrix[rows] @ (~inside).astype(np.float64)).reshape(-1, A) > 0
-    leaves |= np.diff(matrix.indptr)[rows].reshape(-1, A) == 0  # actions that are not available
-    actions = np.where(leaves, -1.0, rng.random(leaves.shape)).argmax(axis=1)
-    chain = matrix[component * A + actions][:, component]
-    return [component[states] for states in graph.closed_classes(chain)]
-
-
-def _splits(matrix: sparse.csr_array) -> bool:
-    """Whether the states fall into two parts in each of which some policy stays for ever, by trying all.
-
-    Bit s of a number X tells whether state s is in the set X.
-    """
-    S = matrix.shape[1]
-    A = matrix.shape[0] // S
-    successors = [sum(1 << int(x) for x in matrix.indices[i:j]) for i, j in _bounds(matrix)]
-    X = np.arange(1 << S)
-    staying = X
-    while True:
-        left = staying.copy()
-        for s in range(S):
-            can = np.zeros(len(X), dtype=np.bool_)
-            for reached in filter(None, successors[s * A : (s + 1) * A]):  # the actions that are available
-                can |= (staying & reached) == reached
-            left[~can] &= ~(1 << s)
-        if (left == staying).all():
-            break
-        staying = left
-    return bool(((staying > 0) & (staying[::-1] > 0)).any())  # X[::-1] are the complements
-
-
-def _bounds(matrix: sparse.csr_array) -> list[tuple[int, int]]:
-    return list(zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True))
-
-
-def _hit(P: Floats, R: Floats, targets: Ints) -> Floats:
-    """Expected amounts (n, d) until each of d targets in an irreducible chain that pays R (n,) per visit.
-
-    The states that are no targets are eliminated, the smaller chain is solved, half of its targets at a time,
-    and its values are carried back. So all n targets together cost O(n^3), like a single one.
-    """
-    n, kept = len(P), len(targets)
-    if 1 < kept == n:
-        return np.concatenate([_hit(P, R, half) for half in np.array_split(targets, 2)], axis=1)
-    order = np.concatenate([targets, np.setdiff1d(np.arange(n), targets)])
-    P, R = P[np.ix_(order, order)], R[order]
-    out = eliminate_dense(P, R, kept)
-    values = np.zeros((n, kept))
-    if kept > 1:
-        values[:kept] = _hit(P[:kept, :kept], R[:kept], np.arange(kept))
-    carry_back(P, R, out, kept, values)
-    times = np.empty_like(values)
-    times[order] = values
-    return times

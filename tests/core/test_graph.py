@@ -128,23 +128,6 @@ def brute_end_components(matrix: sparse.csr_array, inside: set[int]) -> list[set
     return found
 
 
-@settings(deadline=None)  # kernels are compiled at first use
-@given(models, st.integers(0, 99))
-def test_almost_sure_reach(matrix: sparse.csr_array, seed: int) -> None:
-    """A policy reaches the targets surely from s iff no recurrent class outside them is reachable from s."""
-    S = matrix.shape[1]
-    targets = mask(matrix, seed)
-    expected = targets.copy()
-    for chain in policies(matrix):
-        stopped = np.where(targets[:, np.newaxis], np.eye(S), chain)
-        lost = [s for group in recurrent(stopped) for s in group if not targets[s]]
-        expected |= ~closure(stopped > 0)[:, lost].any(axis=1)
-    states, allowed = graph.almost_sure_reach(matrix, targets)
-    np.testing.assert_array_equal(states, expected)
-    leaves = possible(matrix)[:, :, ~expected].any(axis=2)
-    np.testing.assert_array_equal(allowed, expected[:, np.newaxis] & ~leaves)
-
-
 def test_stored_zeros_are_no_moves() -> None:
     p = sparse.csr_array(np.array([[0.5, 0.5], [0.5, 0.5]]))
     p.data[1] = 0.0
@@ -152,7 +135,6 @@ def test_stored_zeros_are_no_moves() -> None:
     assert not graph.is_communicating(p)
     assert as_sets(graph.end_components(p)) == [[0]]
     np.testing.assert_array_equal(graph.reachable(p, np.array([True, False])), [True, False])
-    np.testing.assert_array_equal(graph.almost_sure_reach(p, np.array([False, True]))[0], [False, True])
     assert p.nnz == 4  # the caller's matrix is left alone
 
 
@@ -164,9 +146,6 @@ def corridor(S: int) -> sparse.csr_array:
 def test_an_action_that_leads_nowhere_is_no_action() -> None:
     """State 0: stay, or nothing; state 1: nothing, or to 0."""
     p = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
-    states, allowed = graph.almost_sure_reach(p, np.array([True, False]))
-    assert states.all()
-    assert allowed.tolist() == [[True, False], [False, True]]
     assert as_sets(graph.end_components(p)) == [[0]]
 
 
@@ -177,16 +156,12 @@ def test_a_long_corridor_falls_state_by_state() -> None:
     assert graph.is_weakly_communicating(corridor(S))
     everything[-1] = False
     assert graph.end_components(corridor(S), everything) == []
-    assert graph.almost_sure_reach(corridor(S), ~everything)[0].all()
 
 
 def test_no_states_at_all() -> None:
     nowhere = np.zeros(4, dtype=np.bool_)
     assert graph.end_components(corridor(4), nowhere) == []
     assert not graph.reachable(corridor(4), nowhere).any()
-    states, allowed = graph.almost_sure_reach(corridor(4), nowhere)
-    assert not states.any()
-    assert not allowed.any()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -195,5 +170,4 @@ def test_index_types(dtype: type) -> None:
     p = sparse.csr_array((p.data, p.indices.astype(dtype), p.indptr.astype(dtype)), shape=p.shape)
     start = np.arange(5) == 3
     np.testing.assert_array_equal(graph.reachable(p, start), [False, False, False, True, True])
-    assert graph.almost_sure_reach(p, start)[0].tolist() == [True, True, True, True, False]
     assert as_sets(graph.closed_classes(graph.state_graph(p))) == [[4]]

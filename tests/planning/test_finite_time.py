@@ -10,7 +10,6 @@ from scipy import sparse
 import psconrl
 from psconrl import CMDP
 from psconrl._core.checks import Floats
-from psconrl._core.graph import phases
 from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning import finite_time
 from psconrl.planning.chains import chain_of
@@ -265,22 +264,6 @@ def test_policies_by_actions() -> None:
 def test_horizons_that_are_none(horizon: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         psconrl.evaluate(psconrl.make("toy"), [0, 0], horizon=horizon)
-
-
-def test_periods() -> None:
-    P = np.zeros((7, 7))
-    P[[0, 1, 2, 3], [1, 2, 3, 0]] = 1.0
-    P[1, [2, 4]] = 0.5
-    P[4, 5] = P[5, 6] = 1.0
-    P[6, 2] = 1.0  # rounds of four and of seven steps less three: 0 1 2 3, 0 1 4 5 6 2 3
-    assert phases(sparse.csr_array(P), np.arange(7))[0] == 1
-    P[6] = np.eye(7)[0]  # of four and of five
-    assert phases(sparse.csr_array(P), np.arange(7))[0] == 1
-    P[5] = np.eye(7)[0]
-    P[6] = np.eye(7)[0]
-    period, phase = phases(sparse.csr_array(P[:6, :6]), np.arange(6))
-    assert (period, phase.tolist()) == (4, [0, 1, 2, 3, 2, 3])
-    assert phases(sparse.csr_array(np.ones((1, 1))), np.arange(1))[0] == 1
 
 
 def test_steps_have_a_plain_twin() -> None:

@@ -5,7 +5,6 @@ needs memory proportional to the number of possible moves.
 
     end component      states C and, for each, a non-empty set of actions that never leave C, such that all
                        states of C reach each other: where a policy may stay for ever
-    almost sure        with probability one under some policy
 """
 
 from functools import cached_property
@@ -52,17 +51,6 @@ def closed_classes(graph: sparse.csr_array) -> list[Ints]:
     return groups(labels, closed[labels])
 
 
-def phases(graph: sparse.csr_array, states: Ints) -> tuple[int, Ints]:
-    """The period d of a closed class of states, and the cyclic class 0, ..., d - 1 of each of them."""
-    if len(states) == 1:
-        return 1, np.zeros(1, dtype=np.int64)
-    part = _support(graph)[states][:, states]
-    level = csgraph.dijkstra(part, indices=0, unweighted=True).astype(np.int64)
-    edges = part.tocoo()
-    period = int(np.gcd.reduce(level[edges.row] + 1 - level[edges.col]))
-    return period, level % period
-
-
 def is_communicating(matrix: sparse.csr_array) -> bool:
     """Whether every state can be reached from every other one under some policy."""
     return strong_classes(state_graph(matrix))[0] == 1
@@ -106,23 +94,6 @@ def end_components(matrix: sparse.csr_array, states: Bools | None = None) -> lis
         pairs.forbid(crossing)
 
 
-def almost_sure_reach(matrix: sparse.csr_array, targets: Bools) -> tuple[Bools, Bools]:
-    """The states from which some policy reaches `targets` with probability one, and how.
-
-    Returns the states (S,) and the actions (S, A) all of whose successors are such states. Every policy
-    of those actions that reaches the targets at all from everywhere reaches them with probability one.
-    """
-    pairs = _Pairs(matrix, keep=targets)
-    while True:
-        sources, successors = pairs.moves()
-        back = sparse.csr_array((np.ones(len(sources)), (successors, pairs.source[sources])), shape=(pairs.S, pairs.S))
-        found = _search(back.indices, back.indptr, targets)
-        lost = np.flatnonzero(pairs.states & ~found)
-        if not len(lost):
-            return pairs.states, pairs.allowed.reshape(pairs.S, pairs.A)
-        pairs.remove(lost)
-
-
 def groups(labels: Ints, chosen: Bools | None = None) -> list[Ints]:
     """The (chosen) states by label, each group sorted, groups in the order of their smallest states."""
     states = np.arange(len(labels)) if chosen is None else np.flatnonzero(chosen)
@@ -136,18 +107,17 @@ def groups(labels: Ints, chosen: Bools | None = None) -> list[Ints]:
 class _Pairs:
     """The pairs that are still allowed while states and pairs are taken away.
 
-    A state without allowed pairs is taken away too, unless it is in `keep`; so are all pairs that may lead
-    to a state taken away. Each pair is removed once, so any sequence of removals costs O(moves).
+    A state without allowed pairs is taken away too, and so are all pairs that may lead to a state taken away. Each
+    pair is removed once, so any sequence of removals costs O(moves).
     """
 
-    def __init__(self, matrix: sparse.csr_array, keep: Bools | None = None) -> None:
+    def __init__(self, matrix: sparse.csr_array) -> None:
         self.matrix = _support(matrix)
         self.S, self.A = self.matrix.shape[1], _actions(self.matrix)
         self.source = np.repeat(np.arange(self.S), self.A)
         self.states = np.ones(self.S, dtype=np.bool_)
         self.allowed = np.ones(self.S * self.A, dtype=np.bool_)
         self._left = np.full(self.S, self.A)
-        self._keep = np.zeros(self.S, dtype=np.bool_) if keep is None else keep
         nowhere = np.flatnonzero(np.diff(self.matrix.indptr) == 0)
         if len(nowhere):  # an action that leads nowhere cannot be taken
             self.forbid(nowhere)
@@ -181,7 +151,7 @@ class _Pairs:
         self.allowed[pairs] = False
         np.subtract.at(self._left, pairs // self.A, 1)
         touched = np.unique(pairs // self.A)
-        empty = (self._left[touched] == 0) & self.states[touched] & ~self._keep[touched]
+        empty = (self._left[touched] == 0) & self.states[touched]
         return np.asarray(touched[empty], dtype=np.int64)
 
 

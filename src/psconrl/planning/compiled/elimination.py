@@ -422,46 +422,6 @@ def _add_product(m: Floats, x: Ints, i: int, p: float, scale: int, j: int) -> No
     m[j], x[j] = _sum(m[j], x[j], y, z)
 
 
-@njit
-def eliminate_dense(P: Floats, R: Floats, kept: int) -> Floats:
-    """Eliminate the states n-1, ..., `kept` of a chain P (n, n), the last first, in place; the ways out (n,).
-
-    R (n,): amounts collected per visit. Afterwards P and R of the states before `kept` are those of the chain watched
-    there; for the others, row k left of the diagonal says where k leads, and out[k] is its sum. Each row, with its
-    amount, is in units of its own: what it is multiplied by changes no value.
-    """
-    n = len(P)
-    out = np.zeros(n)
-    for k in range(n - 1, kept - 1, -1):
-        for j in range(k):
-            out[k] += P[k, j]
-        for i in range(k):
-            if P[i, k] > 0.0 and out[k] > 0.0:
-                visited = P[i, k] / out[k]
-                left = 0.0
-                for j in range(k):
-                    P[i, j] += visited * P[k, j]
-                    left += P[i, j] if j != i else 0.0
-                R[i] += visited * R[k]
-                if 0.0 < left < _LOW:
-                    for j in range(k):
-                        P[i, j] *= _UNIT
-                    R[i] *= _UNIT
-    return out
-
-
-@njit
-def carry_back(P: Floats, R: Floats, out: Floats, kept: int, values: Floats) -> None:
-    """Fill in the values (n, d) of the states eliminated by `eliminate_dense`; inf beyond the range of floats."""
-    for k in range(kept, len(P)):
-        for d in range(values.shape[1]):
-            total = R[k]
-            for j in range(k):
-                if P[k, j] > 0.0:
-                    total += P[k, j] * values[j, d]
-            values[k, d] = total / out[k] if out[k] > 0.0 else np.inf
-
-
 # Values
 
 
