@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -42,22 +40,21 @@ def test_long_lists_are_cut() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_svg(name: str) -> None:
+def test_pictures_show_letters_arrows_and_probabilities(name: str) -> None:
     cmdp = make(name)
     policy = always(name, 3)
     policy[int(np.argmax(cmdp.initial))] = [0.25, 0.0, 0.75, 0.0]
     root = ElementTree.fromstring(render.svg(cmdp, policy, title="A <rover> & co"))
     space = {"svg": "http://www.w3.org/2000/svg"}
-    assert root[0].text == "A <rover> & co"
-    assert root.get("role") == "img"
     texts = [text.text for text in root.iterfind(".//svg:text", space)]
-    assert {"S", "G", ".25", ".75", "start", "goal", "wall"} <= set(texts)
+    assert {"A <rover> & co", "S", "G", ".25", ".75", "start", "goal", "wall"} <= set(texts)
     assert ("box" in texts) == (name == "box")
     layout = cmdp.layout
     assert layout is not None
     states = cmdp.S if layout.box is None else int((layout.box == [2, 2]).all(axis=1).sum())
-    assert len(root.findall(".//svg:polygon", space)) == states  # one arrow each, two at the start, none at G
-    assert not ElementTree.fromstring(render.svg(cmdp)).findall(".//svg:polygon", space)
+    (arrows,) = render.figure(cmdp, policy).axes[0].collections
+    assert len(np.asarray(arrows.get_offsets())) == states  # one arrow each, two at the start, none at G
+    assert not render.figure(cmdp).axes[0].collections
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,6 +73,7 @@ def test_the_box_can_stand_elsewhere() -> None:
     assert text.splitlines()[2] == "W   ↓  ↓  ↓  ↓ W"
     assert text.splitlines()[3] == "W  W  X   ↓  ↓ W"
     assert "box at (3, 2)" in render.svg(cmdp, box=(3, 2))
+    assert render.svg(cmdp) == render.svg(cmdp)
     with pytest.raises(InvalidModelError, match=r"the box never stands at \(0, 0\)"):
         render.svg(cmdp, box=(0, 0))
     with pytest.raises(InvalidModelError, match="this map has no box"):
@@ -92,11 +90,3 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
         render.ansi(rover, np.ones((3, 4)))
     with pytest.raises(InvalidModelError, match="only if the actions are up, down, left, right"):
         render.svg(rover.replace(action_names=["n", "s", "w", "e"]), always("marsrover-4x4", 0))
-
-
-def test_drawing_is_not_imported_until_needed() -> None:
-    code = (
-        "import sys, psconrl; m = psconrl.make('box'); "
-        "from psconrl.environments import render; render.svg(m); assert 'matplotlib' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from psconrl._core import checks
 from psconrl._core.checks import Floats, short_repr, whole
 from psconrl.cmdp import CMDP
-from psconrl.environments import find_model
-from psconrl.environments.frames import Frames
+from psconrl.environments import find_model, frames
 from psconrl.errors import InvalidArgumentError, InvalidTypeError, PsconrlError
 from psconrl.gymnasium_ids import register_if_loaded
 from psconrl.gymnasium_table import CostFunction, as_many_as_taken
@@ -123,8 +122,8 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         if self._state is None:
             raise ResetNeededError("call reset() before render()")
         if self.render_mode == "ansi":
-            return self._frames.text(self._state, self._remark())
-        return self._frames.pixels(self._state)
+            return frames.text(self.cmdp, self._state, self._remark())
+        return frames.pixels(self.cmdp, self._state)
 
     def _remark(self) -> str:
         """What happened last."""
@@ -133,10 +132,6 @@ class CMDPEnv(gymnasium.Env[Any, Any]):
         action, costs = self._last
         charged = ", ".join(f"{name} {c:g}" for name, c in zip(self.cmdp.cost_names, costs, strict=True))
         return f"after {self.cmdp.action_names[action]}: {charged}"
-
-    @cached_property
-    def _frames(self) -> Frames:
-        return Frames(self.cmdp)
 
     @cached_property
     def P(self) -> Table:

@@ -1,4 +1,4 @@
-"""Drawings of maps, and of policies on them: text for terminals, SVG and PNG.
+"""Drawings of maps, and of policies on them: text for terminals, and pictures.
 
 A policy is drawn as arrows; the longer and darker, the more likely the action. Probabilities are printed
 where the policy randomises, on maps small enough to read them; those below half a percent are left out.
@@ -7,11 +7,10 @@ On a map with a box a policy depends on where the box stands: a drawing shows on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import io
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,8 +46,6 @@ COLORS = {
 """Fill of each kind of cell: green against purple, told apart by the colour-blind, too."""
 
 _INK = "#1a1a1a"
-_FAINT = "#d0d0d0"
-_FONT = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
 _ANSI = {
     "W": "48;5;245;38;5;245",
     "S": "48;5;151;38;5;16",
@@ -91,55 +88,81 @@ def ansi(cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | 
     return "\n".join([*lines, *listed]) + "\n"
 
 
-def svg(
-    cmdp: CMDP,
-    policy: ArrayLike | None = None,
-    *,
-    box: tuple[int, int] | None = None,
-    title: str | None = None,
-) -> str:
-    """The map as a self-contained SVG picture."""
+def figure(
+    cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | None = None, title: str | None = None
+) -> Figure:
+    """The map as a figure of matplotlib.
+
+    Args:
+        cmdp: a gridworld.
+        policy: (S, A), or an action for each state; the map alone if left out.
+        box: row and column of the box; where it starts by default.
+        title: a line above the map.
+
+    Returns:
+        The figure, without a display.
+
+    Raises:
+        InvalidModelError: the model has no map, the policy does not fit it, or the box never stands there.
+    """
+    from matplotlib.colors import to_rgb, to_rgba
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     scene = _scene(cmdp, policy, box)
-    size, margin = 64, 12
-    wide, high = scene.columns * size, len(scene.rows) * size
-    zoom = max(1.0, max(wide, high) / 1200)
-    legend, foot = _legend(scene, wide / zoom)
-    width, height = wide + 2 * margin, high + 2 * margin + foot * zoom
-    heading = title or scene.heading
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width / zoom:g}" height="{height / zoom:g}" font-family="{_FONT}" fill="{_INK}">',
-        f"<title>{escape(heading)}</title>",
-        f"<desc>{escape(scene.description)}</desc>",
-        f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
-        f'<g transform="translate({margin} {margin})">',
-    ]
-    for r, c, letter in scene.cells():
-        stroke = COLORS["W"] if letter == "W" else _FAINT
-        parts.append(
-            f'<rect x="{c * size}" y="{r * size}" width="{size}" height="{size}" '
-            f'fill="{COLORS[letter if letter != "X" else "."]}" stroke="{stroke}"/>'
+    high, wide = len(scene.rows), len(scene.rows[0])
+    inches = min(0.8, 12 / max(high, wide))  # a cell's side
+    drawn = Figure(figsize=(max(wide * inches, 3.0), high * inches + 0.6), facecolor="white", layout="constrained")
+    axes = drawn.add_subplot()
+    axes.imshow([[to_rgb(COLORS[letter]) for letter in row] for row in scene.rows])
+    axes.set_xticks(np.arange(wide + 1) - 0.5, [])
+    axes.set_yticks(np.arange(high + 1) - 0.5, [])
+    axes.grid(color="#d0d0d0", linewidth=1.5 * inches)
+    axes.tick_params(length=0)
+    if title:
+        axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    for r, row in enumerate(scene.rows):
+        for c, letter in enumerate(row):
+            if letter in "SG":
+                ink = "#ffffff" if letter == "G" else "#1b5e20"
+                axes.text(c - 0.42, r - 0.44, letter, va="top", fontsize=14 * inches, fontweight="bold", color=ink)
+    arrows = [(r, c, a, p) for (r, c), shares in scene.shares.items() for a, p in enumerate(shares) if p >= SHOWN]
+    if arrows:
+        y, x, a, p = (np.array(column) for column in zip(*arrows, strict=True))
+        down, right = np.array(MOVES)[a].T
+        # An action that is taken for sure is drawn through the middle of the cell.
+        alone = p > 1 - SHOWN
+        tail, length = np.where(alone, -0.24, 0.04), np.where(alone, 0.48, 0.2 + 0.18 * p)
+        axes.quiver(
+            *(x + tail * right, y + tail * down, length * right, length * down),
+            angles="xy",
+            scale_units="xy",
+            scale=1,
+            units="xy",
+            width=0.04,
+            headaxislength=5,
+            color=[to_rgba(_INK, 0.35 + 0.65 * share) for share in p],
         )
-    parts += [
-        f'<rect x="{c * size + 9}" y="{r * size + 9}" width="{size - 18}" height="{size - 18}" rx="5" '
-        f'fill="{COLORS["X"]}"/>'
-        for r, c, letter in scene.cells()
-        if letter == "X"
-    ]
-    parts += [
-        f'<text x="{c * size + 6}" y="{r * size + 15}" font-size="12" font-weight="bold" '
-        f'fill="{_letter_ink(letter)}">{letter}</text>'
-        for r, c, letter in scene.cells()
-        if letter in "SG"
-    ]
-    parts += [_svg_arrow(arrow, size) for arrow in scene.arrows()]
-    parts.append(f'</g><g transform="translate({margin} {high + 2 * margin}) scale({zoom:g})" font-size="13">')
-    parts += [
-        f'<rect x="{x}" y="{y}" width="14" height="14" rx="2" fill="{COLORS[letter]}" stroke="{_FAINT}"/>'
-        f'<text x="{x + 20}" y="{y + 12}">{LETTERS[letter]}</text>'
-        for letter, x, y in legend
-    ]
-    return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
+        for k in np.flatnonzero(~alone) if max(high, wide) <= LABELLED else ():
+            # Each beside its shaft in a quadrant of its own, clockwise from it.
+            place = x[k] + 0.33 * right[k] - 0.21 * down[k], y[k] + 0.33 * down[k] + 0.15 * right[k]
+            axes.text(*place, f"{p[k]:.2f}".lstrip("0"), ha="center", va="center", fontsize=12 * inches, color=_INK)
+    kinds = [letter for letter in "SGPXW" if any(letter in row for row in scene.rows)]
+    handles = [Patch(facecolor=COLORS[letter], edgecolor="#d0d0d0", label=LETTERS[letter]) for letter in kinds]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    return drawn
+
+
+def svg(
+    cmdp: CMDP, policy: ArrayLike | None = None, *, box: tuple[int, int] | None = None, title: str | None = None
+) -> str:
+    """The map as a self-contained SVG picture; arguments and errors are those of `figure`."""
+    from matplotlib import rc_context
+
+    drawn, text = figure(cmdp, policy, box=box, title=title), io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "map"}):
+        drawn.savefig(text, format="svg", metadata={"Date": None, "Title": title or _scene(cmdp, policy, box).heading})
+    return text.getvalue()
 
 
 def png(
@@ -151,179 +174,26 @@ def png(
     title: str | None = None,
     dpi: int = 150,
 ) -> None:
-    """Write the map as a PNG picture."""
-    drawn, _ = figure(cmdp, policy, box=box, title=title)
+    """Write the map as a PNG picture.
+
+    Args:
+        cmdp: a gridworld.
+        path: the file.
+        policy, box, title: as for `figure`, with its errors.
+        dpi: pixels in an inch; the side of a cell is at most 0.8 inches.
+    """
+    drawn = figure(cmdp, policy, box=box, title=title)
     with writing.replacing(path) as file:
         drawn.savefig(file, format="png", dpi=dpi, facecolor="white")
 
 
 @dataclass(frozen=True)
-class Area:
-    """Where the cells of a drawing lie: what is shown left of and above them, and its whole width and height.
-
-    All in sides of a cell; `scaled` turns them into pixels.
-    """
-
-    left: float
-    top: float
-    width: float
-    height: float
-    pixels: tuple[float, float] = (1.0, 1.0)
-
-    def scaled(self, rows: int, columns: int) -> Area:
-        """The same area in a picture of so many pixels."""
-        return replace(self, pixels=(rows / self.height, columns / self.width))
-
-    def cell(self, r: int, c: int) -> tuple[int, int, int, int]:
-        """Top, bottom, left and right of a cell in pixels."""
-        high, wide = self.pixels
-        top, left = (r + self.top) * high, (c + self.left) * wide
-        return round(top), round(top + high), round(left), round(left + wide)
-
-
-def figure(
-    cmdp: CMDP,
-    policy: ArrayLike | None = None,
-    *,
-    box: tuple[int, int] | None = None,
-    title: str | None = None,
-) -> tuple[Figure, Area]:
-    """The map as a figure of matplotlib, and where its cells lie."""
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import to_rgba
-    from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch, Rectangle
-
-    scene = _scene(cmdp, policy, box)
-    high, wide = len(scene.rows), scene.columns
-    inches = min(0.8, 12 / max(high, wide))
-    points = 72 * inches  # of a cell's side
-    pixel = 0.8 / 64 / inches  # of the legend, in cells
-    rim = 12 * pixel
-    legend, foot = _legend(scene, wide / pixel)
-    top = rim + (24 * pixel if title else 0)
-    bottom = high + rim + foot * pixel
-    size = ((wide + 2 * rim) * inches, (bottom + top) * inches)
-    drawn = Figure(figsize=size, facecolor="white")
-    axes = drawn.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set(xlim=(-rim, wide + rim), ylim=(bottom, -top))
-    axes.set_axis_off()
-    if title:
-        axes.text(0, -rim, title, fontsize=11, fontweight="bold", color=_INK)
-    for letter, x, y in legend:
-        corner, side = (x * pixel, high + rim + y * pixel), 14 * pixel
-        axes.add_patch(Rectangle(corner, side, side, facecolor=COLORS[letter], edgecolor=_FAINT))
-        axes.text(
-            corner[0] + 20 * pixel,
-            corner[1] + side / 2,
-            LETTERS[letter],
-            va="center",
-            fontsize=10,
-            color=_INK,
-        )
-    for r, c, letter in scene.cells():
-        edge = COLORS["W"] if letter == "W" else _FAINT
-        fill = COLORS["." if letter == "X" else letter]
-        axes.add_patch(Rectangle((c, r), 1, 1, facecolor=fill, edgecolor=edge, linewidth=0.015 * points))
-    for r, c, letter in scene.cells():
-        if letter == "X":
-            shape = "round,pad=0,rounding_size=0.08"
-            axes.add_patch(
-                FancyBboxPatch((c + 0.14, r + 0.14), 0.72, 0.72, boxstyle=shape, facecolor=COLORS["X"], lw=0)
-            )
-        if letter in "SG":
-            axes.text(
-                c + 0.09,
-                r + 0.07,
-                letter,
-                va="top",
-                fontsize=0.19 * points,
-                fontweight="bold",
-                color=_letter_ink(letter),
-            )
-    arrows = list(scene.arrows())
-    inks = [to_rgba(_INK, arrow.opacity) for arrow in arrows]
-    axes.add_collection(
-        PolyCollection([arrow.outline() for arrow in arrows], facecolors=inks, linewidths=0), autolim=False
-    )
-    for arrow in arrows:
-        if arrow.label is not None:
-            text = _decimals(arrow.share)
-            axes.text(*arrow.label, text, ha="center", va="center", fontsize=0.17 * points, color=_INK)
-    return drawn, Area(rim, top, wide + 2 * rim, bottom + top)
-
-
-@dataclass(frozen=True)
-class _Arrow:
-    """One action of one state: lengths and places in units of a cell, rightwards and downwards."""
-
-    tail: tuple[float, float]
-    tip: tuple[float, float]
-    toward: tuple[int, int]
-    share: float
-    label: tuple[float, float] | None
-
-    @property
-    def opacity(self) -> float:
-        return 0.35 + 0.65 * self.share
-
-    def outline(self) -> list[tuple[float, float]]:
-        """The seven corners, from the tail to the tip and back."""
-        (x0, y0), (x1, y1), (dx, dy) = self.tail, self.tip, self.toward
-        bx, by = x1 - 0.16 * dx, y1 - 0.16 * dy
-        half = [(x0, y0, 0.02), (bx, by, 0.02), (bx, by, 0.08)]
-        there = [(x - dy * w, y + dx * w) for x, y, w in half]
-        back = [(x + dy * w, y - dx * w) for x, y, w in reversed(half)]
-        return [*there, (x1, y1), *back]
-
-
-@dataclass(frozen=True)
 class _Scene:
-    """What is drawn: the map with the box where it stands, and the policy by cell of the agent."""
+    """What is drawn: the map with the box where it stands, the policy by cell of the agent, and a title."""
 
     rows: tuple[str, ...]
     shares: dict[tuple[int, int], Floats]
     heading: str
-
-    @property
-    def columns(self) -> int:
-        return len(self.rows[0])
-
-    @property
-    def description(self) -> str:
-        """The drawing in words."""
-        text = f"A map of {len(self.rows)} rows and {self.columns} columns. "
-        for letter in "SGX":
-            places = [f"({r}, {c})" for r, c, found in self.cells() if found == letter]
-            if places:
-                text += f"{LETTERS[letter].capitalize()} at {', '.join(places)}. "
-        if self.shares:
-            text += "Arrows show the actions of the policy, longer and darker where they are likelier."
-        return text.strip()
-
-    def cells(self) -> Iterator[tuple[int, int, str]]:
-        for r, row in enumerate(self.rows):
-            for c, letter in enumerate(row):
-                yield r, c, letter
-
-    def arrows(self) -> Iterator[_Arrow]:
-        legible = max(len(self.rows), self.columns) <= LABELLED
-        for (r, c), shares in self.shares.items():
-            x, y = c + 0.5, r + 0.5
-            mixed = _randomises(shares)
-            for p, (down, right) in zip(shares.tolist(), MOVES, strict=True):
-                if p < SHOWN:
-                    continue
-                if not mixed:
-                    tail, tip = (x - 0.24 * right, y - 0.24 * down), (x + 0.24 * right, y + 0.24 * down)
-                    yield _Arrow(tail, tip, (right, down), p, None)
-                    continue
-                length = 0.24 + 0.18 * p
-                tip = (x + length * right, y + length * down)
-                # Each beside its shaft in a quadrant of its own, clockwise from it.
-                label = (x + 0.33 * right - 0.21 * down, y + 0.33 * down + 0.15 * right)
-                tail = (x + 0.04 * right, y + 0.04 * down)
-                yield _Arrow(tail, tip, (right, down), p, label if legible else None)
 
 
 def _scene(cmdp: CMDP, policy: ArrayLike | None, box: tuple[int, int] | None) -> _Scene:
@@ -365,40 +235,3 @@ def _scene(cmdp: CMDP, policy: ArrayLike | None, box: tuple[int, int] | None) ->
 
 def _randomises(shares: Floats) -> bool:
     return bool((shares >= SHOWN).sum() > 1)
-
-
-def _decimals(share: float) -> str:
-    """A probability short enough for a cell."""
-    return f"{share:.2f}".lstrip("0") if share < 0.995 else "1"
-
-
-def _letter_ink(letter: str) -> str:
-    return "#ffffff" if letter == "G" else "#1b5e20"
-
-
-def _legend(scene: _Scene, width: float) -> tuple[list[tuple[str, int, int]], int]:
-    """Letter, x and y in pixels of each entry, broken where the picture ends; and the height of all."""
-    present = {letter for _, _, letter in scene.cells()}
-    places: list[tuple[str, int, int]] = []
-    x, y = 0, 4
-    for letter in "SGPXW":
-        if letter not in present:
-            continue
-        need = 36 + 8 * len(LETTERS[letter])
-        if x > 0 and x + need - 12 > width:
-            x, y = 0, y + 22
-        places.append((letter, x, y))
-        x += need
-    return places, y + 28
-
-
-def _svg_arrow(arrow: _Arrow, size: int) -> str:
-    corners = " ".join(f"{x * size:.1f},{y * size:.1f}" for x, y in arrow.outline())
-    drawn = f'<polygon points="{corners}" opacity="{arrow.opacity:.2f}"/>'
-    if arrow.label is None:
-        return drawn
-    x, y = arrow.label
-    return (
-        f'{drawn}<text x="{x * size:.1f}" y="{y * size + 4:.1f}" font-size="11" text-anchor="middle">'
-        f"{_decimals(arrow.share)}</text>"
-    )
