@@ -26,7 +26,7 @@ from psconrl.learning.estimate import Estimate
 MODULES = ("psconrl", *(f"psconrl.{name}" for name in ("agents", "environments", "planning", "structure")))
 
 RESULTS = {
-    *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "DirichletDraws", "NearestLimits", "TextMap", "Member"),
+    *("Run", "Evaluation", "Solution", "Sweep", "BestPolicy", "NearestLimits", "TextMap", "Member"),
     *(
         "Environment",
         "Plan",

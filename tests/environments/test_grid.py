@@ -7,7 +7,7 @@ import pytest
 from psconrl._core import graph
 from psconrl.cmdp import CMDP
 from psconrl.environments import gridworld, make, random_map
-from psconrl.errors import InvalidModelError, MapError
+from psconrl.errors import InvalidArgumentError, MapError
 from tests.environments.reference import go, optimum
 
 ARROWS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -116,7 +116,7 @@ def test_slip_in_box() -> None:
 
 @pytest.mark.parametrize("slip", [-0.1, 1.1, float("nan"), "much", True])
 def test_bad_slip(slip: object) -> None:
-    with pytest.raises(InvalidModelError, match=r"slip is .*; it must be a number from 0 to 1"):
+    with pytest.raises(InvalidArgumentError, match=r"slip is .*; it must be a number from 0 to 1"):
         make("marsrover-4x4", slip=slip)
 
 

@@ -3,8 +3,8 @@ import pytest
 
 from psconrl._core import graph
 from psconrl.agents.hierarchy import EPS, THETA
-from psconrl.environments import draw_dirichlet, make, random
-from psconrl.errors import InvalidModelError
+from psconrl.environments import make, random
+from psconrl.errors import InvalidArgumentError, InvalidModelError
 from psconrl.planning import solve
 from tests.environments.reference import optimum
 
@@ -39,39 +39,31 @@ def test_garnet_of_all_sizes(S: int, A: int, branching: int) -> None:
 
 
 def test_garnet_checks_its_options() -> None:
-    with pytest.raises(InvalidModelError, match="branching is 9; it must be a whole number from 1 to 4"):
+    with pytest.raises(InvalidArgumentError, match="branching is 9; it must be at most 4"):
         make("garnet", S=4, branching=9)
 
 
 def test_dirichlet_fixes_costs_and_limits_first() -> None:
-    draws = draw_dirichlet(12, seed=1)
-    assert len(draws.cmdps) == 12
-    assert 0 <= draws.discarded_share < 0.5
-    assert "12 models" in repr(draws)
-    first = draws.cmdps[0]
+    first, *others = (make("dirichlet", seed=1, draw=draw) for draw in range(12))
     assert (first.S, first.A, first.m) == (10, 3, 1)
-    for number, cmdp in enumerate(draws.cmdps):
+    for cmdp in others:
         np.testing.assert_array_equal(cmdp.costs, first.costs)
         np.testing.assert_array_equal(cmdp.thresholds, first.thresholds)
         assert graph.is_communicating(cmdp.matrix)
         assert solve(cmdp).margin >= 0.01
-        assert number == 0 or cmdp != first
-    assert make("dirichlet", seed=1, draw=7) == draws.cmdps[7]
+        assert cmdp != first
+    assert make("dirichlet", seed=1, draw=7) == others[6]
     assert make("dirichlet", seed=2).thresholds != first.thresholds
 
 
 def test_dirichlet_limits_bind_for_most_draws() -> None:
-    draws = draw_dirichlet(40)
-    binding = [bool(optimum(cmdp)[1][0] > 1e-9) for cmdp in draws.cmdps]
+    binding = [bool(optimum(make("dirichlet", draw=draw))[1][0] > 1e-9) for draw in range(40)]
     assert np.mean(binding) >= 0.7
 
 
-def test_dirichlet_reports_what_it_discards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dirichlet_discards_what_has_too_small_a_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     tight = float(make("dirichlet").thresholds[0]) - 0.12
-    draws = draw_dirichlet(10, thresholds=[tight])
-    assert draws.drawn > 10
-    assert draws.discarded_share == pytest.approx(1 - 10 / draws.drawn)
-    assert all(solve(cmdp).margin >= 0.01 for cmdp in draws.cmdps)
+    assert all(solve(make("dirichlet", draw=draw, thresholds=[tight])).margin >= 0.01 for draw in range(10))
     monkeypatch.setattr(random, "MAX_DISCARDED", 5)
     with pytest.raises(InvalidModelError, match="5 draws in a row had a margin below gamma"):
         make("dirichlet", S=2, A=1, thresholds=[0.0])
@@ -103,6 +95,6 @@ def test_a_hierarchical_prior_draws_what_it_says() -> None:
         assert graph.is_communicating(cmdp.matrix >= 0.01)
         assert solve(cmdp).margin >= 0.01
     with pytest.raises(
-        InvalidModelError, match=r"prior is 'lerned'; it must be a number from 0.001 to 1000, or \"learned\""
+        InvalidArgumentError, match=r"prior is 'lerned'; it must be a number from 0.001 to 1000, or \"learned\""
     ):
         make("dirichlet", prior="lerned")

@@ -2,7 +2,7 @@ import pytest
 
 from psconrl._core import graph
 from psconrl.environments import make
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError
 from tests.environments.reference import go, optimum
 
 
@@ -21,9 +21,9 @@ def test_optimum_of_toy(theta: float, tau: float) -> None:
 
 
 def test_toy_checks_its_options() -> None:
-    with pytest.raises(InvalidModelError, match=r"theta is 1.5; it must be a number from 0 to 1"):
+    with pytest.raises(InvalidArgumentError, match=r"theta is 1.5; it must be a number from 0 to 1"):
         make("toy", theta=1.5)
-    with pytest.raises(InvalidModelError, match="tau is nan"):
+    with pytest.raises(InvalidArgumentError, match="tau is nan"):
         make("toy", tau=float("nan"))
 
 

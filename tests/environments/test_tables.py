@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psconrl import InvalidModelError, make, solve
+from psconrl import InvalidArgumentError, make, solve
 
 
 def test_the_dry_lake_is_crossed_in_six_steps() -> None:
@@ -44,9 +44,9 @@ def test_the_taxi_pays_toll_up_to_its_limit() -> None:
 
 
 def test_wrong_options() -> None:
-    with pytest.raises(InvalidModelError, match="slippery is 1; it must be True or False"):
+    with pytest.raises(InvalidArgumentError, match="slippery is 1; it must be True or False"):
         make("frozen-lake", slippery=1)
-    with pytest.raises(InvalidModelError, match="tau is 2; it must be a number from 0 to 1"):
+    with pytest.raises(InvalidArgumentError, match="tau is 2; it must be a number from 0 to 1"):
         make("taxi", tau=2)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from psconrl._core import graph
 from psconrl.environments import gridworld, make, named_map, random_map, read_map
-from psconrl.errors import InvalidModelError, MapError
+from psconrl.errors import InvalidArgumentError, InvalidModelError, MapError
 from tests.environments.reference import optimum
 
 
@@ -73,9 +73,9 @@ def test_random_maps_at_the_edge() -> None:
     for rows, columns, walls in [(1, 1, 0.0), (3, 3, 1.0)]:
         with pytest.raises(InvalidModelError, match="has no two connected cells; make it larger"):
             random_map(rows, columns, walls=walls)
-    with pytest.raises(InvalidModelError, match="risky is 2; it must be a number from 0 to 1"):
+    with pytest.raises(InvalidArgumentError, match="risky is 2; it must be a number from 0 to 1"):
         random_map(3, 3, risky=2)
-    with pytest.raises(InvalidModelError, match="rows is 0; it must be a whole number from 1 to 5000"):
+    with pytest.raises(InvalidArgumentError, match="rows is 0; it must be at least 1"):
         random_map(0, 3)
-    with pytest.raises(InvalidModelError, match="seed is -1; it must be a whole number"):
+    with pytest.raises(InvalidArgumentError, match="seed is -1; it must be at least 0"):
         make("grid", seed=-1)

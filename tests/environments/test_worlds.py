@@ -10,7 +10,7 @@ import psconrl
 from psconrl import structure
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.environments import make
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError
 from tests.environments.reference import go, optimum
 
 SIZES = {
@@ -251,7 +251,7 @@ def test_both_limits_of_the_hospital_have_a_price() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("riverswim", {"S": 1}, "S is 1; it must be a whole number >= 2"),
+        ("riverswim", {"S": 1}, "S is 1; it must be at least 2"),
         ("riverswim", {"tau": 2}, "tau is 2; it must be a number from 0 to 1"),
         ("media-streaming", {"tau": -0.1}, "tau is -0.1"),
         ("inventory", {"tau": "much"}, "tau is 'much'"),
@@ -264,7 +264,7 @@ def test_both_limits_of_the_hospital_have_a_price() -> None:
     ],
 )
 def test_options_are_checked(name: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidModelError, match=message):
+    with pytest.raises(InvalidArgumentError, match=message):
         make(name, **options)
 
 

@@ -1,5 +1,6 @@
 """Validation of a model's arrays: messages give the rule, the first index that breaks it, and the remedy."""
 
+import copy
 import math
 import operator
 import os
@@ -88,6 +89,11 @@ def real(value: Any, what: str, rule: str, holds: Callable[[float], bool]) -> fl
     return number
 
 
+def fraction(value: Any, what: str, low: float = 0.0, high: float = 1.0) -> float:
+    """A number in [low, high]."""
+    return real(value, what, f"a number from {low:g} to {high:g}", lambda number: low <= number <= high)
+
+
 def open_unit_interval(value: Any, what: str) -> float:
     """A number between 0 and 1, neither of them."""
     return real(value, what, "a number between 0 and 1", lambda number: 0 < number < 1)
@@ -98,6 +104,11 @@ def one_of(value: Any, what: str, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         listed = " or ".join(f'"{choice}"' for choice in choices)
         raise InvalidArgumentError(f"{what} is {short_repr(value)}; it must be {listed}")
+
+
+def seed_sequence(seed: Any) -> np.random.SeedSequence:
+    """The randomness of a seed 0, 1, ..."""
+    return np.random.SeedSequence(whole(seed, "seed", 0, 2**128))
 
 
 def flag(value: Any, what: str) -> bool:
@@ -351,46 +362,20 @@ def dense_transitions(values: Any, mask: Any = None) -> tuple[Floats, Bools | No
 
 def sound_sparse(matrix: Any, what: str) -> None:
     """Refuse a sparse matrix whose parts do not fit together; scipy's compiled code takes them on trust."""
-    data, shape = matrix.data, matrix.shape
-    sound = len(shape) == 2
-    if sound and matrix.format in ("csr", "csc", "bsr"):
-        rows, columns = shape if matrix.format != "csc" else shape[::-1]
-        if matrix.format == "bsr":
-            R, C = matrix.blocksize
-            rows, columns = rows // R, columns // C
-        sound = _sound_compressed(matrix.indptr, matrix.indices, len(data), rows, columns)
-    elif sound and matrix.format == "coo":
-        row, column = matrix.coords
-        sound = (
-            all(_is_index(part) and len(part) == len(data) for part in (row, column))
-            and _within(row, shape[0])
-            and _within(column, shape[1])
-        )
-    if not sound:
+    try:
+        if matrix.format == "coo":
+            sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
+        elif matrix.format in ("csr", "csc", "bsr"):
+            # Arrays of other kinds or shapes are not even measured; of a copy, as scipy cuts what is too long.
+            parts = matrix.indices, matrix.indptr
+            if not all(isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
+                raise ValueError
+            copy.copy(matrix).check_format(full_check=True)
+    except (ValueError, TypeError, IndexError) as error:
         raise InvalidModelError(
-            f"{what} is a damaged sparse matrix: its indices do not fit its shape {shape}; build it anew from rows, "
-            "columns and values"
-        )
-
-
-def _sound_compressed(indptr: Any, indices: Any, stored: int, rows: int, columns: int) -> bool:
-    return bool(
-        _is_index(indptr)
-        and _is_index(indices)
-        and len(indptr) == rows + 1
-        and indptr[0] == 0
-        and (np.diff(indptr) >= 0).all()
-        and indptr[-1] <= min(len(indices), stored)
-        and _within(indices[: indptr[-1]], columns)
-    )
-
-
-def _is_index(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
-
-
-def _within(array: Any, n: int) -> bool:
-    return bool(len(array) == 0 or (array.min() >= 0 and array.max() < n))
+            f"{what} is a damaged sparse matrix: its indices do not fit its shape {matrix.shape}; build it anew from "
+            "rows, columns and values"
+        ) from error
 
 
 def sparse_transitions(matrix: Any, mask: Any = None) -> tuple[sparse.csr_array, Bools | None]:

@@ -6,8 +6,6 @@ from .catalogue import make as make
 from .catalogue import register as register
 from .catalogue import registry as registry
 from .grid import gridworld as gridworld
-from .random import DirichletDraws as DirichletDraws
-from .random import draw_dirichlet as draw_dirichlet
 from .text_map import named_map as named_map
 from .text_map import random_map as random_map
 from .text_map import read_map as read_map

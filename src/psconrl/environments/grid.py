@@ -16,10 +16,9 @@ step from the goal does. A map with risky cells and a box has one auxiliary cost
 import numpy as np
 from scipy import sparse
 
-from psconrl._core import graph
+from psconrl._core import checks, graph
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP, DENSE_STATES, Layout
-from psconrl.environments import _options
 from psconrl.environments.text_map import (
     Letters,
     MapSource,
@@ -97,9 +96,9 @@ def random_grid(
 
 
 def _build(map: TextMap, tau: float, slip: float, full: bool, as_sparse: bool | None) -> CMDP:
-    slip = _options.fraction(slip, "slip")
-    full = _options.flag(full, "full")
-    as_sparse = None if as_sparse is None else _options.flag(as_sparse, "sparse")
+    slip = checks.fraction(slip, "slip")
+    full = checks.flag(full, "full")
+    as_sparse = None if as_sparse is None else checks.flag(as_sparse, "sparse")
     free = map.letters != "W"
     cells, letter, to = np.argwhere(free), map.letters[free], neighbours(free)
     agent, cage, after, home = _all_states(letter, to)

@@ -6,24 +6,21 @@ all i, they are tau_i = u_i - g + max(g / 2, margin): the margin of the model is
 a constraint binds wherever g / 2 >= margin > 0.
 """
 
-import inspect
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from psconrl import planning
-from psconrl._core import graph
-from psconrl._core.checks import Floats, short_repr
+from psconrl._core import checks, graph
+from psconrl._core.checks import Floats
 from psconrl.agents import hierarchy
 from psconrl.cmdp import CMDP, DENSE_STATES
-from psconrl.environments import _options
-from psconrl.errors import InvalidModelError
+from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 LARGEST = 10**6
-"""The most states, actions, limits or models that can be asked for."""
+"""The most states, actions, limits or draws."""
 
 LIKELY = 0.01
 """Moves of models drawn from a hierarchical prior that are counted on."""
@@ -42,11 +39,11 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     One random cycle through all states is laid first, each of its steps possible under some action, so
     the model is communicating. Thresholds: see this module; the Slater margin is at least `margin`.
     """
-    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
-    branching = _options.count(branching, "branching", 1, S)
-    m = _options.count(m, "m", 0, LARGEST)
-    margin = _options.fraction(margin, "margin")
-    rng = np.random.default_rng(_options.seed_sequence(seed))
+    S, A = checks.whole(S, "S", 1, LARGEST), checks.whole(A, "A", 1, LARGEST)
+    branching = checks.whole(branching, "branching", 1, S)
+    m = checks.whole(m, "m", 0, LARGEST)
+    margin = checks.fraction(margin, "margin")
+    rng = np.random.default_rng(checks.seed_sequence(seed))
     order = rng.permutation(S)
     successor = np.empty(S, dtype=np.int64)
     successor[order] = np.roll(order, -1)
@@ -61,25 +58,6 @@ def garnet(S: int = 20, A: int = 3, branching: int = 3, m: int = 1, margin: floa
     matrix = sparse.csr_array((p.ravel(), (np.repeat(np.arange(S * A), branching), targets.ravel())), shape=(S * A, S))
     cmdp = _with_thresholds(matrix, rng.random((m + 1, S, A)), margin)
     return cmdp if S > DENSE_STATES else cmdp.to_dense()
-
-
-@dataclass(frozen=True)
-class DirichletDraws:
-    """Models drawn from a prior, and how many were drawn for them.
-
-    All have the same costs and thresholds. `drawn` counts the discarded ones too.
-    """
-
-    cmdps: tuple[CMDP, ...]
-    drawn: int
-
-    @property
-    def discarded_share(self) -> float:
-        """The share of draws that were discarded."""
-        return 1 - len(self.cmdps) / self.drawn
-
-    def __repr__(self) -> str:
-        return f"DirichletDraws({len(self.cmdps)} models, {self.discarded_share:.1%} of draws discarded)"
 
 
 def dirichlet(
@@ -103,48 +81,26 @@ def dirichlet(
     that are drawn then; draws that are not communicating (with a learned prior: by moves of probability 0.01 or more,
     else hitting times have no bound), or whose margin is below gamma, are discarded and drawn again.
     """
-    return draw_dirichlet(1, draw, S=S, A=A, m=m, prior=prior, gamma=gamma, seed=seed, thresholds=thresholds).cmdps[0]
-
-
-def draw_dirichlet(count: int = 1, first: int = 0, **settings: Any) -> DirichletDraws:
-    """The draws number first, ..., first + count - 1 of `dirichlet`, whose settings this takes."""
-    given = inspect.signature(dirichlet).bind(**settings)
-    given.apply_defaults()
-    S, A, m, prior, gamma, seed, _, thresholds = given.args
-    count = _options.count(count, "count", 1, LARGEST)
-    S, A = _options.count(S, "S", 1, LARGEST), _options.count(A, "A", 1, LARGEST)
-    m = _options.count(m, "m", 0, LARGEST)
-    first = _options.count(first, "draw", 0)
+    S, A = checks.whole(S, "S", 1, LARGEST), checks.whole(A, "A", 1, LARGEST)
+    m, draw = checks.whole(m, "m", 0, LARGEST), checks.whole(draw, "draw", 0, LARGEST)
     if isinstance(prior, str) and prior != hierarchy.LEARNED:
-        raise InvalidModelError(f'prior is {short_repr(prior)}; it must be a number from 0.001 to 1000, or "learned"')
+        raise InvalidArgumentError(
+            f'prior is {checks.short_repr(prior)}; it must be a number from 0.001 to 1000, or "learned"'
+        )
     if not isinstance(prior, str):
-        prior = _options.fraction(prior, "prior", 1e-3, 1e3)
-    gamma = _options.fraction(gamma, "gamma")
-    root = _options.seed_sequence(seed)
+        prior = checks.fraction(prior, "prior", 1e-3, 1e3)
+    gamma = checks.fraction(gamma, "gamma")
+    root = checks.seed_sequence(seed)
     costs = np.random.default_rng(_child(root, 0)).random((m + 1, S, A))
     if thresholds is None:
         thresholds = _with_thresholds(np.full((S, A, S), 1 / S), costs, gamma).thresholds
-    accepted: list[CMDP] = []
-    drawn = 0
-    for number in range(first, first + count):
-        rng = np.random.default_rng(_child(root, 1, number))
-        cmdp, tries = _accepted(rng, prior, costs, thresholds, gamma)
-        accepted.append(cmdp)
-        drawn += tries
-    return DirichletDraws(tuple(accepted), drawn)
-
-
-def _accepted(
-    rng: np.random.Generator, prior: float | str, costs: Floats, thresholds: ArrayLike, gamma: float
-) -> tuple[CMDP, int]:
-    """The first draw that is communicating and has margin >= gamma; how many draws it took."""
-    _, S, A = costs.shape
-    for tries in range(1, MAX_DISCARDED + 1):
+    rng = np.random.default_rng(_child(root, 1, draw))
+    for _ in range(MAX_DISCARDED):
         p = hierarchical(rng, S, A)[0] if prior == hierarchy.LEARNED else rng.dirichlet(np.full(S, prior), size=(S, A))
         cmdp = CMDP(p, costs, thresholds)
         moves = cmdp.matrix >= LIKELY if prior == hierarchy.LEARNED else cmdp.matrix
         if graph.is_communicating(moves) and (cmdp.m == 0 or planning.solve(cmdp).margin >= gamma):
-            return cmdp, tries
+            return cmdp
     raise InvalidModelError(
         f"{MAX_DISCARDED} draws in a row had a margin below gamma = {gamma:g}; raise the thresholds, or lower gamma"
     )

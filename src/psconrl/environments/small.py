@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
+from psconrl._core import checks
 from psconrl.cmdp import CMDP
-from psconrl.environments import _options
 
 
 def toy(theta: float = 0.9, tau: float = 0.5275) -> CMDP:
@@ -16,8 +16,8 @@ def toy(theta: float = 0.9, tau: float = 0.5275) -> CMDP:
     1 / (1 + theta) of the time in state 0: the least auxiliary cost. Hence the model is feasible
     iff tau >= 1 / (1 + theta), and then J* = 1 - tau.
     """
-    theta = _options.fraction(theta, "theta")
-    tau = _options.fraction(tau, "tau")
+    theta = checks.fraction(theta, "theta")
+    tau = checks.fraction(tau, "tau")
     p = np.zeros((2, 2, 2))
     p[:, :, 0] = 1.0
     p[0, 1] = 1 - theta, theta

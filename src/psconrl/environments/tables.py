@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from psconrl._core import checks
 from psconrl.cmdp import CMDP
-from psconrl.environments import _options
 from psconrl.structure import restrict_to_reachable
 
 _GOAL, _HOLES = 15, (5, 7, 11, 12)
@@ -27,7 +27,7 @@ def frozen_lake(slippery: bool = True, tau: float = 0.005, full: bool = False) -
     On slippery ice a step goes where it should, or to either side, each with probability 1/3.
     """
     costs = lambda s, a, x: (float(x != _GOAL), float(x in _HOLES))  # noqa: E731
-    options = {"is_slippery": _options.flag(slippery, "slippery"), "map_name": "4x4"}
+    options = {"is_slippery": checks.flag(slippery, "slippery"), "map_name": "4x4"}
     return _table("FrozenLake-v1", costs, tau, ("left", "down", "right", "up"), ("time", "falls"), full, **options)
 
 
@@ -38,7 +38,7 @@ def cliff_walking(slippery: bool = False, tau: float = 0.01, full: bool = False)
     c_1 = 1[over the cliff] <= tau        falls; they lead to the start
     """
     costs = lambda s, a, x, reward: (float(x != _END), float(reward == _CLIFF))  # noqa: E731
-    options = {"is_slippery": _options.flag(slippery, "slippery")}
+    options = {"is_slippery": checks.flag(slippery, "slippery")}
     return _table("CliffWalking-v1", costs, tau, ("up", "right", "down", "left"), ("time", "falls"), full, **options)
 
 
@@ -66,7 +66,7 @@ def _table(
 ) -> CMDP:
     import gymnasium
 
-    tau = _options.fraction(tau, "tau")
+    tau = checks.fraction(tau, "tau")
     model = CMDP.from_gymnasium(gymnasium.make(name, **options), costs=costs, thresholds=[tau])
     model = model.replace(action_names=actions, cost_names=names)
-    return model.to_sparse() if _options.flag(full, "full") else restrict_to_reachable(model).to_sparse()
+    return model.to_sparse() if checks.flag(full, "full") else restrict_to_reachable(model).to_sparse()

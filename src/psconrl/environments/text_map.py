@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints, short_repr
-from psconrl.environments import _options
 from psconrl.errors import InvalidModelError, MapError, UnknownNameError
 from psconrl.io import reading
 
@@ -116,11 +116,11 @@ def random_map(
     without any risk exists. Maps are drawn, at most `ATTEMPTS` times, until the shortest way without risk
     is a detour, so that risk pays.
     """
-    rows = _options.count(rows, "rows", 1, LARGEST_SIDE)
-    columns = _options.count(columns, "columns", 1, LARGEST_SIDE)
-    risky = _options.fraction(risky, "risky")
-    walls = _options.fraction(walls, "walls")
-    rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else _options.seed_sequence(seed))
+    rows = checks.whole(rows, "rows", 1, LARGEST_SIDE)
+    columns = checks.whole(columns, "columns", 1, LARGEST_SIDE)
+    risky = checks.fraction(risky, "risky")
+    walls = checks.fraction(walls, "walls")
+    rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else checks.seed_sequence(seed))
     found: Letters | None = None
     for _ in range(ATTEMPTS):
         letters, detour = _draw(rows, columns, risky, walls, rng)

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from psconrl._core import checks
 from psconrl._core.checks import Floats
 from psconrl.cmdp import CMDP, DENSE_STATES
-from psconrl.environments import _options
+from psconrl.errors import InvalidArgumentError
+
+MAX_STATES = 10**7
+"""Of the river."""
 
 
 def riverswim(S: int = 6, tau: float = 0.6) -> CMDP:
@@ -30,8 +34,8 @@ def riverswim(S: int = 6, tau: float = 0.6) -> CMDP:
     q = (7/8) / (1 - 8^-S) of the time. The optimum mixes the two: J* = 0.995 (1 - tau) + (1 - q) tau, with shadow
     price q - 0.005 for tau < 1. By default it is 0.473.
     """
-    S = _options.count(S, "S", 2)
-    tau = _options.fraction(tau, "tau")
+    S = checks.whole(S, "S", 2, MAX_STATES)
+    tau = checks.fraction(tau, "tau")
     up, down = np.tile([0.0, 0.4], (S, 1)), np.tile([1.0, 0.05], (S, 1))
     c = np.zeros((2, S, 2))
     c[0] = 1.0
@@ -73,7 +77,7 @@ def media_streaming(tau: float = 0.5) -> CMDP:
     J* = (0.7 - 0.8 tau) / 0.72 as long as time enough is left to be fast elsewhere (to 1e-7 for tau <= 0.8): 5 / 12 by
     default, with shadow price 10 / 9.
     """
-    tau = _options.fraction(tau, "tau")
+    tau = checks.fraction(tau, "tau")
     S = BUFFER + 1
     mu = np.tile(DOWNLOAD, (S, 1))
     c = np.zeros((2, S, 2))
@@ -109,7 +113,7 @@ def inventory(tau: float = 0.5) -> CMDP:
 
     Orders that do not fit are not available: with x items left, 6 - x of the six actions are.
     """
-    tau = _options.fraction(tau, "tau")
+    tau = checks.fraction(tau, "tau")
     S = A = STOCK + 1
     p = np.zeros((S, A, S))
     c = np.zeros((2, S, A, S))
@@ -150,8 +154,12 @@ def access_control(rejected: Sequence[float] = (0.8, 0.6, 0.4, 0.25)) -> CMDP:
     A quarter of all customers belong to each class, so the limits are `rejected`, the share of each class that may be
     turned away, over four. By revenue alone all customers of priority 1 are rejected, and 80% of priority 2.
     """
-    shares = _options.fractions(rejected, "rejected", len(PRIORITIES))
     K = len(PRIORITIES)
+    if not isinstance(rejected, (Sequence, np.ndarray)) or isinstance(rejected, str) or len(rejected) != K:
+        raise InvalidArgumentError(
+            f"rejected is {checks.short_repr(rejected)}; it must be a list of {K} numbers from 0 to 1"
+        )
+    shares = [checks.fraction(share, f"rejected[{k}]") for k, share in enumerate(rejected)]
     S = (SERVERS + 1) * K
     p = np.zeros((SERVERS + 1, K, 2, SERVERS + 1, K))
     c = np.zeros((1 + K, SERVERS + 1, K, 2))
@@ -213,7 +221,7 @@ def hospital(overtime: float = 0.2, readmissions: float = 0.05) -> CMDP:
 
     Discharge from an empty ward, and transfer from an empty waiting room, change nothing beyond what "admit" does.
     """
-    limits = [_options.fraction(overtime, "overtime"), _options.fraction(readmissions, "readmissions")]
+    limits = [checks.fraction(overtime, "overtime"), checks.fraction(readmissions, "readmissions")]
     actions = ("admit", "overtime", "discharge", "transfer")
     states = [(b, w) for b in range(BEDS + 1) for w in range(ROOM + 1)]
     S, A = len(states), len(actions)

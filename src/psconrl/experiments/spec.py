@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, get_origin, get_type_hints
 
 from psconrl import environments
+from psconrl._core import checks
 from psconrl._core.checks import short_repr
 from psconrl.agents import catalogue
-from psconrl.errors import PsconrlError, SpecError, UnknownNameError, did_you_mean
+from psconrl.errors import InvalidArgumentError, PsconrlError, SpecError, UnknownNameError, did_you_mean
 from psconrl.experiments import plugins
 from psconrl.experiments.identity import code_identity
 from psconrl.io import reading
@@ -348,13 +349,10 @@ def _by_name(what: str, given: object, canonical: Any, selected: Sequence[str]) 
 
 
 def _whole(value: object, name: str, most: int = MAX_RUNS) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise SpecError(f"{name} is {short_repr(value)}; it must be a whole number")
-    number = cast(Any, value).__index__()
-    if not 1 <= number <= most:
-        rule = f"at least 1, and at most {most:,}" if number > most else "at least 1"
-        raise SpecError(f"{name} is {number if abs(number) < 10**30 else 'too large'}; it must be {rule}")
-    return int(number)
+    try:
+        return checks.whole(value, name, 1, most)
+    except InvalidArgumentError as error:
+        raise SpecError(str(error)) from None
 
 
 def _plain(values: object, name: str) -> dict[str, Any]:
