@@ -110,14 +110,6 @@ def test_what_others_do_while_the_folder_is_looked_at_is_not_done_again(
     assert (outcome.before, outcome.executed) == (2, 0)
 
 
-def test_where_nothing_can_be_locked_runs_go_on(tmp_path: Path) -> None:
-    (tmp_path / "timings.jsonl").mkdir()
-    locks = RunLocks(tmp_path)
-    assert locks.acquire("ab" * 10)
-    assert locks.changed()
-    locks.close()
-
-
 # Disks
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import psconrl
@@ -70,18 +69,3 @@ def test_infeasible_models_have_no_optimum() -> None:
     assert np.isnan(record.optimum)
     assert np.isnan(record.regret).all()
     assert record.margin < 0
-
-
-def test_a_run_from_before_a_column_was_added_can_be_read() -> None:
-    table = run_cell(Cell("toy", "psconrl", 60), 0)
-    rows = table.column("episodes").chunk(0).values
-    names = [field.name for field in rows.type if field.name != "solver"]
-    older = pa.StructArray.from_arrays([rows.field(name) for name in names], names)
-    place = table.column_names.index("episodes")
-    table = table.set_column(place, "episodes", pa.ListArray.from_arrays(pa.array([0, len(older)], pa.int32()), older))
-    now, then = from_bytes(to_bytes(table)), from_bytes(to_bytes(table.drop_columns(["peaks"])))
-    np.testing.assert_array_equal(then.peaks, np.maximum.accumulate(then.signed.clip(0), axis=1))
-    assert (then.peaks <= now.peaks).all()
-    episodes = now.episodes
-    assert set(episodes["solver"]) == {""}
-    np.testing.assert_array_equal(episodes["start"], rows.field("start"))

@@ -21,7 +21,7 @@ import pytest
 from psconrl.errors import CodeMismatchError, WorkerCrashedError
 from psconrl.experiments import Cell, Store, run_experiment, run_one
 from psconrl.experiments.executors import SerialExecutor
-from psconrl.experiments.progress import Lines, Silent
+from psconrl.experiments.progress import Lines, Progress
 from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, exported, finish, parts, start, sweep, times_done, wait_until
 
@@ -70,7 +70,7 @@ def test_killed_twenty_times(tmp_path: Path, undisturbed: tuple[bytes, bytes]) -
         assert exported(tmp_path / f"out-{k}") == undisturbed
 
 
-class Killer(Silent):
+class Killer(Progress):
     """Kills a worker process after the first run."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ def test_on_a_dask_cluster_with_a_worker_killed(tmp_path: Path, undisturbed: tup
     with Cluster(tmp_path / "cluster") as cluster:
         workers, address = cluster.workers, cluster.address
 
-        class KillOne(Silent):
+        class KillOne(Progress):
             def advance(self, cell: Cell, *, failed: bool = False) -> None:
                 if workers[0].poll() is None and len(parts(tmp_path / "out")) > 4:
                     workers[0].kill()

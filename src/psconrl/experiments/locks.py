@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import stat
 import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from psconrl.errors import StoreError
 
 fcntl: ModuleType | None
 try:
@@ -33,55 +34,53 @@ class RunLocks:
     def __init__(self, path: Path) -> None:
         # Timings are noted through it, too: on some systems a process loses its locks on a file as soon as it closes
         # that file, however often it has opened it.
-        self.file = _opened(path / "timings.jsonl") if fcntl is not None else None
-        self._length = self._size()
+        self._path = path / "timings.jsonl"
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
+        self._locking, self._length = fcntl is not None, self._size()
 
     def acquire(self, identity: str) -> bool:
         """Lock a run; False if another process has it."""
-        if self.file is not None:
+        if self._locking:
             try:
-                _lock(self.file, identity, True)
+                _lock(self._file, identity, True)
             except OSError as error:
                 if error.errno in (errno.EACCES, errno.EAGAIN):
                     return False
                 log.warning("runs cannot be locked here (%s); other commands may do the same ones", error.strerror)
-                self.close()
+                self._locking = False
         return True
 
     def release(self, identity: str) -> None:
         """Unlock a run."""
-        if self.file is not None:
+        if self._locking:
             with suppress(OSError):
-                _lock(self.file, identity, False)
+                _lock(self._file, identity, False)
 
     def changed(self) -> bool:
         """Whether others have noted runs as done since the last call."""
         before, self._length = self._length, self._size()
-        return self.file is None or before != self._length
+        return not self._locking or before != self._length
 
-    def noted(self, count: int) -> None:
-        """Tell that so many bytes were noted by this process."""
-        self._length += count
+    def note(self, line: bytes) -> None:
+        """Append a line to the timings; one write to a file opened for appending is not torn apart by other processes.
+
+        Raises:
+            StoreError: the disk is full.
+        """
+        try:
+            self._length += os.write(self._file, line)
+        except OSError as error:
+            raise StoreError(f"{self._path}: cannot be written: {error.strerror}") from error
 
     def _size(self) -> int:
-        return -1 if self.file is None else os.fstat(self.file).st_size
+        return os.fstat(self._file).st_size
 
     def close(self) -> None:
         """Release all locks."""
-        if self.file is not None:
-            os.close(self.file)
-            self.file = None
-
-
-def _opened(path: Path) -> int | None:
-    try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except OSError:
-        return None
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return None
+        os.close(self._file)
 
 
 def _lock(file: int, identity: str, acquire: bool) -> None:

@@ -21,13 +21,8 @@ from numpy.typing import NDArray
 from psconrl._core.checks import Floats, short_repr
 from psconrl.errors import PsconrlError, RunFileError
 from psconrl.io import reading
-from psconrl.learning.metrics import largest
 from psconrl.learning.run import COLUMNS, Axes, Column, PerLimit, RunData, Snapshot, episode_columns
 
-_ORIGINAL_COLUMNS = {"start", "length", "phase", "feasible", "reason", "value"}
-"""Columns of episodes that even the oldest runs have; others were added later."""
-_ADDED_FIELDS = ("peaks", "cost_ranges")
-"""Fields of runs that were added later."""
 _BYTES_PER_VALUE = 16
 """Memory that a value takes while a column is read, with its levels and copies."""
 _MAX_NAME = 4096
@@ -47,7 +42,7 @@ class RunRecord(RunData):
         margin, multipliers: of the true model; its optimum is nan if the limits cannot be met.
         world: what the report shows of the model, see `psconrl.experiments.world`; kept with the first seed alone.
 
-    The columns of the file follow from the fields here. Runs stored without `peaks` have those at the checkpoints.
+    The columns of the file follow from the fields here.
     """
 
     env: str
@@ -246,19 +241,10 @@ def _check_columns(schema: pa.Schema) -> None:
             raise RunFileError(f"it has an unknown column {short_repr(name)}")
     for field in SCHEMA:
         if field.name in schema.names:
-            stored = schema.field(field.name).type
-            if stored != field.type and not (field.name == "episodes" and _are_older_episodes(stored)):
+            if schema.field(field.name).type != field.type:
                 raise RunFileError(f"the column {field.name!r} is of the wrong type")
-        elif field.name not in _ADDED_FIELDS:
+        else:
             raise RunFileError(f"the column {field.name!r} is missing")
-
-
-def _are_older_episodes(stored: pa.DataType) -> bool:
-    if not (pa.types.is_list(stored) and pa.types.is_struct(stored.value_type)):
-        return False
-    columns = {field.name: field.type for field in stored.value_type}
-    known = all(_EPISODE.get(name) == kind for name, kind in columns.items())
-    return known and columns.keys() >= _ORIGINAL_COLUMNS and len(columns) == stored.value_type.num_fields
 
 
 def _record(table: pa.Table) -> RunRecord:
@@ -276,12 +262,7 @@ def _record(table: pa.Table) -> RunRecord:
     for name in ("env_options", "settings", "world"):
         values[name] = None if values[name] is None else _json(values[name], name)
     values["cost_names"] = tuple(values["cost_names"])
-    m = len(values["thresholds"])
-    if "peaks" not in values:
-        levels = np.append(values["optimum"], values["thresholds"])
-        values["peaks"] = largest(values["cumulative"] - np.outer(levels, values["grid"]))
-    values.setdefault("cost_ranges", np.tile([0.0, 1.0], (m + 1, 1)))
-    values["episodes"] = _to_episodes(values["episodes"], m)
+    values["episodes"] = _to_episodes(values["episodes"], len(values["thresholds"]))
     values["snapshots"] = _to_snapshots(values["snapshots"], values["states"], values["actions"])
     return RunRecord(**values)
 
@@ -306,18 +287,14 @@ def _from_arrow(array: pa.Array, name: str) -> Any:
 
 
 def _to_episodes(stored: Mapping[str, pa.Array], m: int) -> NDArray[np.void]:
-    averages = stored.get("average_costs")
-    evaluated = averages is not None and averages.null_count < len(averages)
-    columns = episode_columns(m, evaluated)
+    averages = stored["average_costs"]
+    columns = episode_columns(m, averages.null_count < len(averages))
     episodes = np.zeros(len(stored["start"]), dtype=columns)
     for name, _, *width in columns:
-        if name in stored:
-            values = _from_arrow(stored[name], name)
-            if width and np.shape(values) != (len(episodes), *width[0]):
-                raise RunFileError(f"the column {name!r} of plans must have {width[0][0]} numbers for each")
-            episodes[name] = values
-        elif width:  # runs made before a column was added stay readable
-            episodes[name] = np.nan
+        values = _from_arrow(stored[name], name)
+        if width and np.shape(values) != (len(episodes), *width[0]):
+            raise RunFileError(f"the column {name!r} of plans must have {width[0][0]} numbers for each")
+        episodes[name] = values
     return episodes
 
 

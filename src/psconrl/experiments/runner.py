@@ -22,7 +22,7 @@ from psconrl.experiments import plugins, run_one
 from psconrl.experiments.executors import CONNECTION_LOST, DaskExecutor, ProcessExecutor, SerialExecutor
 from psconrl.experiments.locks import RunLocks
 from psconrl.experiments.machine import cores
-from psconrl.experiments.progress import Progress, Silent
+from psconrl.experiments.progress import Progress
 from psconrl.experiments.spec import Cell, Experiment
 from psconrl.experiments.store import Store
 
@@ -119,7 +119,7 @@ def run_experiment(
         missing = [run for run, identity in identities.items() if identity not in present]
         if not missing:
             return Outcome(len(identities), len(identities), 0, ())
-        sweep = _Sweep(store, locks, missing, progress or Silent())
+        sweep = _Sweep(store, locks, missing, progress or Progress())
         left, total = Counter(cell for cell, _ in missing), Counter(cell for cell, _ in identities)
         with sweep.progress.showing([(cell, n, n - left[cell]) for cell, n in total.items()]):
             if executor is not None:
@@ -228,7 +228,7 @@ class _Sweep:
     def _write(self, run: Run, done: run_one.Done) -> None:
         # A shorter run is sooner done again than the disk confirms that it holds it.
         self.store.write(*run, done.content, confirmed=done.seconds > CONFIRMED_SECONDS)
-        self.locks.noted(self.store.note_time(*run, done.seconds, self.locks.file))
+        self.locks.note(self.store.timing(*run, done.seconds))
         self.executed += 1
         self.progress.advance(run[0])
 

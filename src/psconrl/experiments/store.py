@@ -10,7 +10,7 @@ checksum in its name shows whether it still is what was written. No file is ever
 names and bytes, so several processes may work in one folder; `locks` keeps them from doing the same run.
 
 Whatever lies in the folder may come from a stranger. A file that is not what it should be is named in a warning and
-left out; the rest can be used. Links inside of the folder are not followed when something is written.
+left out; the rest can be used.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ _NOTE = re.compile(r".*\.[0-9a-f]{20}\.txt")
 _SPECIFICATION = re.compile(r"experiment.*\.json")
 _FINISHED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}")
 _MAX_FILE_BYTES = 1024 * reading.MEBIBYTE
-_MAX_LINE_BYTES = 4096
-"""Of a line of the timings."""
 
 
 @dataclass(frozen=True)
@@ -165,17 +163,17 @@ class Store:
             self.failure_path(cell, seed).unlink()
         return path
 
-    def note_time(self, cell: Cell, seed: int, seconds: float, file: int | None = None) -> int:
-        """Append a line to the timings.
+    @staticmethod
+    def timing(cell: Cell, seed: int, seconds: float) -> bytes:
+        """A line of the timings.
 
         Args:
             cell: what was run.
             seed: of the run.
             seconds: how long it took.
-            file: descriptor of the timings, if they are open already.
 
         Returns:
-            The length of the line in bytes.
+            The line, for `RunLocks.note`.
         """
         line = {
             "env": cell.env_name,
@@ -185,20 +183,7 @@ class Store:
             "seconds": round(seconds, 6),
             "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
-        # One write to a file opened for appending is not torn apart by other processes.
-        path, content = self.path / "timings.jsonl", (json.dumps(line) + "\n").encode()
-        links = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        try:
-            if file is not None:
-                return os.write(file, content)
-            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | links, 0o666)
-            try:
-                os.write(file, content)
-            finally:
-                os.close(file)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
-        return len(content)
+        return (json.dumps(line) + "\n").encode()
 
     def note_failure(self, cell: Cell, seed: int, text: str) -> Path:
         """Keep why a run failed.
@@ -331,19 +316,11 @@ class Store:
 
     def _log(self) -> list[dict[str, Any]]:
         """The lines of the timings that are whole; others are left out, as they decide nothing."""
-        path = self.path / "timings.jsonl"
-        entries: list[dict[str, Any]] = []
-        if not (path.is_symlink() or path.exists()):
-            return entries
         try:
-            with reading.opened(path, RunFileError) as file:
-                while line := file.readline(_MAX_LINE_BYTES):
-                    entry = _timing(line)
-                    if entry is not None:
-                        entries.append(entry)
-        except RunFileError as error:
-            log.warning("%s; left out", error)
-        return entries
+            lines = (self.path / "timings.jsonl").read_bytes().splitlines()
+        except OSError:
+            return []
+        return [entry for line in lines if (entry := _timing(line)) is not None]
 
     def finished(self) -> tuple[str, str] | None:
         """When the first and the last of the timed runs were done, by the clock of the machine; None if none was."""
@@ -377,11 +354,6 @@ class Store:
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise StoreError(f"{folder}: cannot make the folder: {reason}") from error
-            below = self.path
-            for name in names:
-                below = below / name
-                if below.is_symlink():
-                    raise StoreError(f"{below}: is a link, and links inside of a folder of results are not followed")
             self._made.add(folder)
         return folder
 
@@ -407,14 +379,10 @@ def _timing(line: bytes) -> dict[str, Any] | None:
     """A line of the timings, if it is one."""
     try:
         entry = json.loads(line, parse_int=reading.whole_or_float)
-    except (ValueError, RecursionError):  # among them what is not UTF-8
+        sound = isinstance(entry["identity"], str) and _FINISHED.fullmatch(entry["finished"])
+        return entry if sound and 0 <= entry["seconds"] < math.inf else None
+    except (ValueError, RecursionError, TypeError, LookupError):  # among them what is not UTF-8
         return None
-    if not isinstance(entry, dict):
-        return None
-    identity, seconds, finished = (entry.get(key) for key in ("identity", "seconds", "finished"))
-    known = isinstance(identity, str) and isinstance(finished, str) and _FINISHED.fullmatch(finished)
-    timed = isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds >= 0
-    return entry if known and timed else None
 
 
 def _checksum(content: bytes) -> str:
