@@ -1,5 +1,6 @@
 """Models from tables: every kind of table gives the same model, and each mistake its row."""
 
+import datetime as dt
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import psconrl
 from psconrl import CMDP, InvalidArgumentError, InvalidModelError, ModelFileError, PsconrlError
 
 MOVES = [
@@ -63,7 +65,10 @@ def files(folder: Path, ending: str) -> tuple[Path, Path]:
     return paths
 
 
-KINDS = ("pandas", "pandas nullable", "polars", "polars lazy", "polars categories", "arrow", "dicts", "columns")
+KINDS = (
+    *("pandas", "pandas nullable", "pandas categories", "pandas index"),
+    *("polars", "polars lazy", "polars categories", "arrow", "dicts", "columns"),
+)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "csv", "csv.gz", "tsv", "parquet"])
@@ -74,6 +79,8 @@ def test_every_kind_of_table_gives_the_same_model(kind: str, tmp_path: Path) -> 
         "polars lazy": lambda frame: pl.from_pandas(frame).lazy(),
         "polars categories": lambda frame: pl.from_pandas(frame).with_columns(pl.col("state").cast(pl.Categorical)),
         "pandas nullable": lambda frame: frame.convert_dtypes(),
+        "pandas categories": lambda frame: frame.astype({"state": pd.CategoricalDtype(["none", "busy", "calm"])}),
+        "pandas index": lambda frame: frame.set_index(["state", "action"]),
         "arrow": pa.Table.from_pandas,
         "dicts": lambda frame: frame.to_dict("records"),
         "columns": lambda frame: frame.to_dict("list"),
@@ -110,6 +117,28 @@ def test_names_that_look_like_numbers_stay_what_they_are(tmp_path: Path) -> None
     priced.write_text("state;action;price\n007;x;1\n7;x;3\n")
     model = CMDP.from_tables(path, priced)
     assert set(model.state_names) == {"007", "7"}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (True, False),
+        (10**30, 1),
+        (2**64 - 1, -1),
+        (0.5, 1.0),
+        ((1, 2), (2, 1)),
+        (dt.date(2024, 1, 1), dt.date(2024, 1, 2)),
+    ],
+)
+def test_states_may_have_any_names(names: tuple[Any, Any]) -> None:
+    called = dict(zip(("calm", "busy"), names, strict=True))
+    rows = [
+        [{column: called.get(value, value) for column, value in row.items()} for row in frame.to_dict("records")]
+        for frame in (moves(), costs())
+    ]
+    model = CMDP.from_tables(*rows, {"overtime": 0.3}, initial=names[0])
+    assert set(model.state_names) == {str(name).removesuffix(".0") for name in names}
+    assert psconrl.solve(model).value == pytest.approx(psconrl.solve(by_hand()).value)
 
 
 def test_the_start_is_a_name_or_probabilities_by_name() -> None:

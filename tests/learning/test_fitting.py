@@ -111,6 +111,22 @@ def test_what_was_tried_is_counted_whatever_form_the_log_has(tmp_path: Path) -> 
     assert [rows.tolist() for rows in trajectory.issues.values()] == [[len(log)]]
 
 
+def test_times_are_numbers_or_dates_in_any_form() -> None:
+    cmdp = small(0)
+    log = logged(cmdp, cmdp.uniform, 120, 0).drop(columns="next_state")
+    expected = fitted(cmdp, log, costs=cmdp.cost_names)
+    days = pd.date_range("2024-01-01", periods=len(log))
+    for times in (range(120), map(str, range(120)), days, days.strftime("%Y-%m-%d"), days.strftime("%Y-%m-%d %H:%M")):
+        shuffled = log.assign(t=list(times)).sample(frac=1, random_state=1)
+        assert fitted(cmdp, shuffled, costs=cmdp.cost_names, time="t") == expected
+        lost = shuffled.astype({"t": object}).reset_index(drop=True)
+        lost.loc[30, "t"] = None
+        issues = fitted(cmdp, lost, costs=cmdp.cost_names, time="t").issues
+        assert next(iter(issues.values())).tolist() == [31]
+    with pytest.raises(InvalidModelError, match=r"row 1 .*01\.01\.2024.*date"):
+        fitted(cmdp, log.assign(t=days.strftime("%d.%m.%Y")), costs=cmdp.cost_names, time="t")
+
+
 def test_rows_that_say_too_little_are_left_out_and_told() -> None:
     cmdp = small(0)
     log = logged(cmdp, cmdp.uniform, 40, 0)

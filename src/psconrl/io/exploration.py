@@ -41,6 +41,8 @@ def from_function(
     tau = checks.thresholds(thresholds, cost_names)
     if isinstance(initial, Mapping):
         start = {checks.hashable(state, "initial"): p for state, p in initial.items()}
+        if not start:
+            raise InvalidArgumentError("initial is empty; give a state, or probabilities of at least one")
     else:
         start = {checks.hashable(initial, "initial"): 1.0}
     number: dict[Hashable, int] = {state: s for s, state in enumerate(start)}
@@ -52,7 +54,9 @@ def from_function(
     for s, state in enumerate(states):  # grows on the way
         if progress is not None and s % PROGRESS_EVERY == 0:
             progress(s, len(states))
-        offered = checks.hashables(list(actions(state)), f"actions({checks.short_repr(state)})")
+        offered = actions(state)
+        offered = list(offered) if np.iterable(offered) else offered
+        offered = checks.hashables(offered, f"actions({checks.short_repr(state)})")
         for action in offered:
             a = action_number.setdefault(action, len(action_number))
             where = f"step({checks.short_repr(state)}, {checks.short_repr(action)})"

@@ -106,7 +106,7 @@ class Table:
             order of whole numbers if all are, else of their first appearance.
         """
         number: dict[str, int] = {}
-        coded = [_coded(self.column(column), number) for column in columns]
+        coded = [self._coded(column, number) for column in columns]
         names = list(number)
         if all(name.isascii() and name.lstrip("-").isdigit() for name in names):
             names.sort(key=int)
@@ -117,15 +117,39 @@ class Table:
     def codes(self, column: str, known: Mapping[str, int]) -> Ints:
         """A column of names as the numbers of known names; -1 for others."""
         number = dict(known)
-        codes = _coded(self.column(column), number)
+        codes = self._coded(column, number)
         return np.where(codes < len(known), codes, -1)
 
-    def numbers(self, column: str, missing: bool = False) -> Floats:
+    def _coded(self, column: str, number: dict[str, int]) -> Ints:
+        """The numbers (n,) of names, -1 where one is missing; names that are not in `number` yet are added to it."""
+        values = self.column(column)
+        if not pa.types.is_dictionary(values.type):
+            try:
+                values = pc.dictionary_encode(values)
+            except pa.ArrowNotImplementedError:
+                raise InvalidModelError(
+                    f"{self.name}: column {column!r} holds {values.type}; names must be text, numbers or dates"
+                ) from None
+        values = values.unify_dictionaries()
+        texts = [_name(value) for value in values.chunk(0).dictionary.to_pylist()]
+        chunks = [pc.fill_null(pc.cast(chunk.indices, pa.int64()), len(texts)) for chunk in values.chunks]
+        indices = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks])
+        # Categories may be in any order, and may occur nowhere.
+        first = np.full(len(texts) + 1, -1)
+        first[indices[::-1]] = np.arange(len(indices) - 1, -1, -1)
+        places = np.full(len(texts) + 1, -1)
+        for k in np.argsort(first[:-1], kind="stable").tolist():
+            if first[k] >= 0 and texts[k]:
+                places[k] = number.setdefault(texts[k], len(number))
+        return np.asarray(places[indices])
+
+    def numbers(self, column: str, missing: bool = False, kind: str = "a number") -> Floats:
         """A column of finite numbers.
 
         Args:
             column: its name.
             missing: whether values may be missing; they are nan then.
+            kind: what messages say that texts must be.
 
         Raises:
             InvalidModelError: a value that is missing, no number or not finite, with its row.
@@ -140,7 +164,7 @@ class Table:
             if row is not None:
                 text = values[row].as_py()
                 remedy = "; write it with a decimal point, and without separators" if "," in text else ""
-                self.refuse(row, f"{column} is {text!r}; it must be a number{remedy}")
+                self.refuse(row, f"{column} is {text!r}; it must be {kind}{remedy}")
         try:
             floats = pc.cast(values, pa.float64(), safe=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -317,8 +341,8 @@ def _from_memory(source: Any, argument: str) -> pa.Table:
             names = dict.fromkeys(name for row in source for name in row)
             source = {name: [row.get(name) for row in source] for name in names}
         elif hasattr(source, "columns") and hasattr(source, "reset_index"):
-            # Of pandas: its index is no column, and its columns may be of several kinds of values.
-            source = dict(source.reset_index(drop=True).items())
+            # Of pandas: its index is columns if it has names, and columns may be of several kinds of values.
+            source = dict(source.reset_index(drop=None in source.index.names).items())
         if isinstance(source, Mapping):
             return pa.table({str(name): _arrow(values) for name, values in source.items()})
         if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
@@ -332,24 +356,21 @@ def _from_memory(source: Any, argument: str) -> pa.Table:
 
 
 def _arrow(values: Any) -> pa.Array:
-    """A column; as text where its values are of several kinds."""
+    """A column; as text where its values are tuples or of several kinds."""
     try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if value is None else str(value) for value in values])
+        array = pa.array(values, from_pandas=True)  # nan is missing
+        if not pa.types.is_nested(array.type):
+            return array
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        pass
+    return pa.array([None if value is None else str(value) for value in values])
 
 
-def _coded(values: pa.ChunkedArray, number: dict[str, int]) -> Ints:
-    """The numbers (n,) of names, -1 where one is missing; names that are not in `number` yet are added to it."""
-    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.floor(values))).as_py():
-        values = pc.cast(values, pa.int64())  # whole numbers that pandas made floats of
-    if not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(values)
-    values = values.unify_dictionaries()
-    texts = ["" if name is None else str(name).strip() for name in values.chunk(0).dictionary.to_pylist()]
-    places = np.array([*(number.setdefault(text, len(number)) if text else -1 for text in texts), -1], dtype=np.int64)
-    indices = [pc.fill_null(pc.cast(chunk.indices, pa.int64()), -1) for chunk in values.chunks]
-    return np.asarray(places[np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in indices])])
+def _name(value: Any) -> str:
+    """A name as text, "" for a missing one; whole numbers are the same if pandas made floats of them."""
+    if value is None or value != value:
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
 def _moves(table: Table, max_states: int) -> tuple[dict[str, int], dict[str, int], tuple[Ints, Ints, Ints]]:
@@ -467,16 +488,15 @@ def _initial(given: Any, states: dict[str, int], first: int, where: str) -> Any:
     """The start as CMDP takes it, of a name, a table of probabilities by name, or an array."""
     if given is None:
         return first
-    if not isinstance(given, Mapping) and np.ndim(given) > 0:
+    if np.ndim(given) > 0 and str(given) not in states:
         return given
     start: Floats = np.zeros(len(states))
     for name, probability in (given if isinstance(given, Mapping) else {given: 1.0}).items():
-        if str(name) not in states:
-            near = did_you_mean(str(name), states)
+        text = _name(name)
+        if text not in states:
+            near = did_you_mean(text, states)
             raise InvalidArgumentError(f"initial is {checks.short_repr(name)}, which is no state of {where}{near}")
-        start[states[str(name)]] = checks.real(
-            probability, f"initial[{str(name)!r}]", "a probability", lambda x: 0 <= x <= 1
-        )
+        start[states[text]] = checks.real(probability, f"initial[{text!r}]", "a probability", lambda x: 0 <= x <= 1)
     return start
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from psconrl._core import checks
@@ -52,7 +53,7 @@ def fit(
         state, action, next_state: names of columns. Without a column of next states the log holds trajectories.
         costs: names of columns, the main cost first; by default all columns that are nothing else.
         stream: column that tells trajectories apart; one trajectory if left out.
-        time: column to sort by within a stream; the order of the rows if left out.
+        time: column to sort by within a stream, numbers or dates; the order of the rows if left out.
         cost_ranges: (low, high) of each cost that is used; what the log has if left out.
 
     Returns:
@@ -86,8 +87,9 @@ def fit(
             f"{table.name}: there are {len(states):,} different states and {len(actions):,} actions, too many; is "
             "there a time or a measurement in one of these columns?"
         )
-    order, follows = _following(table, s, stream, time)
-    issues = _rows_where(s < 0, f"{state} is missing; left out") | _rows_where(a < 0, f"{action} is missing; left out")
+    order, follows, lost = _following(table, s, stream, time)
+    issues = _rows_where(lost, f"{' or '.join(filter(None, (stream, time)))} is missing; not part of a trajectory")
+    issues |= _rows_where(s < 0, f"{state} is missing; left out") | _rows_where(a < 0, f"{action} is missing; left out")
     if not targets:
         t = follows
         issues |= _rows_where((t < 0) & (s >= 0), "no next state, the last of its stream; left out")
@@ -158,22 +160,42 @@ def _totals(key: Ints, paid: list[Floats], used: Bools) -> _Totals:
     )
 
 
+_DATE = r"^\s*\d{4}-\d{2}-\d{2}([T ]|\s*$)"
+
 _ENDS: tuple[tuple[Any, float], ...] = (np.min, np.inf), (np.max, -np.inf)
 
 
-def _following(table: Table, s: Ints, stream: str | None, time: str | None) -> tuple[Ints, Ints]:
-    """The rows in order of stream and time, and for each row the state of the next one in its stream, or -1."""
+def _following(table: Table, s: Ints, stream: str | None, time: str | None) -> tuple[Ints, Ints, Bools]:
+    """The rows in order of stream and time, first those that have none; for each row the state of the next, or -1.
+
+    The last array says which rows have no stream or no time.
+    """
     order: Ints = np.arange(len(table))
+    lost: Bools = np.zeros(len(table), dtype=np.bool_)
     if time is not None:
-        order = np.argsort(table.column(time).to_numpy(), kind="stable")
-    within: Bools = np.ones(len(table) - 1, dtype=np.bool_)
+        order, lost = _in_time(table, time)
+    streams = np.zeros(len(table), dtype=np.int64)
     if stream is not None:
         (streams,), _ = table.names(stream)
-        order = order[np.argsort(streams[order], kind="stable")]
-        within = np.diff(streams[order]) == 0
+        lost |= streams < 0
+    chain = order[~lost[order]]
+    chain = chain[np.argsort(streams[chain], kind="stable")]
     follows = np.full(len(s), -1)
-    follows[order[:-1]] = np.where(within, s[order[1:]], -1)
-    return order, follows
+    follows[chain[:-1]] = np.where(np.diff(streams[chain]) == 0, s[chain[1:]], -1)
+    return np.append(np.flatnonzero(lost), chain), follows, lost
+
+
+def _in_time(table: Table, column: str) -> tuple[Ints, Bools]:
+    """The rows that have a time, in its order, and which rows have none."""
+    values = table.column(column)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = pc.if_else(pc.equal(values, ""), None, pc.cast(values, pa.string()))
+        if not pc.all(pc.match_substring_regex(values, _DATE)).as_py():  # dates of this form sort as texts do
+            values = pa.chunked_array([table.numbers(column, True, "a number, or a date such as 2024-01-31 08:30")])
+    missing = pc.is_null(values, nan_is_null=True)
+    order = np.argsort(pc.filter(values, pc.invert(missing)).to_numpy(), kind="stable")
+    lost: Bools = missing.to_numpy()
+    return np.flatnonzero(~lost)[order], lost
 
 
 def _rows_where(mask: Any, reason: str) -> dict[str, Ints]:
