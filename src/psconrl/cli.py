@@ -295,7 +295,8 @@ def solve(
         int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json or .md.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json, .md or .tex."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -357,7 +358,7 @@ def fit(
         Path | None, typer.Option(metavar="MODEL", help="Write the model: .npz keeps all that was learned.")
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan as a table: .csv, .parquet, .json or .md.")
+        Path | None, typer.Option(metavar="FILE", help="Write the plan as a table: .csv, .parquet, .json, .md or .tex.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -531,12 +532,18 @@ def run(
 @app.command(epilog=_examples("psconrl export results curves.csv", "psconrl export results curves.parquet"))
 def export(
     directory: Results,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv, .parquet or .tex.")],
 ) -> None:
-    """Write all curves as one tidy table.
+    """Write all curves as one tidy table, or the results as a LaTeX table.
 
-    One row per run, checkpoint and cost, sorted, without timings.
+    Curves have one row per run, checkpoint and cost, sorted, without timings. The LaTeX table has regret and
+    violations at the horizon.
     """
+    if file.suffix.lower() == ".tex":
+        groups = psconrl.analysis.group(experiments.Store(directory).records())
+        writing.write_text(file, psconrl.analysis.latex(groups))
+        print(file)
+        return
     codes = experiments.Store(directory).export(file)
     if len(codes) > 1:
         print(

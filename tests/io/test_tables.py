@@ -136,7 +136,7 @@ def test_states_may_have_any_names(names: tuple[Any, Any]) -> None:
         [{column: called.get(value, value) for column, value in row.items()} for row in frame.to_dict("records")]
         for frame in (moves(), costs())
     ]
-    model = CMDP.from_tables(*rows, {"overtime": 0.3}, initial=names[0])
+    model = CMDP.from_tables(rows[0], rows[1], {"overtime": 0.3}, initial=names[0])
     assert set(model.state_names) == {str(name).removesuffix(".0") for name in names}
     assert psconrl.solve(model).value == pytest.approx(psconrl.solve(by_hand()).value)
 

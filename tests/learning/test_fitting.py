@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,24 @@ def test_what_was_tried_is_counted_whatever_form_the_log_has(tmp_path: Path) -> 
     trajectory = fitted(cmdp, log.drop(columns="next_state"))
     assert int(trajectory.visits.sum()) == len(log) - 1
     assert [rows.tolist() for rows in trajectory.issues.values()] == [[len(log)]]
+
+
+def test_datasets_of_minari_are_logs() -> None:
+    def episode(states: list[int], actions: list[int], **ends: Any) -> Any:
+        rewards = np.array(states[:-1]) % 2
+        flags = np.arange(len(actions)) == len(actions) - 1
+        done = {name: flags & ends.get(name, False) for name in ("terminations", "truncations")}
+        infos = {"risk": np.arange(len(states)) * 1.0, "text": ["x"] * len(states)}
+        return SimpleNamespace(
+            observations=np.array(states), actions=np.array(actions), rewards=rewards, infos=infos, **done
+        )
+
+    episodes = [episode([3, 1, 2], [0, 1], terminations=True), episode([0, 1, 0], [1, 0], truncations=True)]
+    found = psconrl.fit(SimpleNamespace(iterate_episodes=lambda: iter(episodes)), {"risk": 9})
+    assert found.state_names == ("0", "1", "3")  # the end, 2, is the start of the next episode
+    assert found.cost_names == ("minus_reward", "risk")
+    assert found.visits.tolist() == [[0, 1], [1, 1], [1, 0]]
+    assert found.costs[:, 1, 0].tolist() == [-1.0, 2.0]
 
 
 def test_times_are_numbers_or_dates_in_any_form() -> None:

@@ -40,6 +40,32 @@ def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]
     return f"<div><p><b>{escape(caption)}</b></p>{table}{below}</div>"
 
 
+def latex_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table for LaTeX, without packages; the words are escaped."""
+    lines = [r"\begin{tabular}{" + "l" * len(header) + "}", r"\hline"]
+    lines += [" & ".join(map(_latex, row)) + r" \\" for row in (header, *rows)]
+    lines.insert(3, r"\hline")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _latex(text: str) -> str:
+    if text.startswith("-") and text[1:2].isdigit():
+        return f"$-${_latex(text[1:])}"
+    return "".join(_LATEX.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\n": " ",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "∞": r"$\infty$",
+}
+
+
 def html_figure(caption: str, axes: Any) -> str:
     """A plot for a notebook, as a picture in the page; the plot is closed."""
     from matplotlib import pyplot

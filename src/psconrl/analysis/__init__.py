@@ -21,7 +21,7 @@ from psconrl.analysis.statistics import (
     weights,
     worst_tenth,
 )
-from psconrl.analysis.summary import World, summarize, worlds
+from psconrl.analysis.summary import World, latex, summarize, worlds
 
 __all__ = [
     "REFERENCE_AGENTS",
@@ -36,6 +36,7 @@ __all__ = [
     "group",
     "growth_exponent",
     "interval_of",
+    "latex",
     "listed",
     "mean_interval",
     "number",

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from psconrl._core import display
 from psconrl._core.checks import Floats
+from psconrl._core.numbers import format_mean_ci
+from psconrl.analysis.groups import Groups
 from psconrl.analysis.statistics import mean_interval
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.spec import Cell, Experiment
@@ -97,6 +100,24 @@ def _metric(metric: Metric, records: list[RunRecord], m: int) -> Any:
     if metric.per == "run":
         return interval(ends)
     return [interval(column) for column in ends.reshape(len(records), m).T]
+
+
+def latex(groups: Groups) -> str:
+    """The results as a table for LaTeX: regret and violations at the horizon, means and halves of 95% intervals.
+
+    Args:
+        groups: what `group` makes of stored runs.
+
+    Returns:
+        A tabular, a row for each agent and limit; it needs no packages.
+    """
+    rows = []
+    for runs in groups.values():
+        who = (runs.env, runs.agent, f"{runs.horizon:,}", str(runs.runs), format_mean_ci(interval(runs.regret[:, -1])))
+        violations = [format_mean_ci(interval(runs.violation[:, i, -1])) for i in range(runs.m)]
+        limits = zip(runs.cost_names[1:], violations, strict=True)
+        rows += [(*who, *limit) for limit in limits] or [(*who, "", "")]
+    return display.latex_table(("environment", "agent", "steps", "runs", "regret", "limit on", "violation"), rows)
 
 
 def interval(values: Floats) -> dict[str, float | None]:

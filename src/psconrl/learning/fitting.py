@@ -47,7 +47,8 @@ def fit(
     """The model behind a log of decisions, with what it says about the old decisions and about others.
 
     Args:
-        log: a table: pandas, polars, duckdb, pyarrow, a list of dicts, or the path of a CSV or Parquet file.
+        log: a table: pandas, polars, duckdb, pyarrow, a list of dicts, or the path of a CSV or Parquet file; or a
+            dataset of Minari, whose first cost is minus the reward.
         thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost after
             the first.
         state, action, next_state: names of columns. Without a column of next states the log holds trajectories.
@@ -72,7 +73,7 @@ def fit(
         if name is not None or what in KEYS:
             checks.text(name, what)
     named = [state, action, next_state, *([stream] if stream else [])]
-    table = Table.of(log, "log", named)
+    table = Table.of(_episodes(log) if hasattr(log, "iterate_episodes") else log, "log", named)
     for name in (stream, time):
         if name is not None:
             table.column(name)
@@ -121,6 +122,29 @@ def fit(
         cost_names=names,
     )
     return Estimate(_evidence(totals, problem, last), issues=issues)
+
+
+def _episodes(dataset: Any) -> dict[str, list[Any]]:
+    """The columns of a dataset of Minari. An episode that ends goes on where the next one starts."""
+    columns: dict[str, list[Any]] = {name: [] for name in (*KEYS, "minus_reward")}
+    episodes = list(dataset.iterate_episodes())
+    for episode, after in zip(episodes, [*episodes[1:], *episodes[:1]], strict=True):
+        states = [_label(state) for state in episode.observations]
+        columns["state"] += states[:-1]
+        columns["next_state"] += states[1:]
+        if episode.terminations[-1]:
+            columns["next_state"][-1] = _label(after.observations[0])
+        columns["action"] += map(_label, episode.actions)
+        columns["minus_reward"] += (-np.asarray(episode.rewards, dtype=np.float64)).tolist()
+        for name, values in (episode.infos or {}).items():
+            if np.ndim(values) == 1 and np.asarray(values).dtype.kind in "biuf":
+                columns.setdefault(name, []).extend(np.asarray(values)[-len(episode.actions) :].tolist())
+    return columns
+
+
+def _label(value: Any) -> str:
+    """An observation or action as a name."""
+    return str(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
 
 
 def _require_cost(table: Table, main: list[str]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from psconrl._core import checks
+from psconrl._core import checks, display
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.cmdp import CMDP
 from psconrl.errors import InvalidArgumentError, UnknownNameError
@@ -101,23 +101,24 @@ def save(solution: Solution, path: str | Path) -> None:
             with writing.replacing(path) as file:
                 write(pa.table(columns), file)
         case ".json":
-            rows = pa.table(columns).to_pylist()
-            writing.write_text(path, "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n")
+            listed = pa.table(columns).to_pylist()
+            writing.write_text(
+                path, "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in listed) + "\n]\n"
+            )
         case ".md":
-            writing.write_text(path, _markdown(columns))
+            head = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+            rows = [[text.replace("|", "\\|") for text in row] for row in _short(columns)]
+            writing.write_text(path, "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows), ""]))
+        case ".tex":
+            writing.write_text(path, display.latex_table(list(columns), _short(columns)))
         case _:
-            raise InvalidArgumentError(f"{path}: a policy's file must end in .csv, .parquet, .json or .md")
+            raise InvalidArgumentError(f"{path}: a policy's file must end in .csv, .parquet, .json, .md or .tex")
 
 
-def _markdown(columns: dict[str, Any]) -> str:
-    """The table as Markdown, for people: probabilities in three digits."""
-
-    def text(value: Any) -> str:
-        return f"{value:.3g}" if isinstance(value, float) else str(value).replace("|", "\\|")
-
-    head = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+def _short(columns: dict[str, Any]) -> list[list[str]]:
+    """The rows for people: probabilities in three digits."""
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    return "\n".join([*head, *(f"| {' | '.join(map(text, row))} |" for row in rows)]) + "\n"
+    return [[f"{value:.3g}" if isinstance(value, float) else str(value) for value in row] for row in rows]
 
 
 def explain(solution: Solution, state: int | str, step: int) -> Explanation:

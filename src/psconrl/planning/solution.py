@@ -174,7 +174,7 @@ class Solution:
         """Write the policy as a table.
 
         Args:
-            path: .csv, .parquet, .json, or .md for people.
+            path: .csv, .parquet, .json, or for people .md or .tex (LaTeX).
 
         Raises:
             InvalidArgumentError: a file that ends otherwise.
