@@ -156,6 +156,7 @@ def test_every_public_name_is_in_the_reference(module: str) -> None:
     public = importlib.import_module(module).__all__
     modules = {
         "agents",
+        "analysis",
         "environments",
         "errors",
         "experiments",

@@ -15,6 +15,6 @@ def test_rounding_is_cleaned(make) -> None:  # type: ignore[no-untyped-def]
     found = CMDP(make(nearly), costs).to_dense().transitions
     np.testing.assert_allclose(found, [[[1.0, 0.0]], [[1.0, 0.0]]], rtol=0, atol=1e-14)
     assert (found >= 0).all()
-    for wrong in (np.array([[[1.0 - 1e-6, 0.0]], [[1.0, 0.0]]]), np.array([[[1.0, 0.0]], [[1.0 + 1e-9, -1e-9]]])):
+    for wrong in (np.array([[[1.0 - 1e-5, 0.0]], [[1.0, 0.0]]]), np.array([[[1.0, 0.0]], [[1.0 + 1e-9, -1e-9]]])):
         with pytest.raises(InvalidModelError):
             CMDP(make(wrong), costs)
