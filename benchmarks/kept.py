@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT))  # scripts are run from anywhere, and `reproduction` is not installed
 
 from psconrl.experiments.machine import describe  # noqa: E402
-from reproduction.tables import as_json, shown  # noqa: E402
+from reproduction.write_docs import as_json, shown  # noqa: E402
 
 Part = dict[str, Any]
 RESULTS = ROOT / "docs" / "results"

@@ -18,7 +18,7 @@ import kept  # noqa: F401  # finds `reproduction`
 from psconrl.analysis import group
 from psconrl.experiments import Cell, Experiment, Store, run_experiment
 from reproduction import beyond
-from reproduction.tables import as_json
+from reproduction.write_docs import as_json
 
 
 def run(out: str, name: str, cells: list[tuple[Cell, int]]) -> None:

@@ -1,9 +1,8 @@
-"""The command: `python -m reproduction [PRESET ...] [--quick] [--out DIR] [--workers N] [--json]`."""
+"""The command: `python -m reproduction [PRESET ...] [--quick] [--out DIR] [--workers N]`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ FAILED, INTERRUPTED = 1, 130
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     width = max(map(len, presets())) + 3
-    listed = [f"  {one.name + ' *' * (not one.by_default):<{width}} {one.description}" for one in presets().values()]
+    listed = [f"  {preset.name:<{width}}{preset.description}" for preset in presets().values()]
     command = argparse.ArgumentParser(
         "python -m reproduction",
         description="Run the paper's experiments, and write figures, tables, claims and a report. Runs that are "
@@ -28,11 +27,10 @@ def parser() -> argparse.ArgumentParser:
         epilog="\n".join(["presets:", *listed]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("preset", nargs="*", help="presets; by default all but those marked *")
+    command.add_argument("preset", nargs="*", help="presets; all by default")
     command.add_argument("--quick", action="store_true", help="a small version of each, in minutes")
     command.add_argument("--out", metavar="DIR", type=Path, default=Path("results"), help="folder for runs and results")
     command.add_argument("--workers", metavar="N", type=int, help="processes; all cores by default")
-    command.add_argument("--json", action="store_true", help="print JSON, for programs")
     return command
 
 
@@ -47,14 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"reproduction: interrupted; the same command goes on from what is in {asked.out}", file=sys.stderr)
         return INTERRUPTED
-    if asked.json:
-        content = {
-            "claims": [claim.as_json() for claim in result.claims],
-            "files": [str(path) for path in result.paths],
-        }
-        print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
-    else:
-        _print(result)
+    _print(result)
     for outcome in result.outcomes:
         for failure in outcome.failures[:1]:
             print(
@@ -67,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _print(result: Reproduction) -> None:
     """The claims that the runs decide, how many they leave open, and the files written."""
-    decided = [claim for claim in result.claims if claim.verdict != "not exercised"]
+    decided = [claim for claim in result.claims if claim.decided]
     if decided:
         print(as_text(decided, shutil.get_terminal_size((120, 24)).columns))
     left = len(result.claims) - len(decided)

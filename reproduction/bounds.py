@@ -135,16 +135,20 @@ def document(groups: Groups) -> dict[str, Any] | None:
     return {"code": code_of(found), "where": where, "header": list(HEADER), "rows": [list(row) for row in rows(groups)]}
 
 
-def cards(found: Mapping[str, Any]) -> str:
-    """The table as two narrower ones: what the literature says, and what was measured; Markdown."""
+def two_tables(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Caption, head and rows of what the literature says, and of what was measured."""
     measured = f"Measured in {found['where']}; means with 95% bootstrap intervals over runs. The exponent is fitted "
     measured += "from T / 10 to T; -∞ where the mean regret is not positive there."
     sizes = {"What the paper's table says": range(1, 5), measured: range(5, len(HEADER))}
-    tables = [
-        f"{text}\n\n" + markdown_table(_columns([found["header"]], columns)[0], _columns(found["rows"], columns))
-        for text, columns in sizes.items()
+    return [
+        (caption, _columns([found["header"]], columns)[0], _columns(found["rows"], columns))
+        for caption, columns in sizes.items()
     ]
-    return "\n".join(tables)
+
+
+def cards(found: Mapping[str, Any]) -> str:
+    """These two tables in Markdown."""
+    return "\n".join(f"{caption}\n\n{markdown_table(head, rows)}" for caption, head, rows in two_tables(found))
 
 
 def _columns(lines: Sequence[Sequence[str]], columns: Iterable[int]) -> list[list[str]]:

@@ -13,18 +13,20 @@ held says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any, Literal
 
-from psconrl.analysis import Group, Groups, Interval
+from psconrl.analysis import Group, Groups
 from reproduction.measures import markdown_table
 from reproduction.presets import Selected, select
 
 Verdict = Literal["held", "held only as plotted", "did not hold", "not exercised"]
 MARKS: dict[str, str] = {"held": "✓", "held only as plotted": "◐", "did not hold": "✗", "not exercised": "–"}
-VERDICTS: tuple[Verdict, ...] = ("held", "held only as plotted", "did not hold", "not exercised")
 GROUPS = ("Figure 1", "Appendix", "Theory", "Computation")
 """Where claims belong, in the order in which they are shown."""
+
+HEAD = ("Claim", "In the authors' set-up", "As printed")
 
 PRESETS = ("figure-1", "own-bonuses", "authors", "tractable", "bayesian", "feasibility")
 """The presets whose runs claims are tested on; without any of these nothing is said of the paper."""
@@ -50,8 +52,8 @@ class Claim:
 
     Attributes:
         group: one of GROUPS. key: a stable name. text: what the paper says. where: in which part of it.
-        test: what decides, with its threshold. measured: the numbers, for people. brief: the one that decides.
-        numbers: the same as JSON values. scale: horizon and runs, and whether they are fewer than the paper's.
+        test: what decides, with its threshold. measured: the numbers. brief: the one that decides.
+        scale: horizon and runs, and whether they are fewer than the paper's.
         verdict: on the algorithms as printed, or the only one. authors: in the authors' set-up, "" if it is not about
         that; authors_brief, authors_measured: the numbers there.
         note: what happened, where the claim failed or could not be decided.
@@ -66,38 +68,41 @@ class Claim:
     verdict: Verdict = "not exercised"
     note: str = ""
     scale: Scale = Scale()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
     brief: str = "-"
     authors: str = ""
     authors_brief: str = ""
     authors_measured: str = ""
 
     def tested(
-        self,
-        holds: bool,
-        signed: bool | None = None,
-        *,
-        measured: str,
-        brief: str,
-        note: str = "",
-        scale: Scale,
-        numbers: Mapping[str, Any],
+        self, holds: bool, signed: bool | None = None, *, measured: str, brief: str, note: str = "", scale: Scale
     ) -> Claim:
         """The claim after a test that held or not, as the paper has it and maybe for the signed quantity.
 
         note: what happened instead; left out where all tests held.
         """
-        note = "" if holds and signed in (True, None) else note
-        verdict = decide(holds, signed)
-        return replace(self, verdict=verdict, measured=measured, brief=brief, note=note, scale=scale, numbers=numbers)
+        verdict, note = decide(holds, signed), "" if holds and signed in (True, None) else note
+        if scale.runs is not None and scale.runs < FEWEST:
+            few = f"Too few runs ({scale.runs}; {FEWEST} would do). On these alone: {verdict}."
+            verdict, note = "not exercised", f"{few} {note}".strip()
+        return replace(self, verdict=verdict, measured=measured, brief=brief, note=note, scale=scale)
 
     def undecided(self, why: str = "there are no stored runs of it", **measured: Any) -> Claim:
         """The claim where there are no runs of it, or where its premise never arose in them."""
         return replace(self, note=why, **measured)
 
+    @property
+    def decided(self) -> bool:
+        """Whether the runs decide it."""
+        return self.verdict != "not exercised"
+
+    def line(self) -> tuple[str, str, str]:
+        """The claim, and both verdicts, as under HEAD."""
+        brief = self.brief if self.decided else self.note
+        return self.text, _marked(self.authors, self.authors_brief), _marked(self.verdict, brief)
+
     def as_json(self) -> dict[str, Any]:
         """The claim as JSON values."""
-        return vars(self) | {"scale": self.scale.text, "numbers": dict(self.numbers)}
+        return vars(self) | {"scale": self.scale.text}
 
 
 def claims(groups: Groups) -> list[Claim]:
@@ -106,17 +111,8 @@ def claims(groups: Groups) -> list[Claim]:
 
     if not any(select(preset, groups) for preset in PRESETS):
         return []
-    rows = [cautious(row) for row in (*claims_experiments.claims(groups), *claims_theory.claims(groups))]
+    rows = [*claims_experiments.claims(groups), *claims_theory.claims(groups)]
     return sorted(rows, key=lambda row: GROUPS.index(row.group))
-
-
-def cautious(row: Claim) -> Claim:
-    """The row, undecided if it rests on too few runs."""
-    runs = row.scale.runs
-    if runs is None or runs >= FEWEST or row.verdict == "not exercised":
-        return row
-    note = f"Too few runs ({runs}; {FEWEST} would do). On these alone: {row.verdict}."
-    return replace(row, verdict="not exercised", note=f"{note} {row.note}".strip())
 
 
 def decide(holds: bool, signed: bool | None = None) -> Verdict:
@@ -131,39 +127,40 @@ def by_group(rows: Sequence[Claim]) -> dict[str, list[Claim]]:
     return {name: found for name in GROUPS if (found := [row for row in rows if row.group == name])}
 
 
-def as_markdown(document: Mapping[str, Any]) -> str:
-    """The claims of a JSON document as a page; above them when and with what they were made."""
-    lines = [
-        "# The paper's claims, tested",
-        "",
-        *(f"- {name}: {value}" for name, value in document["made"].items()),
-        *([""] if document["made"] else []),
-        "Numbers in brackets are 95% bootstrap intervals over runs. As plotted: positive part of the moving average's",
-        "excess, summed in each run. Signed regret: sum_t (c_0 - J*); [V]+: positive part of sum_t (c_i - tau_i).",
-        "Claims marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.",
-        "Claims differ in weight, so verdicts are not counted.",
-        "",
-    ]
-    return "\n".join(lines) + "\n" + as_cards(document)
-
-
-def as_summary(document: Mapping[str, Any]) -> str:
-    """Both verdicts of the claims of a JSON document, a line each; Markdown."""
-    rows = [
-        (row["text"], with_mark(row["authors"], row["authors_brief"]), with_mark(row["verdict"], row["brief"]))
-        for row in document["claims"]
-    ]
-    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
-    return markdown_table(("Claim", "In the authors' set-up", "As printed"), escaped)
-
-
-def with_mark(verdict: str, brief: str) -> str:
+def _marked(verdict: str, brief: str) -> str:
     """A verdict with its mark and the number that decided; nothing if there is none."""
     return f"{MARKS[verdict]} {verdict}: {brief}" if verdict else ""
 
 
+def as_document(rows: Sequence[Claim], made: Mapping[str, str]) -> dict[str, Any]:
+    """The rows as JSON values, with when and by what they were made."""
+    return {"made": dict(made), "claims": [row.as_json() for row in rows]}
+
+
+def as_page(document: Mapping[str, Any]) -> str:
+    """The claims of a document as a page; above them when and with what they were made."""
+    made = "".join(f"- {name}: {value}\n" for name, value in document["made"].items())
+    return (
+        f"# The paper's claims, tested\n\n{made}\n"
+        "Numbers in brackets are 95% bootstrap intervals over runs. As plotted: positive part of the moving average's\n"
+        "excess, summed in each run. Signed regret: sum_t (c_0 - J*); [V]+: positive part of sum_t (c_i - tau_i).\n"
+        "Claims marked (reduced) were run at a fraction of the paper's scale; their verdicts are about that scale.\n\n"
+    ) + as_cards(document)
+
+
+def as_made(document: Mapping[str, Any]) -> str:
+    """When, where and by what the runs of a document of claims were made; Markdown."""
+    return markdown_table(("", ""), document["made"].items())
+
+
+def as_summary(document: Mapping[str, Any]) -> str:
+    """Both verdicts of the claims of a document, a line each; Markdown."""
+    rows = [Claim(**(row | {"scale": Scale(row["scale"])})).line() for row in document["claims"]]
+    return markdown_table(HEAD, ([cell.replace("|", "\\|") for cell in row] for row in rows))
+
+
 def as_cards(document: Mapping[str, Any]) -> str:
-    """The claims of a JSON document: below each test, the claims that it decides with their verdicts; Markdown."""
+    """The claims of a document: below each test, the claims that it decides with their verdicts; Markdown."""
     lines = []
     for name in GROUPS:
         found = [row for row in document["claims"] if row["group"] == name]
@@ -178,48 +175,25 @@ def _card(row: Mapping[str, Any]) -> list[str]:
     """One claim: a term, and a definition for each verdict."""
     scale = f" ({row['scale']})" if row["scale"] else ""
     note = f" {row['note']}" if row["note"] else ""
-    lines = [
-        f"{row['text']} ({row['where']})",
-        f": {'as printed ' if row['authors'] else ''}{MARKS[row['verdict']]} **{row['verdict']}**{scale}: "
-        f"{row['measured']}.{note}",
-    ]
+    printed = f"{MARKS[row['verdict']]} **{row['verdict']}**{scale}: {row['measured']}.{note}"
+    lines = [f"{row['text']} ({row['where']})", f": {'as printed ' if row['authors'] else ''}{printed}"]
     if row["authors"]:
-        lines.append(
-            f": in the authors' set-up {MARKS[row['authors']]} **{row['authors']}**: {row['authors_measured']}."
-        )
+        theirs = f"{MARKS[row['authors']]} **{row['authors']}**: {row['authors_measured']}."
+        lines.append(f": in the authors' set-up {theirs}")
     return [*lines, ""]
 
 
-def as_made(document: Mapping[str, Any]) -> str:
-    """When, where and by what the runs of a JSON document of claims were made; Markdown."""
-    return markdown_table(("", ""), document["made"].items())
-
-
-def as_document(rows: Sequence[Claim], made: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The rows as JSON values."""
-    return {"made": dict(made or {}), "claims": [row.as_json() for row in rows]}
-
-
 def as_text(rows: Sequence[Claim], width: int = 80) -> str:
-    """Verdict, claim and number of each row for a screen of so many columns, and what happened where it failed."""
-    from textwrap import wrap
-
-    first = max(map(len, VERDICTS)) + 2
+    """Both verdicts of each row for a screen of so many columns."""
     lines: list[str] = []
     for name, found in by_group(rows).items():
-        lines += [*([""] if lines else []), name]
+        lines += ["", name]
         for row in found:
-            said = row.text if row.brief == "-" else f"{row.text}: {row.brief}"
-            said += f". In the authors' set-up {row.authors}: {row.authors_brief}" if row.authors else ""
-            if row.note and row.verdict != "not exercised":
-                said += f". {row.note}"
-            lines.append(row.verdict.ljust(first) + f"\n{' ' * first}".join(wrap(said, max(width - first, 30))))
-    return "\n".join(lines)
-
-
-def intervals_json(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Intervals as JSON values."""
-    return {name: interval.as_json() for name, interval in intervals.items()}
+            text, authors, printed = row.line()
+            lines.append(text)
+            for said in filter(None, (authors and f"in the authors' set-up {authors}", printed)):
+                lines += wrap(said, max(width, 30), initial_indent="    ", subsequent_indent="        ")
+    return "\n".join(lines[1:])
 
 
 def scale_of(groups: Iterable[Group], horizon: int | None = None, runs: int | None = None) -> Scale:

@@ -11,7 +11,7 @@ import numpy as np
 from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval, number
 from reproduction import Floats, bounds, references
 from reproduction.agents import ALGORITHM
-from reproduction.claims import EXACT, Claim, Scale, intervals_json, scale_of_one
+from reproduction.claims import EXACT, Claim, Scale, scale_of_one
 from reproduction.measures import episodes_begun, last_infeasible
 from reproduction.presets import Selected, by_agent, select
 from reproduction.references import MIXTURES, Structure
@@ -63,7 +63,6 @@ def _hitting_bound(structures: dict[str, Structure]) -> Claim:
         f"bound, so t_hit is infinite. The diameters {diameters} stand for H below, and the uniform policy's own "
         "hitting time where the proof uses that policy.",
         scale=EXACT,
-        numbers={env: {"hitting": list(s.mixed_hitting), "diameter": s.diameter} for env, s in structures.items()},
     )
 
 
@@ -81,7 +80,6 @@ def _slater(structures: dict[str, Structure]) -> Claim:
         brief=f"margin {number(min(margins.values()))} at least",
         note="Some environment has no strictly feasible policy.",
         scale=EXACT,
-        numbers=margins,
     )
 
 
@@ -99,7 +97,6 @@ def _mixture(structures: dict[str, Structure]) -> Claim:
         brief=f"in {min(states.values())} state at least",
         note="In some environment the optimal policy is deterministic, or the constraint does not bind.",
         scale=EXACT,
-        numbers=states,
     )
 
 
@@ -121,7 +118,6 @@ def _cover(structures: dict[str, Structure]) -> Claim:
         brief=f"hitting {number(max(hitting for hitting, _ in times.values()))} at most",
         note="Some environment is not communicating.",
         scale=EXACT,
-        numbers={env: {"hitting": hitting, "cover": cover} for env, (hitting, cover) in times.items()},
     )
 
 
@@ -146,7 +142,6 @@ def _posterior(groups: Groups) -> Claim:
         note=f"The means differ: {measured}. Models with too small a margin are discarded when nature draws, "
         "and infeasible samples have no value, so the two laws are not quite the same.",
         scale=scale_of_one(found[0]),
-        numbers=intervals_json(gaps),
     )
 
 
@@ -178,7 +173,6 @@ def _episodes(groups: Groups) -> Claim:
         brief=f"{share} of the bound",
         note=f"The bound is exceeded in {worst.label}.",
         scale=Scale(f"T up to {longest:,}, {runs} runs"),
-        numbers={g.label: ratios[g.cell] for g in found},
     )
 
 
@@ -227,7 +221,6 @@ def _printed(found: list[Selected]) -> Claim:
         brief=_largest(exponents),
         note="Per-step positive parts grow linearly, as they do for the optimal policy itself.",
         scale=scale_of_one(found[0]),
-        numbers=intervals_json(exponents),
     )
 
 
@@ -245,7 +238,6 @@ def _signed(selected: Selected) -> Claim:
         brief=_largest(exponents),
         note="; ".join(f"{n} grows with exponent {e}" for n, e in exponents.items() if e.mean > SQUARE_ROOT) + ".",
         scale=scale_of_one(selected),
-        numbers={"exponents": intervals_json(exponents), "totals": intervals_json(totals)},
     )
 
 
@@ -259,18 +251,16 @@ def _constants(selected: Selected) -> Claim:
     measured = f"bound at T: {number(bound[-1])} (mean diameter {number(D)}, mean hitting time of the uniform "
     measured += f"policy {number(h)}); costs of a run at most {group.horizon:,}"
     brief = f"bound {number(bound[-1])}, T = {group.horizon:,}"
-    numbers = {"bound": float(bound[-1]), "diameter": D, "uniform_hitting": h, "largest": float(mean[:, -1].max())}
     claim, scale = _theorem_claim("constants"), scale_of_one(selected)
     if not informative.any():
         why = "The bound exceeds t at every checkpoint, and no run of costs in [0, 1] can."
-        return claim.undecided(why, measured=measured, scale=scale, numbers=numbers, brief=brief)
+        return claim.undecided(why, measured=measured, scale=scale, brief=brief)
     return claim.tested(
         bool((mean[:, informative] <= bound[informative]).all()),
         measured=measured,
         brief=brief,
         note="A mean curve lies above the bound.",
         scale=scale,
-        numbers=numbers,
     )
 
 
@@ -297,9 +287,7 @@ def _feasibility(selected: Selected) -> Claim:
     total = mean_interval(steps[:, -1])
     if not steps.any():
         why = "No sampled model was infeasible in any run, so the lemma is never needed."
-        return claim.undecided(
-            why, measured="0 infeasible steps", scale=scale, numbers=intervals_json({"steps": total}), brief="0 steps"
-        )
+        return claim.undecided(why, measured="0 infeasible steps", scale=scale, brief="0 steps")
     exponent = growth_exponent(group.grid, steps)
     early = group.grid <= group.horizon / 10
     before = growth_exponent(group.grid[early], steps[:, early])
@@ -313,8 +301,6 @@ def _feasibility(selected: Selected) -> Claim:
         note=f"Infeasible samples keep coming: their steps grow with exponent {exponent}, "
         f"after {before} from T / 100 to T / 10.",
         scale=scale,
-        numbers=intervals_json({"steps": total, "exponent": exponent, "exponent_before": before})
-        | {"share": share, "last": last},
     )
 
 

@@ -20,7 +20,20 @@ from reproduction import Document
 from reproduction.measures import as_plotted, code_of, final_values, markdown_table, precise, summary
 from reproduction.published import APPENDIX, FIGURE_1, NOT_MET, PICTURES, PIXEL, Reading
 from reproduction.references import levels
-from reproduction.settings import AUTHORS, OWN, TRIED, Setting, algorithms, everywhere, released_cell, settings_of
+from reproduction.settings import (
+    AUTHORS,
+    HERO,
+    OPTIMISTIC,
+    OWN,
+    RIVALS,
+    TRIED,
+    Setting,
+    algorithms,
+    everywhere,
+    reachable,
+    released_cell,
+    settings_of,
+)
 
 COLUMNS = {
     "authors": "in the authors' set-up",
@@ -54,6 +67,7 @@ def document(groups: Groups) -> Document | None:
                 "recommended": best,
                 "tried": _tried(groups, quick),
                 "pictures": _pictures(groups, quick),
+                "costs": _costs(groups, quick),
             }
     return None
 
@@ -129,6 +143,21 @@ def _pictures(groups: Groups, quick: bool) -> list[Document]:
         met = all(_met(picture.reading, values, setting.runs, picture.pixel).values())
         rows.append({**picture._asdict(), "reading": picture.reading._asdict(), "met": met, **values})
     return rows
+
+
+def _costs(groups: Groups, quick: bool) -> list[Document]:
+    """All algorithms with estimated and with known costs, bonuses scaled."""
+    rows = [
+        {
+            "world": setting.name,
+            "agent": agent,
+            "estimated": _values(groups, setting, setting.cell(agent)),
+            "known": _values(groups, setting, setting.cell(agent, costs="known")),
+        }
+        for setting in reachable(quick)
+        for agent in (HERO, *RIVALS, OPTIMISTIC)
+    ]
+    return [row for row in rows if row["estimated"] and row["known"]]
 
 
 def _until(group: Group, window: int, until: int) -> Document:
@@ -225,8 +254,9 @@ def provenance(found: Document) -> str:
     for row in (row for row in found["rows"] if row["published"]):
         chosen = AUTHORS[row["env"], row["agent"]]
         where = "; ".join(f"{s.text} ({s.commit}, {s.date}, {s.file})" for s in chosen.sources)
+        tried = 1 + sum((one.env, one.agent) == (row["env"], row["agent"]) for one in TRIED)
         met = "yes" if all(row["met"].values()) else " and ".join(n for n, ok in row["met"].items() if not ok) + " not"
-        rows.append([_name(row), _reading_with_noise(row), _plotted(row["authors"]), met, where, str(chosen.tried)])
+        rows.append([_name(row), _reading_with_noise(row), _plotted(row["authors"]), met, where, str(tried)])
     return markdown_table(["", "published", "here", "met", "settings, and where they stand", "tried"], rows)
 
 
@@ -270,3 +300,13 @@ def appendix(found: Document) -> str:
         exact = [f"-{row[name][0]:.4f} \\| {row[name][1]:.4f}" for name in ("optimal", "safe")]
         rows.append([_name(row), f"{read.reward:g} \\| {read.consumption:g}", *here, *exact])
     return markdown_table(["", "published", *COLUMNS.values(), "optimal policy", "safe policy"], rows)
+
+
+def known_costs(found: Document) -> str:
+    """The table of estimated and known costs in Markdown: signed regret | violation, and L."""
+    rows = []
+    for row in found["costs"]:
+        both = (row["estimated"], row["known"])
+        signed = [_pair(values, "regret", "violation") for values in both]
+        rows.append([_name(row), *signed, *(format_mean_ci(values["lagrangian"]) for values in both)])
+    return markdown_table(["", "estimated costs", "known costs", "L, estimated", "L, known"], rows)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent, mean_interval
+from psconrl.analysis import Group, Groups, Interval, curves, growth_exponent
 from psconrl.report import Level, Line, Panel, agent_label, line, regret_column, runs_title, title
 from reproduction import Floats, Ints, references
 from reproduction.agents import ALGORITHM
@@ -19,6 +20,7 @@ Quantity = Literal["signed", "plotted"]
 REGRET, VIOLATION = "Cumulative regret", "Cumulative violation"
 _SETTINGS = {setting.env: setting for setting in PAPER}
 _ZERO = (Level("", 0.0, "zero"),)
+_FIRST = "First round of the window"
 
 
 def _label(group: Group) -> str:
@@ -27,15 +29,18 @@ def _label(group: Group) -> str:
 
 
 def _plotted(group: Group) -> tuple[Ints, Floats]:
+    """What the paper plots, over the first round of the window."""
     setting = _SETTINGS[group.env]
-    return as_plotted(group, setting.window, setting.level)
+    times, values = as_plotted(group, setting.window, setting.level)
+    return times - setting.window, values
 
 
 def _column(groups: Sequence[Group], env: str, quantity: Quantity) -> list[Panel]:
     labels, name = [_label(group) for group in groups], title(env, groups[0].S)
     if quantity == "signed":
         return regret_column(groups, name, labels)
-    return regret_column(groups, name, labels, _plotted, "smoothed, positive part")
+    panels = regret_column(groups, name, labels, _plotted, "smoothed, positive part")
+    return [replace(panel, x_label=_FIRST) for panel in panels]
 
 
 def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> list[list[Panel]]:
@@ -50,26 +55,29 @@ def regret_and_violation(preset: str, groups: Groups, quantity: Quantity) -> lis
 
 def averages(groups: Groups) -> list[list[Panel]]:
     """Average reward above average consumption, smoothed as the paper does, with the levels of three policies."""
-    found = select("figure-appendix", groups)
+    found = select("authors", groups)
     columns = []
     for env in dict.fromkeys(f.cell.env for f in found):
         here = [f.group for f in found if f.cell.env == env]
-        levels = references.levels(env, tuple(sorted(here[0].env_options[0].items())))
+        levels = references.levels(env)
         above, below = [], []
         for group in here:
             times, average = curves.moving_average(group, _SETTINGS[env].window)
-            above.append(line(_label(group), times, 1 - average[:, 0]))
-            below.append(line(_label(group), times, average[:, 1]))
+            first = times - _SETTINGS[env].window
+            above.append(line(_label(group), first, -average[:, 0]))
+            below.append(line(_label(group), first, average[:, 1]))
         rewards = (
-            Level("optimal", 1 - levels.optimal[0], "optimal"),
-            Level("fast", 1 - levels.fast[0], "other"),
-            Level("safe", 1 - levels.safe[0], "other"),
+            Level("optimal", -levels.optimal[0], "optimal"),
+            Level("fast", -levels.fast[0], "other"),
+            Level("safe", -levels.safe[0], "other"),
         )
         limit = (Level("threshold", float(here[0].thresholds[0, 0]), "optimal"),)
         columns.append(
             [
-                Panel(runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards),
-                Panel("", "Average consumption\n(moving average)", below, limit),
+                Panel(
+                    runs_title(title(env, here[0].S), here), "Average reward\n(moving average)", above, rewards, _FIRST
+                ),
+                Panel("", "Average consumption\n(moving average)", below, limit, _FIRST),
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]
@@ -129,9 +137,9 @@ def tractable(groups: Groups) -> list[list[Panel]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def bayesian(groups: Groups, preset: str = "bayesian") -> list[list[Panel]]:
+def bayesian(groups: Groups) -> list[list[Panel]]:
     """Pseudo-regret and signed violation in models drawn from the prior, against sqrt(T)."""
-    return [[panel for f in select(preset, groups) for panel in _growth(f)]]
+    return [[panel for f in select("bayesian", groups) for panel in _growth(f)]]
 
 
 def _growth(found: Selected) -> list[Panel]:
@@ -149,47 +157,3 @@ def _growth(found: Selected) -> list[Panel]:
             _ZERO,
         ),
     ]
-
-
-def bonus(groups: Groups) -> list[list[Panel]]:
-    """Signed regret and violation at the horizon of the rivals against the scale of their bonus."""
-    found = select("bonus", groups)
-    if not found:
-        return []
-    where = title(found[0].cell.env)
-    return [
-        [_bonus(found, i, f"{name}, {where}", name) for i, name in enumerate(("Signed regret", "Signed violation"))]
-    ]
-
-
-def _bonus(found: Sequence[Selected], cost: int, name: str, y_label: str) -> Panel:
-    scaled = [f for f in found if f.cell.settings.get("bonus") == "simple"]
-    scales = sorted({float(f.cell.settings["scale"]) for f in scaled})
-    published = scales[-1] * 5  # where on the axis the bonus stands that has no such scale
-    lines = [
-        _ends(_label(f.group), [(x, f) for x in (scales[0], published)], cost)
-        for f in found
-        if "scale" not in f.cell.settings
-    ]
-    for k, agent in enumerate(dict.fromkeys(f.cell.agent for f in scaled)):
-        # Side by side, so that equal values do not hide each other.
-        place = published * 1.15 ** (k - 1)
-        here = sorted((float(f.cell.settings["scale"]), i) for i, f in enumerate(scaled) if f.cell.agent == agent)
-        lines.append(_ends(agent, [(x, scaled[i]) for x, i in here], cost, "o"))
-        lines += [
-            _ends(f"{agent}, published bonus", [(place, f)], cost, "D")
-            for f in found
-            if f.cell.agent == agent and f.cell.settings.get("bonus") == "original"
-        ]
-    ticks = [(x, f"{x:g}") for x in scales] + [(published, "published")]
-    x_label = f"Scale of the bonus (T = {found[0].group.horizon:,})"
-    return Panel(name, y_label, lines, _ZERO, x_label, "x", ticks)
-
-
-def _ends(label: str, points: Sequence[tuple[float, Selected]], cost: int, marker: Literal["", "o", "D"] = "") -> Line:
-    """Signed quantities at the horizon, at the given places."""
-    values = [mean_interval(f.group.signed[:, cost, -1]) for _, f in points]
-    mean, low, high = (np.array([getattr(v, k) for v in values]) for k in ("mean", "low", "high"))
-    bounded = np.isfinite(low) & np.isfinite(high)
-    low, high = np.where(bounded, low, mean), np.where(bounded, high, mean)
-    return Line(label, np.array([x for x, _ in points]), mean, low, high, marker)

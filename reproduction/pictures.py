@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -19,36 +18,31 @@ from psconrl.environments import render
 from psconrl.errors import InvalidArgumentError
 from psconrl.report import save, title
 from reproduction import Floats, references
-from reproduction.settings import PAPER
-
-_WIDTH = 3.3
-"""Inches of a picture in the widest row."""
-_CAPTION = 0.35
-"""Inches for the title of a picture."""
 
 
 def draw_environments(folder: str | Path) -> list[Path]:
     """One PNG for each picture, and all of them in environments.png and environments.pdf."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    rows: dict[bool, list[tuple[str, Path]]] = {}
-    for setting in PAPER:
-        cmdp = references.model(setting.env)
-        levels = references.levels(setting.env)
-        shown: list[tuple[str, str, Floats, tuple[int, int] | None]] = [("", "", levels.optimal_policy, None)]
-        has_box = cmdp.layout is not None and cmdp.layout.box is not None
-        if has_box:
-            shown = [
-                ("-main", ", at the start", levels.optimal_policy, None),
-                ("-safe", ", pushed by the safe policy", levels.safe_policy, first_push(cmdp, levels.safe_policy)),
-                ("-fast", ", pushed by the fast policy", levels.fast_policy, first_push(cmdp, levels.fast_policy)),
-            ]
-        for kind, words, policy, box in shown:
-            path = folder / f"environment-{setting.env}{kind}.png"
-            render.png(cmdp, path, policy, box=box)
-            rows.setdefault(has_box, []).append((f"{title(setting.env)}{words}", path))
-    drawn = [path for row in rows.values() for _, path in row]
-    return drawn + save(gallery(list(rows.values())), folder, "environments")
+    box, pushed = references.model("box"), references.levels("box")
+    rows = [[("marsrover-4x4", ""), ("marsrover-8x8", "")], [("box", "-main"), ("box", "-safe"), ("box", "-fast")]]
+    words = {
+        "": "",
+        "-main": ", at the start",
+        "-safe": ", pushed by the safe policy",
+        "-fast": ", pushed by the fast policy",
+    }
+    policies = {"-safe": pushed.safe_policy, "-fast": pushed.fast_policy}
+    drawn: list[list[tuple[str, Path]]] = []
+    for row in rows:
+        drawn.append([])
+        for env, kind in row:
+            path = folder / f"environment-{env}{kind}.png"
+            policy = policies.get(kind, references.levels(env).optimal_policy)
+            place = first_push(box, policy) if kind in policies else None
+            render.png(references.model(env), path, policy, box=place)
+            drawn[-1].append((title(env) + words[kind], path))
+    return [path for row in drawn for _, path in row] + save(_gallery(drawn), folder, "environments")
 
 
 def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
@@ -66,32 +60,16 @@ def first_push(cmdp: CMDP, policy: Floats) -> tuple[int, int]:
     raise InvalidArgumentError("the policy never pushes the box")
 
 
-def gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
-    """Put pictures together, all at the same scale.
-
-    Args:
-        rows: for each row titles and PNG files; shorter rows stand in the middle.
-
-    Returns:
-        The figure.
-    """
-    pictures = [[imread(path) for _, path in row] for row in rows]
-    widths = [sum(picture.shape[1] for picture in row) for row in pictures]
-    heights = [max(picture.shape[0] for picture in row) for row in pictures]
-    inches = _WIDTH * max(map(len, rows)) / max(widths)  # of a pixel
-    width, height = max(widths) * inches, sum(heights) * inches + _CAPTION * len(rows)
-    with rc_context({"axes.titlesize": 10.0}):
-        figure = Figure(figsize=(width, height))
-        top = height
-        for row, images, across, high in zip(rows, pictures, widths, heights, strict=True):
-            top -= _CAPTION
-            left = (width - across * inches) / 2
-            for (caption, _), image in zip(row, images, strict=True):
-                wide, tall = image.shape[1] * inches, image.shape[0] * inches
-                ax = figure.add_axes((left / width, (top - tall) / height, wide / width, tall / height))
-                ax.set_axis_off()
-                ax.imshow(image)
-                ax.set_title(caption)
-                left += wide
-            top -= high * inches
-        return figure
+def _gallery(rows: Sequence[Sequence[tuple[str, Path]]]) -> Figure:
+    """Rows of pictures with their titles."""
+    figure = Figure(figsize=(10.0, 7.0), layout="constrained")
+    grid = figure.add_gridspec(len(rows), 1)
+    for k, row in enumerate(rows):
+        part = figure.add_subfigure(grid[k])
+        pictures = [imread(path) for _, path in row]
+        axes = part.subplots(1, len(row), width_ratios=[picture.shape[1] for picture in pictures])
+        for ax, picture, (caption, _) in zip(axes, pictures, row, strict=True):
+            ax.imshow(picture)
+            ax.set_title(caption, fontsize=10)
+            ax.set_axis_off()
+    return figure

@@ -92,14 +92,14 @@ and is read at 20,000."""
 
 NOT_MET = {
     ("marsrover-4x4", "UCRL-CMDP"): (
-        "The authors maximise over occupancy and model at once with SLSQP, stopped after a few iterations from a "
-        "random start, and rows of the candidate model need not sum to 1; where it fails, the policy is uniform. Here "
-        "the program is solved exactly."
+        "The authors maximise over occupancy and model at once with SLSQP, stopped after 20 iterations from a random "
+        "start (nonlin_prog.py of c1d5cfd), and rows of the candidate model need not sum to 1; where it fails, the "
+        "policy is uniform. Here the program is solved exactly."
     ),
     ("marsrover-8x8", "PSConRL"): (
         "Violation and spread over runs agree, but the regret is higher, also in more runs than the figure has. 0.001 "
-        "is the least floor in any commit. The floor 0.0005 meets the curve, and that of the picture in commit "
-        "92e9964, which seems to show the same runs, as C-UCRL's curve is the same there; but it is in no commit."
+        "is the least floor in any commit. Half of it comes nearer in regret, and fits the picture in commit 92e9964, "
+        "which seems to show the same runs, as C-UCRL's curve is the same there; but it is in no commit."
     ),
 }
 """Why a curve cannot be met, where that is known."""

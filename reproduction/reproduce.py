@@ -5,7 +5,6 @@ OUT/report.html     all of it in one page, with the policies that were executed
 OUT/figures/        PNG and PDF
 OUT/claims.md       every claim of the paper with a test, numbers and a verdict, below the date and the machine. Only if
                     the folder has runs of the paper's presets
-OUT/table-1.md      bounds, and what was measured
 OUT/tables/         the numbers of the tables in README and documentation, as JSON; `write_docs` takes them
 """
 
@@ -21,14 +20,12 @@ from psconrl import report
 from psconrl.analysis import Groups, group
 from psconrl.experiments import Outcome, Store, code_identity, run_experiment
 from psconrl.report import Section, Table
-from reproduction import Document, comparison, panels, proof, tables
+from reproduction import Document, claims, comparison, panels, proof, write_docs
 from reproduction import agents as agents  # registers the agents of the released code
-from reproduction.bounds import cards
-from reproduction.claims import Claim, as_document, as_markdown, by_group, claims, with_mark
+from reproduction.bounds import two_tables
+from reproduction.claims import Claim
 from reproduction.pictures import draw_environments
 from reproduction.presets import Figure, Preset, find, presets
-
-Runner = Callable[..., Outcome]
 
 
 @dataclass(frozen=True)
@@ -50,13 +47,13 @@ def reproduce(
     out: str | Path,
     quick: bool = False,
     workers: int | None = None,
-    run: Runner = run_experiment,
+    run: Callable[..., Outcome] = run_experiment,
     **options: Any,
 ) -> Reproduction:
     """Run presets and write their figures, the claims and the tables.
 
     Args:
-        names: presets; those that are run by default if there are none.
+        names: presets; all if there are none.
         out: the folder of runs and results.
         quick: a fraction of the paper's scale.
         workers: processes; all cores by default.
@@ -69,7 +66,7 @@ def reproduce(
     Raises:
         UnknownNameError: there is no preset of some name.
     """
-    chosen = [find(name) for name in names] or [preset for preset in presets().values() if preset.by_default]
+    chosen = [find(name) for name in names] or list(presets().values())
     # Processes that run the agents of `reproduction.agents` must import it: they do, with `reproduction.__main__`.
     experiments = [experiment for preset in chosen if (experiment := preset.experiment(quick)) is not None]
     outcomes = [run(experiments, out, workers=workers, **options)] if experiments else []
@@ -90,7 +87,7 @@ def _measure_proof(folder: Path, quick: bool) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         pass  # not there, or no table: it is made
     path.parent.mkdir(exist_ok=True)
-    path.write_text(tables.as_json(proof.measure(quick)), encoding="utf-8")
+    path.write_text(write_docs.as_json(proof.measure(quick)), encoding="utf-8")
 
 
 def write_results(store: str | Path, names: Sequence[str] = ()) -> Reproduction:
@@ -104,30 +101,34 @@ def write_results(store: str | Path, names: Sequence[str] = ()) -> Reproduction:
         What came out.
     """
     source = Store(store)
-    groups = group(source.records(), source.timings())
-    rows, made = claims(groups), report.provenance(source, groups)
-    documents = tables.documents(groups)
-    texts: dict[str, str] = {}
-    if rows:
-        documents["claims"] = as_document(rows, made)
-        texts["claims.md"] = as_markdown(documents["claims"])
-    if "bounds" in documents:
-        texts["table-1.md"] = cards(documents["bounds"])
-    texts |= {f"tables/{name}.json": tables.as_json(document) for name, document in documents.items()}
-    sections = [
-        *_overview(documents.get("comparison")),
-        *_figures(groups, names),
-        *_claims(rows),
-    ]
+    rows, documents, sections = _contents(source, names)  # no runs are held any more: the report reads them again
     paths = report.write(source, source.path, sections, overview=not sections)
     if "environments" in names:
         paths += draw_environments(source.path / "figures")
+    texts = {f"tables/{name}.json": write_docs.as_json(document) for name, document in documents.items()}
+    if rows:
+        texts["claims.md"] = claims.as_page(documents["claims"])
     for name, text in texts.items():
         path = source.path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         paths.append(path)
     return Reproduction(tuple(paths), tuple(rows))
+
+
+def _contents(source: Store, names: Sequence[str]) -> tuple[list[Claim], dict[str, Document], list[Section]]:
+    """The claims, the numbers of the tables, and the sections of the report."""
+    groups = group(source.records(), source.timings())
+    rows, documents = claims.claims(groups), write_docs.documents(groups)
+    if rows:
+        documents["claims"] = claims.as_document(rows, report.provenance(source, groups))
+    sections = [
+        *_overview(documents.get("comparison")),
+        *_figures(groups, names),
+        *_table_1(documents.get("bounds")),
+        *_claims(rows),
+    ]
+    return rows, documents, sections
 
 
 def _figures(groups: Groups, names: Sequence[str]) -> list[Section]:
@@ -151,8 +152,7 @@ def _stored(preset: Preset, groups: Groups) -> bool:
 
 
 def _panels(figure: Figure, groups: Groups) -> report.PanelRows:
-    make = getattr(panels, figure.panels) if isinstance(figure.panels, str) else figure.panels
-    rows: report.PanelRows = make(groups=groups, **figure.arguments)
+    rows: report.PanelRows = getattr(panels, figure.panels)(groups=groups, **figure.arguments)
     return rows
 
 
@@ -162,22 +162,9 @@ _MEASURE = (
 )
 _CLAIMS = (
     "Every claim has a test, which claims.md states, and its verdicts are computed from the stored runs. Claims about "
-    "figures are tested on the plotted quantity first; held only as plotted: not for the signed one. Rows marked "
-    "(reduced) ran at a fraction of the paper's scale, and are about that scale. Claims differ in weight, so verdicts "
-    "are not counted."
+    "figures are tested on the plotted quantity first; held only as plotted: not for the signed one. Claims differ in "
+    "weight, so verdicts are not counted."
 )
-
-
-def _claims(rows: Sequence[Claim]) -> list[Section]:
-    """The claims that the runs decide, and on demand those that they do not."""
-    decided = [row for row in rows if row.verdict != "not exercised"]
-    left = [row for row in rows if row.verdict == "not exercised"]
-    sections = []
-    if decided:
-        sections.append(Section("The paper's claims", (_CLAIMS,), tables=_tables(decided)))
-    if left:
-        sections.append(Section("Claims that these runs cannot decide", tables=_tables(left), closed=True))
-    return sections
 
 
 def _overview(document: Document | None) -> list[Section]:
@@ -188,20 +175,25 @@ def _overview(document: Document | None) -> list[Section]:
     return [Section("Figure 1 in one table", (_MEASURE,), tables=[table])]
 
 
+def _table_1(document: Document | None) -> list[Section]:
+    """The paper's table of bounds, and what was measured."""
+    if document is None:
+        return []
+    tables = [Table(head, rows, caption=caption) for caption, head, rows in two_tables(document)]
+    return [Section("Table 1", tables=tables, closed=True)]
+
+
+def _claims(rows: Sequence[Claim]) -> list[Section]:
+    """The claims that the runs decide, and on demand those that they do not."""
+    sections = []
+    decided, left = ([row for row in rows if row.decided == wanted] for wanted in (True, False))
+    if decided:
+        sections.append(Section("The paper's claims", (_CLAIMS,), tables=_tables(decided)))
+    if left:
+        sections.append(Section("Claims that these runs cannot decide", tables=_tables(left), closed=True))
+    return sections
+
+
 def _tables(rows: Sequence[Claim]) -> list[Table]:
-    head = ("Claim", "In the authors' set-up", "As printed")
-    return [
-        Table(
-            head,
-            [
-                (
-                    f"{row.text} ({row.where})",
-                    with_mark(row.authors, row.authors_brief),
-                    with_mark(row.verdict, row.note if row.verdict == "not exercised" else row.brief),
-                )
-                for row in found
-            ],
-            caption=name,
-        )
-        for name, found in by_group(rows).items()
-    ]
+    found = claims.by_group(rows)
+    return [Table(claims.HEAD, [row.line() for row in here], caption=name) for name, here in found.items()]

@@ -1,10 +1,11 @@
-"""Put kept numbers into README and documentation; every measured table there comes from here.
+"""The tables that README and documentation show: numbers from stored runs, how they read, and where they stand.
 
     python -m reproduction.write_docs results      take the numbers and figures of a folder of `python -m reproduction`
     python -m reproduction.write_docs              write the pages again from the numbers that are kept
 
-Numbers are kept as JSON, one file for each table, with the code that made the runs: the paper's in
-docs/reproduction/results, what benchmarks measure (`--keep`) in docs/results. Pages have places for them,
+A table's numbers are a JSON document with the code that made the runs, so that it can be made again, and compared,
+without the runs: the paper's in docs/reproduction/results, what benchmarks measure (`--keep`) in docs/results, in one
+form (benchmarks/kept.py). Pages have places for them,
 
     <!-- results: NAME -->
     <!-- end of results -->
@@ -18,9 +19,12 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reproduction.tables import TABLES, as_json, parts
+from psconrl.analysis import Groups
+from reproduction import Document, beyond, bounds, claims, comparison, proof
+from reproduction.measures import markdown_table
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs" / "reproduction"
@@ -31,25 +35,64 @@ FOLDERS = (ROOT / "docs" / "results", KEPT)
 """Where numbers are kept."""
 
 PLACE = re.compile(r"(<!-- results: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
-FIGURES = {
-    "figure-1-as-plotted": "figure-1",
-    "figure-1-signed": "figure-1-signed",
-    "authors-as-plotted": "figure-1-authors",
-    "figure-appendix": "figure-appendix",
-    "environments": "environments",
-    "stochastic-signed": "stochastic",
-    "known-costs-signed": "known-costs",
-    "counterexample": "counterexample",
-    "bayesian": "bayesian",
-    "bayesian-learned": "bayesian-learned",
-    "feasibility": "feasibility",
-    "bonus": "bonus",
-    "tractable": "tractable",
-}
-"""Figures of a folder of results that the paper's pages show, and their names there."""
 
-TITLE_FIGURE = ROOT / "docs" / "figures" / "figure-1.png"
-"""Where README and the first page of the documentation find theirs."""
+DOCUMENTS: Mapping[str, Callable[[Groups], Document | None]] = {
+    "comparison": comparison.document,
+    "bounds": bounds.document,
+    "untuned": beyond.document,
+}
+"""Tables with the numbers of stored runs; None where runs are missing."""
+
+TABLES: Mapping[str, Mapping[str, Callable[[Document], str]]] = {
+    "comparison": {
+        "readme": comparison.readme,
+        "headline": comparison.headline,
+        "figure-1": comparison.figure_1,
+        "provenance": comparison.provenance,
+        "tried": comparison.tried,
+        "pictures": comparison.pictures,
+        "appendix": comparison.appendix,
+        "known-costs": comparison.known_costs,
+    },
+    "theory": {"theory-terms": proof.decomposed, "theory-lemmas": proof.lemmas, "theory-asked": proof.asked},
+    "claims": {"claims": claims.as_cards, "verdicts": claims.as_summary, "made": claims.as_made},
+    "bounds": {"bounds": bounds.cards},
+    "untuned": {
+        "readme-agents": beyond.short_table,
+        "untuned": beyond.untuned_table,
+        "untuned-made": beyond.untuned_made,
+        "untuned-rivals": beyond.rivals_table,
+        "untuned-rivals-made": beyond.rivals_made,
+    },
+}
+"""How the numbers of each table read, by the name of a place in a page."""
+
+
+def documents(groups: Groups) -> dict[str, Document]:
+    """The numbers of all tables whose runs are there."""
+    found = {name: make(groups) for name, make in DOCUMENTS.items()}
+    return {name: document for name, document in found.items() if document is not None}
+
+
+def as_json(document: Document) -> str:
+    """The numbers of a table as a file."""
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def parts(name: str, document: Document) -> dict[str, str]:
+    """The texts of a table by the name of their place."""
+    if name in TABLES:
+        return {place: render(document) for place, render in TABLES[name].items()}
+    made = document["made"]
+    line = f"*`{made['Command']}`, {made['Date']}, {made['Machine']}, code {made['Code']}*\n"
+    return {place: shown(part) for place, part in document["parts"].items()} | {f"{name}-made": line}
+
+
+def shown(part: Document) -> str:
+    """A part of what a benchmark measured, in Markdown: a text, or a table of a head and rows."""
+    if "text" in part:
+        return str(part["text"]) + "\n"
+    return markdown_table(part["head"], part["rows"])
 
 
 def pages() -> list[Path]:
@@ -77,17 +120,15 @@ def written(page: str, found: dict[str, str]) -> str:
 
 
 def take(folder: Path) -> None:
-    """Keep the numbers and figures of a folder of results."""
+    """Keep the numbers of a folder of results, and the figures that the pages show."""
     KEPT.mkdir(exist_ok=True)
     for name in TABLES:
         path = folder / "tables" / f"{name}.json"
         if path.exists():
             (KEPT / path.name).write_text(as_json(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
-    for name, there in FIGURES.items():
-        path = folder / "figures" / f"{name}.png"
-        if path.exists():
-            shutil.copyfile(path, DOCS / "figures" / f"{there}.png")
-    shutil.copyfile(DOCS / "figures" / "figure-1-authors.png", TITLE_FIGURE)
+    for kept in (DOCS / "figures").glob("*.png"):
+        if (folder / "figures" / kept.name).exists():
+            shutil.copyfile(folder / "figures" / kept.name, kept)
 
 
 def main(arguments: list[str]) -> int:

@@ -226,7 +226,7 @@ CHANGES = (
             Edit(
                 "reproduction/presets.py",
                 '\nregister(Preset("mine", "what I want to know", lambda quick: [(Cell("toy", "Uniform", 30), 2)]))\n',
-                after="\n_PRESETS: dict[str, Preset] = {}\n",
+                after="    register(_preset)\n",
             ),
         ),
         "from reproduction.presets import find\nassert find('mine').experiment(False).cells[0].agent == 'Uniform'",

@@ -4,54 +4,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psconrl.analysis import Group, group
+from psconrl.analysis import group
 from psconrl.experiments import Cell, RunRecord
 from reproduction import bounds, references
 from reproduction.bounds import BOUNDS, cards, document
 from reproduction.claims import (
     FEWEST,
     GROUPS,
-    VERDICTS,
+    HEAD,
     Claim,
-    Scale,
     as_cards,
     as_document,
-    as_markdown,
+    as_page,
     as_summary,
     as_text,
     by_group,
-    cautious,
     claims,
     decide,
 )
 from reproduction.claims_experiments import stuck_share
-from reproduction.presets import find
+from reproduction.tests.runs import OPTIMA, Rates, bayesian, by_agent, cells, figure_1, runs_of
 from tests.analysis.synthetic import cell_records, checkpoints, curve_record, episodes
-
-OPTIMA = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
-
-
-def preset_cells(name: str, quick: bool = True) -> dict[tuple[str, str], Cell]:
-    experiment = find(name).experiment(quick)
-    assert experiment is not None
-    return {(cell.env, cell.agent): cell for cell in experiment.cells}
-
-
-def own_bonuses(quick: bool = True) -> dict[tuple[str, str], Cell]:
-    """The rivals as printed, by environment and agent, on the states that can be reached."""
-    experiment = find("own-bonuses").experiment(quick)
-    assert experiment is not None
-    return {(cell.env, cell.agent): cell for cell in experiment.cells if not cell.env_options}
-
-
-def figure_1(rates: dict[tuple[str, str], tuple[float, float]], runs: int = 6) -> list[RunRecord]:
-    """Quick runs of Figure 1, whatever the bonus, that are `rates` above optimum and threshold in every step."""
-    found = []
-    for cell in [*preset_cells("figure-1").values(), *own_bonuses().values()]:
-        J, tau = OPTIMA[cell.env]
-        extra = rates.get((cell.env, cell.agent), (0.01, 0.01))
-        found += cell_records(cell, runs, J + extra[0], tau + extra[1], spread=1e-4, optimum=J, thresholds=[tau])
-    return found
 
 
 def verdicts(records: list[RunRecord], timings: dict[str, float] | None = None) -> dict[str, Claim]:
@@ -73,8 +46,7 @@ def test_without_runs_of_the_papers_experiments_nothing_is_said_of_it() -> None:
 
 
 def test_what_is_not_run_is_not_decided() -> None:
-    cell = preset_cells("feasibility")["toy", "PSConRL"]
-    rows = verdicts(cell_records(cell, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5]))
+    rows = verdicts(runs_of(cells("feasibility")[:1]))
     exact = ("assumption/", "environments/", "lemma/cover")
     for key, row in rows.items():
         if not key.startswith((*exact, "feasibility", "lemma/episodes")):
@@ -112,11 +84,8 @@ def test_indistinguishable_is_within_a_tenth_of_the_larger_mean(extra: float, ve
 
 def test_few_noisy_runs_are_not_indistinguishable() -> None:
     """Intervals that meet prove nothing: the difference must be shown to be small."""
-    cells = preset_cells("figure-1") | own_bonuses()
-    found = []
-    for agent in ("PSConRL", "ConRL"):
-        found += cell_records(cells["marsrover-4x4", agent], 6, 0.8, 0.2, spread=5e-3, optimum=0.775, thresholds=[0.2])
-    assert verdicts(found)["same/marsrover-4x4/ConRL"].verdict == "did not hold"
+    both = [(by_agent("figure-1") | by_agent("own-bonuses"))["marsrover-4x4", agent] for agent in ("PSConRL", "ConRL")]
+    assert verdicts(runs_of(both, regret=0.025, spread=5e-3))["same/marsrover-4x4/ConRL"].verdict == "did not hold"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +100,7 @@ def test_comparable_is_one_sided(ours: float, theirs: float, verdict: str) -> No
 def test_held_only_as_plotted() -> None:
     """A rival that gains early and loses late: signed they are equal, but the plot forgets the gain."""
     rows_of = figure_1({("marsrover-8x8", "PSConRL"): (0.0, 0.0)})
-    cell = own_bonuses()["marsrover-8x8", "ConRL"]
+    cell = by_agent("own-bonuses")["marsrover-8x8", "ConRL"]
     kept = [r for r in rows_of if r.cell != cell.id]
     J, tau = OPTIMA["marsrover-8x8"]
     grid = checkpoints(cell)
@@ -157,7 +126,7 @@ def test_box() -> None:
 @pytest.mark.parametrize(("late", "verdict"), [(0.03, "held"), (0.025, "held"), (0.02, "did not hold")])
 def test_near_linear_is_regret_per_step_that_does_not_fall(late: float, verdict: str) -> None:
     """0.03 above the optimum until T / 2, then another rate: judged at the paper's scale, as plotted and signed."""
-    cell = own_bonuses(quick=False)["box", "ConRL"]
+    cell = by_agent("own-bonuses", quick=False)["box", "ConRL"]
     J, tau = OPTIMA["box"]
     grid = checkpoints(cell)
     rate = np.where(grid <= cell.horizon / 2, J + 0.03, J + late) * grid[0]
@@ -165,7 +134,7 @@ def test_near_linear_is_regret_per_step_that_does_not_fall(late: float, verdict:
     runs = [curve_record(cell, seed, cumulative, optimum=J, thresholds=[tau]) for seed in range(6)]
     row = verdicts(runs)["near-linear/box/ConRL"]
     assert row.verdict == verdict
-    assert row.numbers["signed"] == pytest.approx([0.03, late], rel=1e-6)
+    assert f"signed 0.03 per step, then {late:g};" in row.measured
 
 
 def test_stuck_is_less_than_half_of_the_way_from_safe_to_optimal_in_every_cost() -> None:
@@ -191,95 +160,66 @@ def test_few_runs_decide_nothing() -> None:
     row = verdicts(figure_1({}, runs=FEWEST - 1))["converges/marsrover-4x4"]
     assert row.verdict == "not exercised"
     assert "On these alone: held" in row.note
-    plain = Claim("Theory", "k", "t", "w", "t", "m", "held", scale=Scale("exact"))
-    assert cautious(plain) is plain
-
-
-def test_known_costs_stand_beside_estimated_ones() -> None:
-    runs = figure_1({})
-    assert "known costs" not in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
-    for cell in preset_cells("known-costs").values():
-        J, tau = OPTIMA[cell.env]
-        runs += cell_records(cell, 6, J + 0.02, tau, optimum=J, thresholds=[tau])
-    assert (
-        "known costs and bonuses scaled, as plotted: PSConRL 12"
-        in verdicts(runs)["order/marsrover-4x4/C-UCRL"].measured
-    )
 
 
 def test_the_authors_set_up_is_judged_by_the_same_test() -> None:
     runs = figure_1({("box", "ConRL"): (0.03, -0.6)})
     row = verdicts(runs)["stuck/box/ConRL"]
     assert (row.verdict, row.authors) == ("held", "")
-    for (env, _), cell in preset_cells("authors").items():
-        J, tau = OPTIMA[env]
-        runs += cell_records(cell, 6, J, tau, optimum=J, thresholds=[tau])
+    runs += runs_of(cells("authors"), regret=0.0, violation=0.0)
     row = verdicts(runs)["stuck/box/ConRL"]
     assert (row.verdict, row.authors, row.authors_brief) == ("held", "did not hold", "0% of runs")
     few = [run for run in runs if "released" not in run.agent or run.seed < FEWEST - 1]
     assert verdicts(few)["stuck/box/ConRL"].authors == ""
 
 
+def test_box_with_all_states_stands_beside_the_states_that_can_be_reached() -> None:
+    runs = figure_1({("marsrover-8x8", "PSConRL"): (0.05, 0.01)})
+    assert "121" not in verdicts(runs)["costly"].measured
+    row = verdicts(runs + runs_of([by_agent("box-121", whole=True)["box", "PSConRL"]], regret=0.1))["costly"]
+    assert row.verdict == "did not hold"
+    assert "with all 121 states of Box held, " in row.brief
+
+
 def test_claims_about_all_environments_at_once() -> None:
-    best = {(env, "PSConRL"): (0.001, 0.01) for env in OPTIMA}
+    best: Rates = {(env, "PSConRL"): (0.001, 0.01) for env in OPTIMA}
     rows = verdicts(figure_1(best))
     assert rows["consistently"].verdict == "held"
     assert verdicts(figure_1({**best, ("box", "PSConRL"): (0.02, 0.01)}))["consistently"].verdict == "did not hold"
     assert rows["costs"].verdict == "not exercised"
-    runs = figure_1(best)
-    for cell in preset_cells("known-costs").values():
-        J, tau = OPTIMA[cell.env]
-        runs += cell_records(cell, 6, J + 0.0005, tau, optimum=J, thresholds=[tau])
+    runs = figure_1(best) + runs_of(cells("known-costs"), regret=0.0005)
     assert verdicts(runs)["costs"].verdict == "did not hold"
 
 
 def test_feasibility_by_the_growth_of_infeasible_steps() -> None:
-    cells = preset_cells("feasibility")
-    T = cells["toy", "PSConRL"].horizon
+    toy, garnet = cells("feasibility")
+    T = toy.horizon
     always = episodes([0, 10], T, [True, False])
     early = episodes([0, 10, 60], T, [True, False, True])
     rows = verdicts(
-        cell_records(cells["toy", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=always)
-        + cell_records(cells["garnet", "PSConRL"], 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=early)
+        cell_records(toy, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=always)
+        + cell_records(garnet, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=early)
         + figure_1({})
     )
     assert rows["feasibility/toy"].verdict == "did not hold"
     assert rows["feasibility/garnet"].verdict == "held"
-    assert rows["feasibility/garnet"].numbers["last"] == 60
+    assert "the last at step 60;" in rows["feasibility/garnet"].measured
     assert "feasibility/box" not in rows
 
 
 def test_infeasible_samples_that_come_late_are_no_success() -> None:
-    cell = preset_cells("feasibility")["toy", "PSConRL"]
+    cell = cells("feasibility")[0]
     late = episodes([0, cell.horizon // 2], cell.horizon, [True, False])
     row = verdicts(cell_records(cell, 6, 0.5, 0.5, optimum=0.47, thresholds=[0.5], table=late))["feasibility/toy"]
     assert row.verdict == "did not hold"
 
 
 def test_the_number_of_episodes() -> None:
-    cell = preset_cells("figure-1")["marsrover-4x4", "PSConRL"]
+    cell = by_agent("figure-1")["marsrover-4x4", "PSConRL"]
     many = episodes(list(range(cell.horizon)), cell.horizon)
     assert verdicts(figure_1({}))["lemma/episodes"].verdict == "held"
     failed = cell_records(cell, 6, 0.8, 0.2, optimum=0.775, thresholds=[0.2], table=many)
     assert verdicts(failed)["lemma/episodes"].verdict == "did not hold"
-
-
-def bayesian(power: float) -> list[RunRecord]:
-    """Draws whose pseudo-regret and violation grow like a power of time."""
-    cell = preset_cells("bayesian")["dirichlet", "PSConRL"]
-    grid = checkpoints(cell)
-    found = []
-    for seed in range(6):
-        total = (1 + 0.1 * seed) * grid**power
-        rate = np.diff(total, prepend=0) / grid[0]
-        averages = np.stack([0.5 + rate, np.full(len(grid), 0.2)], axis=1)
-        table = episodes([0, *grid[:-1].tolist()], cell.horizon, averages=averages)
-        table["value"] = 0.5 + 0.01 * (-1) ** seed
-        cumulative = np.stack([0.5 * grid + total, 0.2 * grid + total])
-        changes = {"env_options": dict(cell.env_options) | {"draw": seed}, "states": 10, "actions": 3}
-        excess = np.outer([0.2, 0.1], grid)
-        found.append(curve_record(cell, seed, cumulative, excess, episodes=table, **changes))
-    return found
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(0.5, "held"), (0.9, "did not hold")])
@@ -289,8 +229,7 @@ def test_theorem(power: float, verdict: str) -> None:
     assert rows["theorem/printed"].verdict == "did not hold"
     assert rows["theorem/constants"].verdict == "not exercised"
     assert rows["lemma/posterior"].verdict == "held"
-    fitted = rows["theorem/signed"].numbers["exponents"]["violation 1"]["mean"]
-    assert fitted == pytest.approx(power, abs=1e-6)
+    assert f", exponent {power:g} [" in rows["theorem/signed"].measured.split("violation 1")[1]
 
 
 def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,37 +241,26 @@ def test_theorem_with_constants_where_the_bound_says_something(monkeypatch: pyte
     assert verdicts(bayesian(0.9))["theorem/constants"].verdict == "did not hold"
 
 
-def timed(horizon_of: bool, seconds: dict[str, float]) -> tuple[list[RunRecord], dict[str, float]]:
-    """Runs of both agents on 8x8, at the paper's scale or quick, and how long each took."""
-    cells = [preset_cells("tractable", horizon_of), preset_cells("figure-1", horizon_of)]
+def timed(seconds: dict[str, float]) -> tuple[list[RunRecord], dict[str, float]]:
+    """Runs of both agents on 8x8 at the paper's scale, a plan every ten steps, and how long each took."""
+    found = by_agent("tractable", quick=False) | by_agent("figure-1", quick=False)
     runs: list[RunRecord] = []
-    timings: dict[str, float] = {}
-    for agent, found in zip(("UCRL-CMDP", "PSConRL"), cells, strict=True):
+    for agent in seconds:
         cell = found["marsrover-8x8", agent]
         table = episodes(list(range(0, cell.horizon, 10)), cell.horizon)
         runs += cell_records(cell, 6, 0.95, 0.1, optimum=0.938, thresholds=[0.1], table=table)
-        timings |= {run.identity: seconds[agent] for run in runs if run.agent == agent}
-    return runs, timings
+    return runs, {run.identity: seconds[run.agent] for run in runs}
 
 
-def test_inefficient_by_the_seconds_of_runs_of_the_papers_length() -> None:
-    runs, timings = timed(False, {"UCRL-CMDP": 7200.0, "PSConRL": 2.0})
-    row = verdicts(runs, timings)["inefficient/marsrover-8x8"]
-    assert row.verdict == "held"
-    assert row.measured.startswith("2 hours a run (6 of 30 runs completed), 3.273 s a plan; PSConRL 2 s a run")
-    runs, timings = timed(False, {"UCRL-CMDP": 3.0, "PSConRL": 2.0})
+def test_inefficient_by_the_seconds_of_runs() -> None:
+    runs, timings = timed({"UCRL-CMDP": 7200.0, "PSConRL": 2.0})
+    rows = verdicts(runs, timings)
+    assert rows["inefficient/marsrover-8x8"].verdict == "held"
+    assert rows["inefficient/marsrover-8x8"].measured == "7,200 s a run, 3.273 s a plan; PSConRL 2 s a run"
+    assert rows["sampling"].verdict == "held"
+    runs, timings = timed({"UCRL-CMDP": 3.0, "PSConRL": 2.0})
     assert verdicts(runs, timings)["inefficient/marsrover-8x8"].verdict == "did not hold"
     assert verdicts(runs)["inefficient/marsrover-8x8"].verdict == "not exercised"
-
-
-def test_inefficient_by_seconds_per_plan_of_shorter_runs() -> None:
-    runs, timings = timed(True, {"UCRL-CMDP": 250.0, "PSConRL": 0.5})
-    row = verdicts(runs, timings)["inefficient/marsrover-8x8"]
-    # One second a plan, ceil(22,000 / 29) plans at the paper's horizon; PSConRL 8.8 times as long as here.
-    assert row.numbers["seconds_per_run"] == pytest.approx(759)
-    assert row.numbers["seconds_per_run_psconrl"] == pytest.approx(4.4)
-    assert row.verdict == "held"
-    assert "(reduced)" in row.scale.text
 
 
 def test_outputs() -> None:
@@ -340,32 +268,21 @@ def test_outputs() -> None:
     assert list(by_group(rows)) == list(GROUPS)
     made = json.loads(json.dumps(as_document(rows, {"Date": "today"})))
     assert len(made["claims"]) == len(rows)
-    text = as_markdown(made)
+    text = as_page(made)
     assert "- Date: today\n" in text
     assert text.count("*Test: ") == as_cards(made).count("*Test: ") == len({(row.group, row.test) for row in rows})
     assert all(f"\n{row.text} ({row.where})\n: " in text for row in rows)
     assert as_summary(made).count("\n| ") == len(rows) + 1
-    for width in (60, 120):
-        lines = as_text(rows, width).splitlines()
-        assert max(map(len, lines)) <= width
-        assert sum(line.startswith(VERDICTS) for line in lines) == len(rows)
+    assert all(f"\n{row.text}\n" in as_text(rows) for row in rows)
+    assert all(len(row.line()) == len(HEAD) for row in rows)
 
 
 def test_table_1() -> None:
-    cells = preset_cells("table-1")
-    found: dict[str, Group] = group(
-        [
-            r
-            for cell in cells.values()
-            if cell.agent != "FHA"
-            for r in cell_records(cell, 3, 0.8, 0.3, optimum=0.775, thresholds=[0.2])
-        ]
-    )
-    made = document(found)
+    chosen = {cell.agent: cell for cell in cells("table-1")}
+    made = document(group(runs_of([cell for agent, cell in chosen.items() if agent != "FHA"], regret=0.025)))
     assert made is not None
     assert len(made["rows"]) == len(BOUNDS)
     by_name = {row[0].split(" ")[0]: row for row in made["rows"]}
-    horizon = cells["marsrover-4x4", "PSConRL"].horizon
-    assert by_name["PSConRL"][5].startswith(f"{0.025 * horizon:g} [")
+    assert by_name["PSConRL"][5].startswith(f"{0.025 * chosen['PSConRL'].horizon:g} [")
     assert by_name["FHA"][5:] == ["-"] * 5
     assert "Õ(H S sqrt(A T))" in cards(made)

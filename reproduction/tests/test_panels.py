@@ -7,10 +7,9 @@ from psconrl.analysis import group
 from psconrl.experiments import Experiment, Outcome, Store
 from psconrl.experiments.record import to_bytes, to_table
 from reproduction import panels, references
-from reproduction.pictures import draw_environments, first_push, gallery
-from reproduction.presets import find
+from reproduction.pictures import draw_environments, first_push
 from reproduction.reproduce import reproduce
-from reproduction.tests.test_claims import bayesian, figure_1, preset_cells
+from reproduction.tests.runs import bayesian, by_agent, cells, figure_1, runs_of
 from tests.analysis.synthetic import cell_records, episodes, record
 
 
@@ -31,14 +30,14 @@ def test_panels_of_figure_1() -> None:
 
 
 def test_panels_of_the_appendix_hold_the_levels_of_the_model() -> None:
-    above, below = panels.averages(group(figure_1({})))
+    above, below = panels.averages(group(runs_of(cells("authors"))))
     assert {level.label: round(level.value, 6) for level in above[0].levels} == {
-        "optimal": 0.225,
-        "fast": 0.25,
-        "safe": 0.125,
+        "optimal": -0.775,
+        "fast": -0.75,
+        "safe": -0.875,
     }
     assert below[0].levels[0].value == 0.2
-    np.testing.assert_allclose(above[0].lines[0].mean, 0.215)
+    np.testing.assert_allclose(above[0].lines[0].mean, -0.785, atol=1e-4)
 
 
 def test_panels_of_the_theorem_name_the_slope() -> None:
@@ -47,36 +46,27 @@ def test_panels_of_the_theorem_name_the_slope() -> None:
     assert regret.lines[1].mean[-1] == pytest.approx(regret.lines[0].mean[-1])
 
 
-def test_panels_of_the_bonus_and_of_the_counterexample() -> None:
-    found = find("bonus").experiment(quick=True)
-    assert found is not None
-    runs = [r for cell in found.cells for r in cell_records(cell, 2, 0.8, 0.3, optimum=0.775, thresholds=[0.2])]
-    ((regret, violation),) = panels.bonus(group(runs))
-    assert regret.ticks[-1][1] == "published"
-    assert {"PSConRL", "ConRL", "C-UCRL", "UCRL-CMDP"} <= {line.label for line in violation.lines}
-    toy = find("counterexample").experiment(quick=True)
-    assert toy is not None
+def test_panels_of_the_counterexample() -> None:
     table = episodes([0, 300], 1_500, [False, True])
-    runs = [
-        r for cell in toy.cells for r in cell_records(cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=table)
-    ]
+    toy = cells("counterexample")
+    runs = [r for cell in toy for r in cell_records(cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=table)]
     (row,) = panels.counterexample(group(runs))
     assert row[2].lines[0].mean[-1] == pytest.approx(300 / 1_500)
     assert [line.label for line in row[0].lines] == ["PSConRL", "PSConRL (explore)", "CMDP-PSRL"]
 
 
 def test_panels_of_feasibility_and_of_ucrl_cmdp_beyond_the_smallest_grid() -> None:
-    cells = preset_cells("feasibility")
-    T = cells["toy", "PSConRL"].horizon
+    toy_cell, garnet_cell = cells("feasibility")
+    T = toy_cell.horizon
     early, never = episodes([0, 60], T, [False, True]), episodes([0], T)
     runs = [
-        *cell_records(cells["toy", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=early),
-        *cell_records(cells["garnet", "PSConRL"], 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=never),
+        *cell_records(toy_cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=early),
+        *cell_records(garnet_cell, 2, 0.5, 0.5, optimum=0.4, thresholds=[0.5], table=never),
     ]
     ((toy,),) = panels.feasibility(group(runs))
     assert toy.title == "Toy (2 runs), slope 0.00 [0.00, 0.00]"
     assert toy.lines[0].mean[-1] == 60
-    tractable = [record(np.full((2, c.horizon), 0.5), cell=c) for c in preset_cells("tractable").values()]
+    tractable = [record(np.full((2, c.horizon), 0.5), cell=c) for c in cells("tractable")]
     above, below = panels.tractable(group([*figure_1({}), *tractable]))
     assert [p.title for p in above] == ["Marsrover 8x8 (1 to 6 runs)", "Box, 16 states (1 to 6 runs)"]
     assert [line.label for line in below[0].lines] == ["PSConRL", "UCRL-CMDP"]
@@ -103,7 +93,7 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
         asked.extend(experiments)
         store = Store(out, create=True)
         for run in figure_1({}, runs=2):
-            cell = preset_cells("figure-1")[run.env, run.agent]
+            cell = by_agent("figure-1")[run.env, run.agent]
             store.write(cell, run.seed, to_bytes(to_table(run)))
         return Outcome(1, 0, 1, ())
 
@@ -114,23 +104,8 @@ def test_reproduce_runs_and_writes(tmp_path: Path) -> None:
     written = {path.relative_to(tmp_path).as_posix() for path in result.paths}
     assert {
         "figures/figure-1-signed.png",
-        "figures/figure-1-as-plotted.pdf",
+        "figures/figure-1.pdf",
         "claims.md",
         "report.html",
     } <= written
     assert all(path.stat().st_size > 100 for path in result.paths)
-
-
-def test_pictures_in_a_row_have_one_scale(tmp_path: Path) -> None:
-    from matplotlib.image import imsave
-
-    sizes = {"small": (60, 60), "large": (80, 100)}
-    for name, (high, wide) in sizes.items():
-        imsave(tmp_path / f"{name}.png", np.zeros((high, wide, 3)))
-    figure = gallery([[(name, tmp_path / f"{name}.png") for name in sizes], [("one", tmp_path / "small.png")]])
-    places = [axes.get_position() for axes in figure.axes]
-    width, height = figure.get_size_inches()
-    pixels = [60 / (place.width * width) for place in places[::2]] + [100 / (places[1].width * width)]
-    assert np.allclose(pixels, pixels[0])
-    assert places[1].height * height / (places[1].width * width) == pytest.approx(0.8)
-    assert all(0 <= place.x0 < place.x1 <= 1 and 0 <= place.y0 < place.y1 <= 1 for place in places)

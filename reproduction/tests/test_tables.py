@@ -7,34 +7,16 @@ import numpy as np
 import pytest
 
 from psconrl.analysis import Group, format_mean_ci, group, short
-from psconrl.experiments import Cell, RunRecord
-from reproduction import comparison, learning, tables
+from reproduction import comparison, write_docs
 from reproduction.measures import final_values, summary
-from reproduction.presets import find
 from reproduction.published import APPENDIX, FIGURE_1, PICTURES, PIXEL
-from reproduction.settings import PAPER, TRIED, algorithms, reachable
-from tests.analysis.synthetic import cell_records
-
-LEVELS = {"marsrover-4x4": (0.775, 0.2), "marsrover-8x8": (0.938, 0.1), "box": (0.845, 0.6)}
-
-
-def runs_of(cells: list[Cell], runs: int = 4, regret: float = 0.01, violation: float = 0.02) -> list[RunRecord]:
-    found = []
-    for cell in cells:
-        J, tau = LEVELS[cell.env]
-        found += cell_records(cell, runs, J + regret, tau + violation, spread=1e-5, optimum=J, thresholds=[tau])
-    return found
-
-
-def preset_cells(name: str, quick: bool = True) -> list[Cell]:
-    experiment = find(name).experiment(quick)
-    assert experiment is not None
-    return list(experiment.cells)
+from reproduction.settings import PAPER, TRIED, algorithms
+from reproduction.tests.runs import cells, runs_of
 
 
 def test_ends_of_a_cell() -> None:
-    cell = preset_cells("figure-1", quick=False)[0]
-    (found,) = group(runs_of([cell])).values()
+    cell = cells("figure-1", quick=False)[0]
+    (found,) = group(runs_of([cell], 4)).values()
     numbers = final_values(found, 900)
     T = cell.horizon
     expected = {
@@ -54,7 +36,7 @@ def test_ends_of_a_cell() -> None:
 
 
 def test_slack_earns_nothing_in_what_is_charged() -> None:
-    (found,) = group(runs_of(preset_cells("figure-1")[:1], violation=-0.1)).values()
+    (found,) = group(runs_of(cells("figure-1")[:1], violation=-0.1)).values()
     numbers = final_values(found)
     assert numbers["lagrangian"]["mean"] < 0 < numbers["charged"]["mean"]
     assert numbers["charged"] == numbers["regret"]
@@ -71,8 +53,8 @@ def test_summaries_and_their_words() -> None:
 
 def both(theirs: tuple[float, float], quick: bool = False) -> dict[str, Group]:
     """All of Figure 1 and of the authors' runs, theirs with given rates above the levels."""
-    records = runs_of(preset_cells("figure-1", quick))
-    return group(records + runs_of(preset_cells("authors", quick), regret=theirs[0], violation=theirs[1]))
+    records = runs_of(cells("figure-1", quick))
+    return group(records + runs_of(cells("authors", quick), regret=theirs[0], violation=theirs[1]))
 
 
 def row_of(document: dict[str, Any] | None, world: str, agent: str) -> dict[str, Any]:
@@ -103,8 +85,9 @@ def test_box_is_read_as_it_was_drawn() -> None:
 
 
 def test_all_columns_and_what_was_tried() -> None:
-    runs = runs_of(preset_cells("tried", quick=False)) + runs_of(preset_cells("own-bonuses", quick=False))
-    document = comparison.document(both((0.01, 0.02)) | group(runs))
+    runs = runs_of(cells("tried", quick=False)) + runs_of(cells("own-bonuses", quick=False))
+    known = runs_of(cells("known-costs", quick=False) + cells("tractable", quick=False), regret=0.005)
+    document = comparison.document(both((0.01, 0.02)) | group(runs + known))
     assert document is not None
     assert len([row for row in document["rows"] if row["published"]]) == len(FIGURE_1)
     assert len(document["rows"]) == len(FIGURE_1) + 3, "Box twice"
@@ -115,6 +98,8 @@ def test_all_columns_and_what_was_tried() -> None:
     assert row_of(document, "Box, 60 states", "ConRL")["authors"] is None
     assert comparison.figure_1(document).count("\n|") == 3 * len(document["rows"]) + 1
     assert comparison.provenance(document).count("\n|") == len(FIGURE_1) + 1
+    assert comparison.known_costs(document).count("\n| ") == 4 * len(PAPER) + 1
+    assert document["costs"][0]["estimated"]["regret"]["mean"] > document["costs"][0]["known"]["regret"]["mean"]
     assert "of the 10 published curves" in comparison.headline(document)
     assert comparison.document({}) is None
 
@@ -126,26 +111,8 @@ def test_every_curve_has_its_readings() -> None:
 
 
 def test_documents_survive_a_trip_through_json() -> None:
-    found = tables.documents(both((0.01, 0.02), quick=True))
+    found = write_docs.documents(both((0.01, 0.02), quick=True))
     assert set(found) == {"comparison"}
     for name, document in found.items():
-        again = json.loads(tables.as_json(document))
-        assert tables.parts(name, again) == tables.parts(name, document)
-
-
-def test_all_agents_in_all_gridworlds() -> None:
-    """A table only of all."""
-    cells = [
-        setting.cell(agent)
-        for setting in reachable(False)
-        for agent in learning.AGENTS
-        if agent != "FHA" or setting.env == "marsrover-4x4"
-    ]
-    assert learning.document(group(runs_of(cells[:-1]))) is None
-    document = learning.document(group(runs_of(cells)))
-    assert document is not None
-    assert [(row["env"], row["agent"]) for row in document["rows"]] == [(cell.env, cell.agent) for cell in cells]
-    text = learning.markdown(document)
-    assert text.count("## ") == len(PAPER)
-    for agent in learning.AGENTS:
-        assert text.count(f"\n| {agent} | 4 | ") == (1 if agent == "FHA" else 3)
+        again = json.loads(write_docs.as_json(document))
+        assert write_docs.parts(name, again) == write_docs.parts(name, document)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reproduction import write_docs
-from reproduction.tables import TABLES, as_json
+from reproduction.presets import presets
+from reproduction.write_docs import TABLES, as_json
 
 ALL_PAGES = sorted(path for path in (write_docs.ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
 KEPT = sorted(path for folder in write_docs.FOLDERS for path in folder.glob("*.json"))
@@ -29,7 +30,7 @@ def test_every_place_has_numbers_and_every_table_a_place() -> None:
         m["name"] for page in write_docs.pages() for m in write_docs.PLACE.finditer(page.read_text(encoding="utf-8"))
     ]
     assert set(asked) == PLACES
-    assert {place for table in TABLES.values() for place in table.parts} <= PLACES
+    assert {place for places in TABLES.values() for place in places} <= PLACES
     assert {path.stem for path in KEPT} >= set(TABLES)
 
 
@@ -77,8 +78,10 @@ def test_a_page_is_changed_in_its_places_alone() -> None:
 
 def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
     shown = (write_docs.DOCS / "index.md").read_text(encoding="utf-8")
-    for name in write_docs.FIGURES.values():
-        assert f"figures/{name}.png" in shown, name
+    for path in (write_docs.DOCS / "figures").iterdir():
+        assert f"figures/{path.name}" in shown, path.name
+    figures = {figure.name for preset in presets().values() for figure in preset.figures} | {"environments"}
+    assert set(re.findall(r"figures/([\w-]+)\.png", shown)) == figures
 
 
 THEORY = (write_docs.DOCS / "theory.md").read_text(encoding="utf-8")
