@@ -249,7 +249,7 @@ def short_table(found: Mapping[str, Any]) -> str:
         if world["rival"]:
             losses[-1] += f" ({world['rival']['agent']})"
         rows.append((world["world"], f"{world['horizon']:,}", *losses, *excesses))
-    others = ("PSConRL", "best tuned")
+    others = ("PSConRL", "tuned")
     return markdown_table(("environment", "T", "L: recommended", *others, "[V]+: recommended", *others), rows)
 
 

@@ -90,11 +90,11 @@ class CMDP:
         thresholds: tau, (m,): costs[i] must stay <= thresholds[i - 1] on long-run average; or {cost name: limit}.
         initial: the start state (number or name), or a distribution over states.
         state_names, action_names, cost_names: distinct names; "0", "1", ... and "c0", "c1", ... if left out.
-        layout: for gridworlds, where the states lie on their map.
-        available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out. What
-            transitions and costs say about the others does not matter.
+        layout: for gridworlds, the position of each state on the map.
+        available: a mask (S, A) of the actions that can be taken in each state, at least one; all if left out.
+            Transitions and costs of the others are ignored.
         durations: (S, A), the expected time until the next decision, for semi-Markov models; 1 if left out. Costs are
-            then those of a whole stay, and averages, limits and shadow prices are per unit of time.
+            then per stay, and averages, limits and shadow prices are per unit of time.
 
     Attributes:
         S, A, m: numbers of states, actions and constraints.
@@ -212,7 +212,7 @@ class CMDP:
 
     @property
     def uniform(self) -> Floats:
-        """The policy (S, A) that takes all actions that are available equally often."""
+        """The policy (S, A) that takes every available action with the same probability."""
         return self.pairs.uniform
 
     @property
@@ -279,8 +279,8 @@ class CMDP:
     def uniformized(self) -> CMDP:
         """A model with equal steps, `time_step` apart, that has the same long-run averages per unit of time.
 
-        Its costs are per unit of time. Its policies share out time among the actions of a state, where those of the
-        model itself share out decisions; a policy without randomisation is the same in both.
+        Its costs are per unit of time. A randomised policy of it divides time among the actions of a state; one of the
+        model itself divides decisions. Deterministic policies are the same in both.
         """
         if self.durations is None:
             return self
@@ -325,7 +325,7 @@ class CMDP:
 
     @property
     def cost_ranges(self) -> Floats:
-        """The least and the largest of each cost, (m + 1, 2); if they are the same, the range goes up to one more."""
+        """The smallest and the largest value of each cost, (m + 1, 2); a constant cost gets a range of width one."""
         flat = self.pairs.taken(self.costs) if self.move_costs is None else self.move_costs.reshape(self.m + 1, -1)
         if isinstance(self.transitions, np.ndarray) and self.move_costs is not None:
             flat = flat[:, self.transitions.ravel() > 0]  # impossible moves do not count
@@ -436,7 +436,7 @@ class CMDP:
         thresholds: ArrayLike | Mapping[str, float] = (),
         **names: Any,
     ) -> CMDP:
-        """The model of arrays in the layouts of MDP toolboxes, where the action comes first.
+        """Build a model from arrays in the layouts of MDP toolboxes, where the action comes first.
 
         Args:
             transitions: (A, S, S), or a list of A sparse (S, S) matrices; sparse stays sparse.
@@ -464,18 +464,18 @@ class CMDP:
         initial: Any = None,
         max_states: int = 100_000,
     ) -> CMDP:
-        """The model in two tables: one row per move, and one row of costs per state and action, or per move.
+        """Build a model from two tables: one row per move, and one row of costs per state and action, or per move.
 
         A table is anything with the Arrow interface (pandas, polars, duckdb, pyarrow), a list of dicts, a dict of
         columns, or the path of a CSV or Parquet file. Actions without rows in a state are not available there. Names
-        are kept; whole numbers as names are put in order, others come as they first appear.
+        that are whole numbers are sorted; others keep the order in which they first appear.
 
         Args:
             transitions: columns state, action, next_state, and probability or count.
             costs: columns state, action, next_state if costs belong to moves, and one column per cost. The first is
                 minimised.
-            thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost
-                after the first.
+            thresholds: limits by cost name, where costs without a limit are left out; or a list, one per cost after the
+                first.
             initial: the name of the start state, probabilities by name, or a distribution (S,). The state of the first
                 row if left out.
             max_states: more states than this are refused, as a mistake in the column.
@@ -507,7 +507,9 @@ class CMDP:
         max_states: int = 100_000,
         progress: Callable[[int, int], None] | None = None,
     ) -> CMDP:
-        """The model of two functions, of the states that can be reached from the start. States are any hashable values.
+        """Build a model from two functions, on the states that can be reached from the start.
+
+        States are any hashable values.
 
         Args:
             initial: the start state, or a table {state: probability}.
@@ -520,7 +522,7 @@ class CMDP:
             progress: progress(done, found) is called every thousand states.
 
         Returns:
-            The model; names of states and actions are their texts.
+            The model; states and actions are named by their text, str(state).
 
         Raises:
             InvalidModelError: a move with a mistake; the message names state and action.
@@ -543,7 +545,7 @@ class CMDP:
         thresholds: ArrayLike | Mapping[str, float] = (),
         **names: Any,
     ) -> CMDP:
-        """The model of a process in continuous time: a decision after every jump, averages per unit of time.
+        """Build a model of a process in continuous time: a decision after every jump, averages per unit of time.
 
         Args:
             rates: (S, A, S), or a sparse (S * A, S) matrix: rates of jumps to other states. Its diagonal, -sum in a
@@ -582,11 +584,11 @@ class CMDP:
     ) -> CMDP:
         """The model of a Gymnasium environment with a table `env.unwrapped.P`.
 
-        A step into a terminal state leads to the start law instead. costs(s, a, s_next, reward, info) gives the costs
-        of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by reward_range (by
-        the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it wraps the
-        environment. The environments of psconrl give back their own model. Actions that the table does not have in a
-        state are not available there. Limits by name give the costs these names.
+        A step into a terminal state leads to the start distribution instead. costs(s, a, s_next, reward, info) gives
+        the costs of a move, main cost first; without it the main cost is minus the reward, scaled to [0, 1] by
+        reward_range (by the range of the table if left out), and the others are those of `psconrl.AddCosts`, if it
+        wraps the environment. Environments of psconrl return their own model. Actions that the table does not have in a
+        state are not available there. Limits given by name also name the costs.
         """
         return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 
@@ -598,8 +600,8 @@ class CMDP:
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
         """Read a model from a .npz, .json or .drn file; ModelFileError says what is wrong with a bad one.
 
-        A folder with transitions.csv and costs.csv (or .parquet), or a .toml file that names them, is a model, too; see
-        `from_tables` and docs/howto/tables.md.
+        A folder with transitions.csv and costs.csv (or .parquet), or a .toml file that names them, is a model as well;
+        see `from_tables` and docs/howto/tables.md.
 
         thresholds: limits by name of the cost that replace those in the file, or add to them.
         """

@@ -26,7 +26,7 @@ from psconrl.errors import InvalidArgumentError, InvalidModelError
 
 
 class Units(NamedTuple):
-    """The units of m + 1 costs: cost i = low[i] + width[i] * the one inside, which lies in [0, 1]."""
+    """The units of m + 1 costs: cost i = low[i] + width[i] * the normalized one, which lies in [0, 1]."""
 
     low: Floats
     width: Floats
@@ -76,9 +76,9 @@ class Problem:
         thresholds: tau, (m,), or {cost name: limit}.
         costs: (m + 1, S, A), if they are known; with None the learner estimates them by empirical means.
         cost_ranges: (low, high) of each of the m + 1 costs; [0, 1] if left out.
-        state_names, action_names: names beside the numbers S and A. Learners take either, and answer a question that
-            names its state with the name of an action.
-        cost_names: of the m + 1 costs; those of the thresholds, after "c0", if these are given by name.
+        state_names, action_names: names in addition to the numbers S and A. Learners take either; asked with the name
+            of a state, they answer with the name of an action.
+        cost_names: of the m + 1 costs; by default "c0" and the names of the thresholds, if these are given by name.
         available: the actions that can be taken in each state; all if left out. A function of a state that gives its
             actions, by name or number; or a table {state: actions}, in which states that have all may be left out; or,
             where the states are known, a mask (S, A).
@@ -88,7 +88,7 @@ class Problem:
         thresholds, costs: read-only, in the user's units. cost_ranges: (m + 1, 2), or None.
         state_names, action_names: tuples, or None where there are none.
         answers_by_name: whether learners always answer with names of actions.
-        open: whether there may always be one more state than were seen.
+        open: whether more states may still be discovered.
         cost_names: a tuple. available: (S, A), no rows where S is not known. pairs: those pairs, numbered.
         available_function: the function that gives the actions of a state that is discovered; else None.
 

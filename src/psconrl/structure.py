@@ -1,7 +1,7 @@
 """The structure of a model: what can be reached, from where, and how long it takes.
 
 communicating          every state can be reached from every other one, under some policy
-weakly communicating   one closed class of states that communicate; all others transient whatever one does
+weakly communicating   one closed class of states that communicate; all others transient under every policy
 hitting time           E tau_{s s'}: expected number of moves of a policy from s until it is first in s'
 diameter               the largest over s, s' of the smallest, over policies, hitting time
 span of the bias       how much the start state matters, in total, to the optimal policy
@@ -22,7 +22,7 @@ from psconrl.planning.shortest_paths import shortest_path_policy
 
 
 def reachable(cmdp: CMDP) -> Bools:
-    """The states (S,) that can be reached, under some policy, from the initial law."""
+    """The states (S,) that can be reached, under some policy, from the initial distribution."""
     require_model(cmdp)
     return graph.reachable(cmdp.matrix, cmdp.initial > 0)
 
@@ -68,7 +68,7 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
 
 
 def restrict_to_reachable(cmdp: CMDP) -> CMDP:
-    """The model on the states that can be reached from its initial law."""
+    """The model on the states that can be reached from its initial distribution."""
     require_model(cmdp)
     states = reachable(cmdp)
     return cmdp if states.all() else restrict(cmdp, states)

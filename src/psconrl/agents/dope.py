@@ -38,7 +38,7 @@ from psconrl.planning.optimistic import solve_optimistic
 
 @dataclass(frozen=True, eq=False)
 class DOPE(Agent):
-    """Optimism about the main cost, pessimism about limits, from a safe policy on (Bura et al. 2022)."""
+    """Optimism about the main cost, pessimism about limits, starting from a safe policy (Bura et al. 2022)."""
 
     own_kernels = True
 

@@ -31,7 +31,7 @@ from psconrl.agents.schedules import fixed
 
 @dataclass(frozen=True, eq=False)
 class PrimalDualQ(Agent):
-    """Q-learning on the Lagrangian, its multipliers by the excess of each step (after Wei et al. 2022)."""
+    """Q-learning on the Lagrangian, with multipliers that follow the excess of each step (after Wei et al. 2022)."""
 
     uses_planner = False
 

@@ -25,7 +25,7 @@ from psconrl.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Uniform(Agent):
-    """Every action equally likely, for ever."""
+    """Every action equally likely, forever."""
 
     uses_planner = False
 
@@ -36,7 +36,7 @@ class Uniform(Agent):
 
 @dataclass(frozen=True, eq=False)
 class Optimal(LimitedAgent):
-    """The optimal policy of a model that it is given."""
+    """The optimal policy of the true model, which it is given."""
 
     sees_model, uses_planner = True, False
 

@@ -9,7 +9,7 @@ from psconrl.cmdp import CMDP
 
 
 def toy(theta: float = 0.9, tau: float = 0.5275) -> CMDP:
-    """Two states, one unknown probability, and a limit that is nearly out of reach.
+    """Two states, one unknown probability, and a limit that can barely be met.
 
     Action 1, "go", leads from state 0 to state 1 with probability theta; everything else returns to or
     stays in state 0. c_0 is 1 in state 1, and c_1 = 1 - c_0 is 1 in state 0. Always going spends the share

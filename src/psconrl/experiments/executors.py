@@ -41,7 +41,7 @@ class SerialExecutor(Executor):
 class ProcessExecutor(Executor):
     """Processes of this machine that are started when they are needed.
 
-    If one dies, that concerns the one run that it was executing, and a new one takes its place.
+    If one dies, only the run that it was executing fails, and a new process takes its place.
 
     Args:
         workers: how many.

@@ -121,7 +121,7 @@ class Bar(Progress):
 
 
 def for_terminal() -> Progress:
-    """What shows progress here.
+    """The progress display that suits the error stream.
 
     Returns:
         A bar if the error stream is a terminal, else lines.

@@ -52,7 +52,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an experiment.
+    """The outcome of an experiment.
 
     Attributes:
         total: runs in it.
@@ -82,12 +82,12 @@ def run_experiment(
     limit_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Do the runs that a folder does not hold yet.
+    """Execute the runs that a folder does not hold yet.
 
     Args:
         experiment: what to run. Several experiments are run one after the other; what they share is run once.
         out: the folder of results; it may hold other experiments.
-        workers: processes; all cores by default, 1 stays in this process unless there is a limit.
+        workers: processes; all cores by default. A single one is this process, unless there is a time limit.
         dask: address of a Dask scheduler, instead.
         executor: any executor as in `concurrent.futures`, instead; it is not shut down.
         limit_seconds: how long one run may take; one that takes longer is ended and counts as failed.

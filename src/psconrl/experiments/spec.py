@@ -233,7 +233,7 @@ _KNOWN = ("name", "import", "envs", "agents", "horizon", "seeds", "settings", "e
 
 
 def read_experiment(path: str | Path) -> Experiment:
-    """An experiment from a TOML file that somebody wrote, or from a JSON file that a store holds."""
+    """An experiment from a TOML file, or from the experiment.json of a store."""
     path = Path(path)
     if path.suffix == ".json":
         return Experiment.from_json(reading.read_json(path, SpecError))
@@ -241,7 +241,7 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def read_toml(path: str | Path) -> Experiment:
-    """An experiment from a TOML file; model files in it are looked for beside it."""
+    """An experiment from a TOML file; names of model files in it are relative to its folder."""
     path = Path(path)
     document = reading.read_toml(path, SpecError)
     try:
@@ -379,7 +379,7 @@ def _unknown(kind: str, name: str, known: Iterable[str], owner: str = "") -> NoR
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """What should be said beside the results of an experiment, for people."""
+    """Remarks to print with the results of an experiment."""
     defaults = {cell.agent: catalogue.parameters(catalogue.find(cell.agent)) for cell in experiment.cells}
     original = {
         cell.agent

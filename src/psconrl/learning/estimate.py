@@ -85,12 +85,12 @@ class Evaluated(NamedTuple):
 
 
 class Estimate(CMDP):
-    """A model that was learned: a CMDP, with credible intervals of what policies do in it.
+    """A learned model: a CMDP with credible intervals for the averages of policies.
 
     Attributes:
         visits: N(s, a), (S, A). limits: tau as the problem has it, (m,); `thresholds` are lower where they were
             tightened.
-        confidence: in which share of draws from the posterior the plan keeps the limits at least, if that was asked
+        confidence: the share of draws from the posterior in which the plan keeps the limits, at least, if one was asked
             for; else None.
         issues: of a log, the numbers of rows by what is wrong with them.
     """
@@ -147,10 +147,9 @@ class Estimate(CMDP):
 
     @cached_property
     def behaviour(self) -> Evaluated:
-        """What was done so far: the policy (S, A) of the visits, with its long-run averages; see `evaluate`.
+        """The policy (S, A) that was followed so far, with its long-run averages; see `evaluate`.
 
-        How often it takes each action is not known for sure either: for the intervals it is drawn from
-        Dirichlet(visits).
+        It is estimated from the visits, too: for the intervals it is drawn from Dirichlet(visits).
         """
         often = np.where(self.visits.any(axis=1, keepdims=True), self.visits, self.evidence.belief.available)
         averages = np.empty((DRAWS, self.m + 1))
@@ -160,7 +159,7 @@ class Estimate(CMDP):
         return _evaluated(often / often.sum(axis=1, keepdims=True), averages, LEVEL)
 
     def evaluate(self, policy: ArrayLike, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> Evaluated:
-        """What a policy would do, as far as the data tell: off-policy evaluation.
+        """The long-run averages of a policy, as far as the data tell: off-policy evaluation.
 
         Args:
             policy: (S, A), or one action (S,) for each state; it may take actions that were never tried.
@@ -175,10 +174,10 @@ class Estimate(CMDP):
         return _evaluated(self._policy(policy), self.averages(policy, draws, seed), level)
 
     def tightened(self, confidence: float = 0.95, *, draws: int = DRAWS, seed: int = 0) -> Estimate:
-        """The same model with limits so much lower that its plan, `psconrl.solve` of it, keeps the true ones.
+        """The same model with limits lowered until its plan, `psconrl.solve` of it, keeps the true ones.
 
         Args:
-            confidence: in which share of models drawn from the posterior it does.
+            confidence: the share of models drawn from the posterior in which it must.
             draws: how many are drawn.
             seed: chooses them.
 
@@ -253,7 +252,7 @@ class Estimate(CMDP):
         return found if thresholds is None else found.with_limits(thresholds)
 
     def with_limits(self, thresholds: Mapping[str, float]) -> Estimate:
-        """The same evidence under other limits, by name of the cost."""
+        """The same evidence under other limits, by cost name."""
         limits = dict(zip(self.cost_names[1:], self.limits.tolist(), strict=True))
         tau = list((limits | checks.limits(thresholds, limits)).values())
         return Estimate(self.evidence._replace(problem=_with_limits(self.evidence.problem, tau)), issues=self.issues)

@@ -44,16 +44,16 @@ def fit(
     time: str | None = None,
     cost_ranges: ArrayLike | None = None,
 ) -> Estimate:
-    """The model behind a log of decisions, with what it says about the old decisions and about others.
+    """Learn a model from a log of decisions, and what the log says about the old policy and about others.
 
     Args:
         log: a table: pandas, polars, duckdb, pyarrow, a list of dicts, or the path of a CSV or Parquet file; or a
             dataset of Minari, whose first cost is minus the reward.
-        thresholds: limits by name of the cost, and costs without a limit are left out; or a list, one per cost after
-            the first.
+        thresholds: limits by cost name, where costs without a limit are left out; or a list, one per cost after the
+            first.
         state, action, next_state: names of columns. Without a column of next states the log holds trajectories.
-        costs: names of columns, the main cost first; by default all columns that are nothing else.
-        stream: column that tells trajectories apart; one trajectory if left out.
+        costs: names of columns, the main cost first; by default all remaining columns.
+        stream: column that identifies the trajectory; one trajectory if left out.
         time: column to sort by within a stream, numbers or dates; the order of the rows if left out.
         cost_ranges: (low, high) of each cost that is used; what the log has if left out.
 

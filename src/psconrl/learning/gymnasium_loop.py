@@ -34,14 +34,14 @@ def learn(
 ) -> Run:
     """Run an agent in an environment for `horizon` steps.
 
-    A step into a terminal state is recorded as one to the next start state, so that the episodic task becomes one
-    without end, as in `CMDP.from_gymnasium`. A truncated step is recorded as it is; the reset after it is not.
+    A step into a terminal state is recorded as one to the next start state, so that the episodic task becomes a
+    continuing one, as in `CMDP.from_gymnasium`. A truncated step is recorded as it is; the reset after it is not.
 
     Args:
-        agent: what learns; its problem must have as many actions as the environment, and as many states, or none that
-            are known: `Problem(None, A, thresholds)` takes any observations, arrays as tuples, and numbers them as they
-            appear. None: the agent that is recommended for `problem`, or, without one, for the environment's sizes and
-            its attribute `thresholds`, if it has one.
+        agent: the agent; its problem must have as many actions as the environment, and as many states, or unknown ones:
+            `Problem(None, A, thresholds)` takes any observations, arrays as tuples, and numbers them as they appear.
+            None: the recommended agent for `problem`, or, without one, for the environment's sizes and its attribute
+            `thresholds`, if it has one.
         env: a Gymnasium environment with a Discrete action space.
         horizon: T, the number of steps.
         seed: of all random numbers of the run, the environment's too.

@@ -124,11 +124,11 @@ class Learner:
     """Runs one agent, step by step: `a = learner.act(s)`, then `learner.observe(s, a, costs, s_next)`.
 
     Args:
-        agent: what learns; None for the one that is recommended for the problem.
-        horizon: T, for the agents that need it; `extend` moves it on.
+        agent: the agent; None for the recommended one.
+        horizon: T, for the agents that need it; `extend` raises it.
         seed: of all random numbers.
         problem: instead of an agent, what is known of the environment.
-        log: what `psconrl.fit` made of old decisions; they count as steps that were done before.
+        log: what `psconrl.fit` returned; the decisions in the log count as steps already taken.
 
     Attributes:
         agent, horizon, seed, problem: as above.
@@ -528,7 +528,7 @@ class Learner:
             }
 
     def save(self, path: str | Path) -> None:
-        """Write all that this learner is to a file, for `Learner.load`.
+        """Write the complete state of this learner to a file, for `Learner.load`.
 
         Args:
             path: must end in .npz; nothing is pickled. Names of discovered states may be text, numbers, True, False,
@@ -542,7 +542,7 @@ class Learner:
 
     @classmethod
     def load(cls, path: str | Path, agent: Agent) -> Learner:
-        """A learner that goes on, bit for bit, from a file that `save` wrote.
+        """A learner that continues, bit for bit, from a file that `save` wrote.
 
         Args:
             path: the file.
@@ -571,18 +571,18 @@ class Learner:
         history: int | None = None,
         window: int | None = None,
     ) -> DurableLearner:
-        """A learner in a database, which is asked for decisions and told what came of them whenever it is known.
+        """A durable learner in a database: `ask` it for decisions, `tell` it their outcomes whenever they are known.
 
         Args:
-            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. What
-                is there goes on; else a new learner begins.
-            agent: what learns; None: the one that is recommended for the problem.
+            path: a file (SQLite), or `postgresql://USER@HOST/DATABASE` for several processes that share a learner. An
+                existing learner is resumed; otherwise a new one is created.
+            agent: the agent; None for the recommended one.
             problem: the problem, if no agent is given.
             seed: chooses all random numbers of a new learner.
             horizon: how many steps there will be, for agents that need to know.
-            expires_after: seconds after which a decision without an answer is reported; a week by default.
+            expires_after: seconds after which a decision without an outcome is reported as expired; a week by default.
             history: how many decisions and observations are kept; a million by default.
-            window: plan with so many latest steps only; by default nothing is forgotten.
+            window: plan with only this many latest steps; by default nothing is forgotten.
 
         Returns:
             The learner, with `ask`, `tell`, `observe`, `cancel`, `pending`, `status`, `estimate`, `export`, `close`.
@@ -597,17 +597,17 @@ class Learner:
         return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
-        """What was learned so far, as a model to be solved; as `Run.estimate`."""
+        """What was learned so far, as a model to solve; as `Run.estimate`."""
         return estimation.estimate(self.problem, self.state(), confidence, draws, seed)
 
     def state(self) -> dict[str, Any]:
-        """All that this learner is, as plain values that later steps do not change."""
+        """The complete state of this learner, as plain values that later steps do not change."""
         with self._lock:
             return state_io.state_of(self)
 
     @classmethod
     def restore(cls, agent: Agent, state: Mapping[str, Any]) -> Learner:
-        """A learner that goes on, bit for bit, from a state.
+        """A learner that continues, bit for bit, from a state.
 
         Args:
             agent: the one that the state belongs to.

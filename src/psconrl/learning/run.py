@@ -197,7 +197,7 @@ class RunData(Metrics):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run(RunData):
-    """The curves of one run and one row per plan: those of `RunData`, and
+    """The curves of one run and one row per plan: the attributes of `RunData`, and
 
     Attributes:
         agent: the name of the agent.

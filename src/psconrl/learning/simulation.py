@@ -52,7 +52,7 @@ def simulate(
     """Run an agent in a model for `horizon` steps.
 
     Args:
-        agent: what learns; it sees only its problem and what it experiences.
+        agent: the agent; it sees only its problem and what it experiences.
         cmdp: the true model; its costs must lie in [0, 1], or in the ranges that the agent's problem declares. An agent
             whose problem does not know its states discovers them; the run has them in the model's order.
         horizon: T, the number of steps.

@@ -50,9 +50,9 @@ class Steering:
 
     Args:
         solution: of `psconrl.solve`, feasible, and attained by a stationary policy.
-        horizon: for about how many steps; it decides in which states a policy really spends its time, the others it
-            only passes. Going on after it is allowed.
-        seed: of the random numbers for states from which no way into the mixture's is known.
+        horizon: the approximate number of steps. It decides which states are a policy's core and which it only passes
+            through. Running longer is allowed.
+        seed: of the random numbers for states from which no path to those of the mixture is known.
     """
 
     def __init__(self, solution: Solution, horizon: int = 10**6, *, seed: int = 0) -> None:
@@ -107,7 +107,7 @@ class Steering:
         return np.asarray(np.sqrt(slope * self._t) * self._unit[1:])
 
     def act(self, state: Any) -> Any:
-        """The action in a state; if the state is called by its name, so is the action."""
+        """The action in a state; by name if the state is given by name."""
         with self._lock:
             s, named = self._states.find(state, "state")
             if self._asked is None or self._asked[0] != s:

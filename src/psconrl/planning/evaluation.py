@@ -137,8 +137,8 @@ def evaluate(
         cmdp: the model. With durations, averages are per unit of time.
         policy: probabilities (S, A), or one action (S,) for each state, as integers; for an episode also (H, S, A) or
             (H, S).
-        horizon: a number T of steps; the averages are then those that are expected of the first T, and the long-run
-            ones stand beside them. What that takes does not grow with T.
+        horizon: a number T of steps; the averages are then those expected over the first T, with the long-run ones in
+            addition. The work does not grow with T.
         discount: a factor between 0 and 1; asks for discounted totals.
         episode: a number H of steps; asks for totals over these.
 

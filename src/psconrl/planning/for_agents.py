@@ -53,7 +53,7 @@ _ROUGH = 4e-9
 
 
 class BestPolicy(NamedTuple):
-    """A policy (S, A) for the stateless program of a model, or the news that it is infeasible.
+    """A policy (S, A) for the stateless program of a model, or the result that it is infeasible.
 
     Attributes:
         feasible: whether the limits can be met.
@@ -62,7 +62,7 @@ class BestPolicy(NamedTuple):
         average_costs: (m + 1,), of the policy, from every state that leads to its recurrent class; nan if infeasible.
         multipliers: (m,), those that prove the value.
         classes: how many recurrent classes the optimum has; several are joined.
-        connected: whether every state is led into them.
+        connected: whether every state has a path into them.
         gap: how far the averages of the policy may be above the optimum.
         method: what solved it: "compiled", or "components" where that had no proof.
         start: plain arrays for the next call.
@@ -110,8 +110,8 @@ def best_policy(
         transitions: an array (S, A, S), or `Rows`.
         costs: (m + 1, S, A), or (m + 1, K) for rows. thresholds: (m,).
         join: the share of time for joining several recurrent classes.
-        start: what an earlier answer for a model of the same size gave; a good one saves most of the work and changes
-            the answer only where several are optimal. One that does not fit is ignored.
+        start: `start` of an earlier answer for a model of the same size. A good one saves most of the work and changes
+            the answer only where several are optimal; one that does not fit is ignored.
         method: where to begin: "compiled" is column generation by inverses or sparse factors; "components" looks at the
             end components one by one, slowly.
         available: a mask (S, A) of the actions that can be taken, for arrays (S, A, S); all if left out.

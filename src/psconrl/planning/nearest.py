@@ -18,9 +18,8 @@ class NearestLimits:
     """What would have to change for limits, on averages or on totals, to be met.
 
     Attributes:
-        together: (m,), limits that can be met together, whose largest rise over the given ones, in units of the range
-            of each cost, is least, and of which none could be lowered further, towards the given one, with the others
-            as they are.
+        together: (m,), limits that can be met together. Their largest rise, relative to the range of its cost, is as
+            small as possible, and none of them could be closer to the given one with the others as they are.
         alone: (m,), the least value of each limit that can be met if only it is changed; nan if the others cannot
             hold together.
     """
@@ -34,7 +33,7 @@ def nearest_limits(cmdp: CMDP, solution: Solution | None = None) -> NearestLimit
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand; needed for limits on totals.
+        solution: what `solve` returned, if you have it; required for limits on totals.
 
     Returns:
         The limits, each rounded up to millionths of the range of its cost.
@@ -63,7 +62,7 @@ def relative_margin(cmdp: CMDP, solution: Solution | None = None) -> float:
 
     Args:
         cmdp: the model.
-        solution: that of `solve`, if it is at hand: costs of the same range need no other one.
+        solution: what `solve` returned, if you have it; it is enough if all costs have the same range.
 
     Raises:
         InvalidTypeError: if the solution is not that of the model.

@@ -71,11 +71,11 @@ def solve_optimistic(
         initial: start state or distribution, for `average_costs`.
         join: share of time for the moves that join several recurrent classes.
         method: "compiled", or "highs" for the linear program itself, which is slower and agrees.
-        available: a mask (S, A) of the actions that can be taken; all if left out. What the other arguments say about
-            the others does not matter.
+        available: a mask (S, A) of the actions that can be taken; all if left out. The other arguments are ignored for
+            the others.
 
     Returns:
-        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in; but for a positive margin,
+        A Solution whose numbers hold in `.transitions` (S, A, S), the model believed in, except a positive margin,
         which is the largest over all models of the set. Where that model falls apart between classes that the optimum
         mixes, no stationary policy attains it: `attained` is False, and the mixture is the answer.
 

@@ -28,7 +28,7 @@ class Member(NamedTuple):
     """A deterministic policy of a mixture: its weight, actions (S,) and averages (m + 1,) from the initial
     distribution.
 
-    core (S,): the states where it spends its time; from elsewhere it takes the fastest way there. Without a horizon
+    core (S,): the states where it spends its time; from elsewhere it takes the shortest path there. Without a horizon
     they are its recurrent class, with a horizon T those of a stationary mass above 1 / (S sqrt(T)).
     """
 
@@ -40,18 +40,18 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The answer of a planner; every number a caller could want.
+    """The result of planning.
 
     Attributes:
         status: "optimal" or "infeasible".
         value: optimum of the linear program, nan if infeasible.
-        policy: (S, A), one stationary policy, executable from every state. If the model is infeasible, one
-            whose largest violation is least.
+        policy: (S, A), one stationary policy, executable from every state. If the model is infeasible, the one that
+            minimises the worst violation.
         average_costs: (m + 1,), the policy's exact averages from the initial distribution: in the long run, or, if it
             was made for a horizon, those that are expected of so many steps.
         long_run_costs: (m + 1,), its long-run averages.
         horizon: the number of steps that the policy was made for, None for the long run. Value, prices, margin,
-            conflict and mixture are about the long run in any case.
+            conflict and mixture always refer to the long run.
         loss: average_costs[0] - value.
         occupancy: (S, A), the optimal occupancy measure.
         multipliers: (m,), >= 0, the shadow prices -d value / d tau; where these are not unique, those of least
@@ -66,20 +66,20 @@ class Solution:
         bias_spans: (m + 1,), how much a start matters in total: the span of the policy's bias of each cost over the
             states that it may come to from the initial distribution. See `holds_after`.
         classes: number of recurrent classes of the optimal occupancy; several are joined by rare moves.
-        connected: False if from some state no way into the optimal ones is known; the policy is uniform there.
+        connected: False if from some state no path to the optimal ones is known; the policy is uniform there.
         gap: proven distance of the value from the optimum of all policies, rounding included; nan if infeasible.
         attained: whether the stationary policy attains the value and keeps the limits. If not, no stationary policy may
             (stay here or go there for ever): then the answer is the mixture, one member drawn at time 0, and the limits
             hold in expectation only. With a horizon: whether the limits hold, in expectation, over so many steps.
         mixture: the optimum as at most m + 1 deterministic policies with weights, as they are executed.
-        switching_times: (k, k), expected steps of the fastest way from the core of one member of the mixture to that of
-            another; 0 where they share states, inf where there is no way.
+        switching_times: (k, k), expected steps of the shortest path from the core of one member of the mixture to that
+            of another; 0 where they share states, inf where there is no path.
         transitions: for `solve_optimistic`, the model (S, A, S) that it believed in; else None.
         total_costs: (m + 1,), the policy's discounted totals, or totals over an episode, if these were asked for; then
             value, margin and gap are in totals, too, the limits are on totals, average_costs are the totals per step,
             and a policy for an episode is (H, S, A), actions of its members (H, S).
         discount, episode: the discount factor or the number of steps of the totals; else None.
-        model: the model that it is a solution of.
+        model: the model that was solved.
     """
 
     status: Literal["optimal", "infeasible"]
@@ -108,7 +108,7 @@ class Solution:
 
     @property
     def loss(self) -> float:
-        """What the stationary policy costs more than the optimum of the linear program; less in some short horizons."""
+        """How far the stationary policy is above the optimum of the linear program; negative for some horizons."""
         return float((self.average_costs if self.total_costs is None else self.total_costs)[0] - self.value)
 
     @property
@@ -120,7 +120,7 @@ class Solution:
     def proven(self) -> bool:
         """Whether the value is proved to be the least, to 1e-6 of the range of c_0; `gap` says how far it may be off.
 
-        True if infeasible: that is not said without a proof; and if c_0 is constant.
+        Also True if the model is infeasible, which is never reported without a proof, and if c_0 is constant.
         """
         if not self.feasible:
             return True
@@ -156,7 +156,7 @@ class Solution:
         return max(math.ceil(steps), 1) if steps < math.inf else math.inf
 
     def table(self) -> dict[str, Any]:
-        """The policy as columns: state, action, probability and visits, a row for each action that is ever taken.
+        """The policy as columns state, action, probability and visits, with a row for each action that is ever taken.
 
         `pandas.DataFrame`, `polars.DataFrame` and `pyarrow.table` take them. The policy of an episode has a column
         step, from 1.

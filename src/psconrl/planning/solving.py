@@ -40,8 +40,8 @@ def solve(
         horizon: a number T of steps. The policy is then a stationary one that was made for the first T steps from the
             initial distribution, the best of a family (see `psconrl.planning.horizon`): its expected averages over T
             steps keep the limits, or miss them by as little as any in the family. They are `average_costs`; single runs
-            scatter around them. Everything else, value, prices, margin, mixture, is about the long run; the mixture's
-            cores are for T steps.
+            scatter around them. Everything else (value, prices, margin, mixture) refers to the long run; the
+            mixture's cores are for T steps.
         discount: a factor between 0 and 1: the discounted totals from the initial distribution, and limits on these.
         episode: a number H of steps: the totals over H steps from the initial distribution, limits on these, and a
             policy (H, S, A) that depends on the time. Unlike `horizon`, which looks for one stationary policy.
