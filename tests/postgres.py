@@ -16,7 +16,7 @@ import pytest
 
 
 def binaries() -> Path | None:
-    """Where PostgreSQL's programs are; `make services` installs them."""
+    """Where PostgreSQL's programs are; `make postgresql` installs them."""
     found = shutil.which("postgres")
     if found is not None:
         return Path(found).parent
@@ -29,7 +29,7 @@ def running_server() -> Iterator[str]:
     """Start a server, and give its URL; skips the test where PostgreSQL is not installed."""
     programs = binaries()
     if programs is None:
-        pytest.skip("PostgreSQL is not installed; `make services` does it")
+        pytest.skip("PostgreSQL is not installed; `make postgresql` does it")
     folder = Path(tempfile.mkdtemp(prefix="psconrl-postgres-"))
     user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
     if user is not None:

@@ -222,6 +222,17 @@ def test_discovered_states_keep_their_numbers_and_names(store: str) -> None:
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
 
 
+def test_a_learner_that_knows_no_state_yet_goes_on(store: str) -> None:
+    problem = psconrl.Problem(None, ["wait", "serve"], {"late": 0.5})
+    for _ in range(2):
+        with psconrl.Learner.open(store, problem=problem) as learner:
+            assert learner.status()["steps"] == 0
+            with pytest.raises(CallOrderError, match="nothing was observed"):
+                learner.estimate()
+    with psconrl.Learner.open(store, problem=problem) as learner:
+        assert learner.tell(learner.ask("first").id, [0.1, 0.0], "second")
+
+
 def test_another_agent_is_refused(tmp_path: Path) -> None:
     store = str(tmp_path / "learner.db")
     opened(store).close()
@@ -263,11 +274,15 @@ def test_damaged_stores_are_refused_in_plain_words(tmp_path: Path, harm: str) ->
 
 
 def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
     tmp_path.chmod(0o500)
-    with pytest.raises(StoreError):
-        opened(str(tmp_path / "learner.db"))
+    user = os.geteuid()
+    if user == 0:  # which may write everywhere
+        os.seteuid(65534)
+    try:
+        with pytest.raises(StoreError, match="needs a folder that can be written to"):
+            opened(str(tmp_path / "learner.db"))
+    finally:
+        os.seteuid(user)
 
 
 def test_a_full_disk_loses_nothing_acknowledged(tmp_path: Path) -> None:
@@ -294,6 +309,19 @@ def test_a_server_that_goes_away_and_comes_back() -> None:
             learner.store.run("SELECT pg_terminate_backend(pg_backend_pid())")
         step(learner, state, 1)
         assert learner.status()["steps"] == 2
+
+
+def test_a_lock_that_is_held_too_long_is_waited_for_in_vain_once(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import psycopg
+
+    monkeypatch.setattr("psconrl.learning.store.LOCK_SECONDS", 0.1)
+    with opened(new_schema(server)) as learner, psycopg.connect(server) as other:
+        key = learner.store.run("SELECT hashtext('psconrl ' || current_schema())")[0]
+        other.execute("SELECT pg_advisory_lock(%s)", key)
+        with pytest.raises(StoreError, match="lock timeout"):
+            learner.ask(0)
+        other.execute("SELECT pg_advisory_unlock(%s)", key)
+        assert learner.ask(0).id == 0
 
 
 def test_the_store_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

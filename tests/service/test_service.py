@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ def test_observed_cancelled_and_pending(client: TestClient) -> None:
         ("/ask", {"state": "x", "more": 1}, 422),
         ("/ask", {"state": {"a": 1}}, 422),
         ("/ask", {"state": "x" * MOST_BYTES}, 413),
+        ("/ask", {"state": functools.reduce(lambda state, _: [state], range(500), "x")}, 422),
         ("/ask", {"state": "x", "stream": "y" * 1000}, 422),
         ("/tell", {"id": 99, "costs": [1, 0], "next_state": "x"}, 422),
         ("/tell", {"id": 0, "costs": [99, 0], "next_state": "x"}, 422),
@@ -102,6 +104,19 @@ def test_wrong_requests_get_one_clear_line_and_change_nothing(
     assert answer.status_code == status
     assert "\n" not in answer.json()["error"]
     assert client.get("/status").json() == before
+
+
+def test_before_the_first_question_everything_answers(client: TestClient) -> None:
+    paths = {
+        "/metrics": 200,
+        "/status": 200,
+        "/policy": 200,
+        "/pending": 200,
+        "/estimate": 409,
+        "/explain?state=0": 409,
+    }
+    for path, status in paths.items():
+        assert client.get(path).status_code == status, path
 
 
 def test_nan_is_no_cost(client: TestClient) -> None:

@@ -79,14 +79,14 @@ class Counts:
     def copy(self) -> Counts:
         """A copy that later counts do not change."""
         head, link, target, number = (array.copy() for array in self.chains)
-        return Counts.of(head, link, target, number, int(self.used[0]), self.S, self.spent.copy())
+        return Counts.of(head, link, target, number, int(self.used[0]), self.S, self.A, self.spent.copy())
 
     @classmethod
     def of(
-        cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int, spent: Floats | None = None
+        cls, head: Ints, link: Ints, target: Ints, number: Ints, used: int, S: int, A: int, spent: Floats | None = None
     ) -> Counts:
         """Counts made of arrays."""
-        counts = cls(S, len(head) // S)
+        counts = cls(S, A)
         counts.chains = head, link, target, number
         counts.used[0] = used
         counts.spent = np.zeros((len(link), 0)) if spent is None else spent
@@ -114,4 +114,4 @@ class Counts:
         first, end = (np.searchsorted(row, np.arange(S * A), side=side) for side in ("left", "right"))
         head = np.where(first < end, first, -1)
         link = np.where(np.append(row[1:], -1) == row, np.arange(1, len(row) + 1), -1)
-        return cls.of(head, link, target, n, len(row), S, spent)
+        return cls.of(head, link, target, n, len(row), S, A, spent)

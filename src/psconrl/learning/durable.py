@@ -452,11 +452,10 @@ class DurableLearner:
 
     def _warm_up(self) -> None:
         """Have everything compiled that planning and counting need, so that nobody waits for it."""
-        if not self.problem.open:
-            ranges = self.problem.cost_ranges
-            twin = Learner(self.agent, self.horizon, self.seed)
-            with compiling.notify():
-                twin.observe(0, twin.act(0), np.zeros(self.problem.m + 1) if ranges is None else ranges[:, 0], 0)
+        twin = Learner(self.agent.with_problem(self.problem.normalized(2)), self.horizon, self.seed)
+        with compiling.notify():
+            state = twin.states.name(0)
+            twin.observe(state, twin.act(state), np.zeros(self.problem.m + 1), state)
 
 
 class _Replica:

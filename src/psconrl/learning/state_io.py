@@ -248,7 +248,7 @@ def _counts(value: Any, visits: Ints) -> Counts:
     sums = np.bincount(row, weights=numbers[: len(row)], minlength=S * A)
     if indptr[-1] != used or not distinct or not np.array_equal(sums, visits.ravel()):
         raise invalid_state("counts", "does not add up to the visits")
-    return Counts.of(head, link, target, number, used, S)
+    return Counts.of(head, link, target, number, used, S, A)
 
 
 def _spent(value: Any, counts: Counts, n: int) -> Floats:

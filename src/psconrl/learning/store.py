@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from psconrl._core import checks
 from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileError, StoreError
 
 SCHEMA_VERSION = 1
@@ -33,6 +34,8 @@ BUSY_SECONDS = 5.0
 """How long a SQLite store waits for another program that holds its lock."""
 LOCK_SECONDS = 60
 """How long a PostgreSQL store waits for another process, which may be planning."""
+LOST_SECONDS = 600
+"""How long a PostgreSQL server waits for a process that has the lock and does nothing; longer than any plan takes."""
 BATCH = 10_000
 """Observations that are read at a time."""
 
@@ -100,7 +103,7 @@ def open_store(url: str | Path, *, read_only: bool = False) -> Store:
         StoreError: if it cannot be reached, or another process has it.
         LearnerFileError: if it is damaged, or is something else.
     """
-    text = str(url)
+    text = str(checks.path(url)) if not isinstance(url, str) else url
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStore(text, read_only=read_only)
     if "://" in text or "\0" in text:
@@ -159,10 +162,10 @@ class Store(ABC):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction that holds the write lock: durable when it ends well, undone when it does not."""
-        for statement in self._begin:
-            self.run(statement)
         self.changed = False
         try:
+            for statement in self._begin:
+                self.run(statement)
             yield
             self.run("COMMIT")
         except BaseException:
@@ -324,12 +327,10 @@ class SqliteStore(Store):
         super().__init__(str(path), str(path))
 
     def _connect(self) -> Any:
-        if self.read_only and not self.path.exists():
-            raise StoreError(f"{self.where}: there is no such learner")
-        if not self.path.parent.is_dir():
-            raise StoreError(f"{self.where}: there is no folder {self.path.parent}")
         if not self.read_only:
             self._take_file_lock()
+        elif not os.path.exists(self.path):
+            raise StoreError(f"{self.where}: there is no such learner")
         address = self.path.as_uri() + ("?mode=ro" if self.read_only else "")
         connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
         if not self.read_only:
@@ -373,7 +374,7 @@ class SqliteStore(Store):
 
     def _translated(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
-            return StoreError(f"{self.where}: {_one_line(error)}; nothing was changed")
+            return super()._translated(error)
         return LearnerFileError(f"{self.where}: damaged, or not a learner: {_one_line(error)}; restore a backup")
 
 
@@ -396,7 +397,9 @@ class PostgresStore(Store):
 
     def _connect(self) -> Any:
         connection = self._psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-        connection.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
+        connection.execute(f"SET lock_timeout = '{LOCK_SECONDS * 1000:.0f}'")
+        # So that a machine that vanished in mid-transaction does not hold the lock for ever.
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{LOST_SECONDS}s'")
         return connection
 
     def run(self, sql: str, *values: Any) -> list[Row]:

@@ -29,6 +29,7 @@ import psconrl
 from psconrl.errors import CallOrderError, InvalidArgumentError, PsconrlError, StoreError
 from psconrl.learning.durable import Decision, DurableLearner
 from psconrl.learning.estimate import Estimate
+from psconrl.learning.state_io import MAX_DEPTH
 from psconrl.planning.solution import Solution
 from psconrl.problem import Problem
 
@@ -158,7 +159,7 @@ def create_app(
 
     @app.exception_handler(UnicodeEncodeError)
     async def _not_text(_: Request, error: UnicodeEncodeError) -> JSONResponse:
-        return JSONResponse({"error": f"{error.object!r} is not text: it has half a character"}, 422)
+        return JSONResponse({"error": f"{error.object[:100]!r} is not text: it has half a character"}, 422)
 
     @app.exception_handler(RequestValidationError)
     async def _misread(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -347,10 +348,12 @@ def _page(file: str, kind: str) -> Callable[[], Response]:
     return lambda: Response(content, media_type=kind, headers=headers)
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: Any, depth: int = 0) -> Any:
     """JSON has lists where states are tuples."""
     if isinstance(value, list):
-        return tuple(_hashable(item) for item in value)
+        if depth == MAX_DEPTH:
+            raise InvalidArgumentError(f"a name is nested more than {MAX_DEPTH} levels deep; give a flatter one")
+        return tuple(_hashable(item, depth + 1) for item in value)
     if isinstance(value, str):
         value.encode()  # which JSON's "\\ud800" cannot be
     if isinstance(value, float) and not math.isfinite(value):
@@ -452,7 +455,8 @@ def _metrics(status: Mapping[str, Any], counters: Mapping[str, int], started: fl
     metric("drift_alarms", "gauge", "alarms of a changing environment", [("", len(status["drift"]["alarms"]))])
     limits = [(_labels(limit=name), limit) for name, limit in status["limits"].items()]
     metric("limit", "gauge", "the limit", [(label, limit["limit"]) for label, limit in limits])
-    metric("limit_average", "gauge", "average so far", [(label, limit["average"]) for label, limit in limits])
+    averages = [(label, limit["average"]) for label, limit in limits if limit["average"] is not None]
+    metric("limit_average", "gauge", "average so far", averages)
     metric("requests_total", "counter", "requests", [(_labels(path="/" + path), n) for path, n in counters.items()])
     metric("start_time_seconds", "gauge", "when the service was started", [("", started)])
     return "\n".join(lines) + "\n"
