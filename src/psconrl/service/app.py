@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from importlib import resources
 from threading import Lock
 from typing import Annotated, Any, cast
@@ -45,6 +46,7 @@ ESTIMATE_STATES = 2000
 _MOST_CLIENTS = 10_000
 
 REFUSALS = {
+    400: "not JSON",
     401: "no token, or another",
     409: "not now: told otherwise before, cancelled, or still being made",
     413: "too large",
@@ -109,7 +111,7 @@ class Answer(BaseModel):
     action: State
     probability: float
     plan: int
-    expires: str
+    expires: datetime
 
 
 def create_app(
@@ -144,6 +146,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # what generated clients call their functions
         responses={status: {"model": Refusal, "description": text} for status, text in REFUSALS.items()},
         dependencies=[] if token is None else [Depends(HTTPBearer(auto_error=False))],  # for the document; Guard checks
     )
@@ -223,8 +226,9 @@ def create_app(
     def explain(state: Annotated[int, Query(ge=0)]) -> dict[str, str]:
         """Why the best policy of the estimated model does what it does in a state, which is given by number."""
         solution = estimated()
-        least = "" if solution.feasible else "The limits cannot all be kept; this policy exceeds them least.\n"
-        return {"text": f"{least}{solution.explain(state)}"}
+        kind = "Best policy" if solution.feasible else "The limits cannot all be kept. Policy that exceeds them least,"
+        text = f"{kind} in the estimated model (the current plan may differ, to learn).\n{solution.explain(state)}"
+        return {"text": text}
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
@@ -375,7 +379,7 @@ def _answer(decision: Decision) -> Answer:
         action=decision.action,
         probability=decision.probability,
         plan=decision.plan,
-        expires=decision.expires.isoformat(),
+        expires=decision.expires,
     )
 
 

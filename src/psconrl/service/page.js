@@ -91,23 +91,23 @@ function card(title, ...content) {
   return made;
 }
 
-function showStatus(status, prices) {
+function showStatus(status, estimate) {
   document.title = status.title;
   byId("title").textContent = status.title;
   const hours = status.hours.slice(-48);
   const unit = (i) => (status.units[i] ? ` ${status.units[i]}` : "");
   const cards = status.cost_names.map((name, i) => {
     const recent = hours.map((hour) => hour.average_costs[i]);
-    const limit = status.limits[name];
-    if (!limit) {
+    if (i === 0) {
       return card(`${name} (minimized)`, element("p", `${format(status.average_costs[i])}${unit(i)} on average`),
         bars(recent, `${name} by hour`), span(hours.map((hour) => hour.hour)));
     }
+    const limit = status.limits[name];
     const over = limit.average > limit.limit;
     const use = element("p", `${format(limit.average)}${unit(i)} of at most ${format(limit.limit)}${unit(i)}`, over ? "bad" : "good");
     const difference = Math.abs(limit.limit - limit.average);
     const slack = element("p", over ? `exceeded by ${format(difference)}${unit(i)}` : `${format(difference)}${unit(i)} left`);
-    const price = prices?.[name];
+    const price = estimate?.costs[i].price;
     const worth = element("p", price ? `one more unit of it would save ${format(price)} of ${status.cost_names[0]}` : "", "soft");
     return card(name, use, slack, worth, bars(recent, `${name} by hour, with its limit`, limit.limit), span(hours.map((hour) => hour.hour)));
   });
@@ -167,7 +167,7 @@ async function refresh() {
         if (error.status === 409) estimated = -Infinity;
       });
     }
-    showStatus(status, Object.fromEntries((estimate?.costs ?? []).map((cost) => [cost.name, cost.price])));
+    showStatus(status, estimate);
     const search = encodeURIComponent(byId("search").value);
     showPolicy(await get(`/policy?offset=${offset}&limit=${PAGE}&search=${search}`));
     const pending = await get("/pending?most=20");
