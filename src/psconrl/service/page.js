@@ -22,6 +22,10 @@ function format(value) {
   return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
+function count(number, what) {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}
+
 function nameOf(label) {
   return typeof label === "string" ? label : JSON.stringify(label);
 }
@@ -119,11 +123,11 @@ function showStatus(status, estimate) {
   byId("conflict").hidden = warnings.length === 0;
   const streams = Object.entries(status.streams).map(([name, steps]) => {
     const counts = Object.values(steps);
-    return card(name || "(no name)", element("p", `${counts.reduce((sum, n) => sum + n, 0)} steps`), bars(counts, "steps by hour"), span(Object.keys(steps)));
+    return card(name || "(no name)", element("p", count(counts.reduce((sum, n) => sum + n, 0), "step")), bars(counts, "steps by hour"), span(Object.keys(steps)));
   });
   byId("streams").replaceChildren(...(streams.length ? streams.slice(0, 60) : [element("p", "No steps yet.")]));
-  byId("waiting").textContent = `${status.pending} decisions wait for an answer, ${status.expired} of them past their time.`;
-  byId("live").textContent = `${status.steps} steps, ${status.plans} plans; updated ${new Date().toLocaleTimeString()}`;
+  byId("waiting").textContent = `${count(status.pending, "decision")} pending, ${status.expired} of them expired.`;
+  byId("live").textContent = `${count(status.steps, "step")}, ${count(status.plans, "plan")}; updated ${new Date().toLocaleTimeString()}`;
 }
 
 function showPolicy(policy) {
