@@ -29,7 +29,7 @@ from psconrl.planning.compiled.elimination import (
 )
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
-from psconrl.planning.poisson import MAX_FACTORED, Factor, PoissonSolver, generator_of
+from psconrl.planning.poisson import MAX_FACTOR_WORK, Factor, PoissonSolver, factor_work, generator_of
 from psconrl.planning.tolerances import DISTRIBUTION_TOL
 
 PARTS = 4
@@ -109,7 +109,8 @@ def solve_chain(chain: Chain, classes: list[Ints]) -> SolvedChain:
     order, work = elimination_order(chain, kept)
     if work > MAX_ELIMINATION_WORK:
         sparsely = SparseChain(chain, classes)
-        if sparsely.converged and sparsely.is_certain():
+        # What is not certain is checked once more by those who ask; elimination would take hours.
+        if sparsely.converged and (sparsely.is_certain() or work > MAX_FACTOR_WORK):
             return sparsely
     return EliminatedChain(chain, classes, kept, order)
 
@@ -207,13 +208,13 @@ class SparseChain:
         if len(classes) == 1:
             self.solver = PoissonSolver(self.generator)
             self.solver.switch_policy(np.arange(S))
-            law = self.solver.distribution(np.full(S, 1.0 / S))
+            law = self.solver.distribution(np.full(S, 1.0 / S), DISTRIBUTION_TOL / S**0.5)
             self.converged = law is not None
             if law is not None:
                 self.law[classes[0]] = law[classes[0]] / law[classes[0]].sum()
             return
         kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
-        self.converged = S <= MAX_FACTORED
+        self.converged = factor_work(self.generator) <= MAX_FACTOR_WORK
         if self.converged:
             self.factor = Factor(self.generator, kept)
             # Every class is met from its own kept state only, so one solution has the visits of all.

@@ -26,6 +26,7 @@ All of it is about the chain as it is in floats, where the probability of stayin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -68,21 +69,20 @@ def first_steps(setting: Setting, T: int, good: float = NOISE) -> Averages:
     Returns:
         The averages, with bounds.
     """
-    n, S = setting.costs.shape
+    S = setting.costs.shape[1]
     size = float(np.ptp(setting.costs, axis=1).max()) / 2
-    work = float(T) * len(setting.chain.data) * n
+    work = float(T) * len(setting.chain.data) * len(setting.costs)
     by_steps = (_longest_row(setting.chain) + 4) * EPS * size * T / 2
     if work <= CHEAP_WORK and by_steps <= good / 100:
-        return _by_steps(setting, T, by_steps)
+        return _by_sums(setting, T, by_steps, _steps)
     found = _by_biases(setting, T, good)
     if (found.error <= good).all():
         return found
-    if S <= MAX_DENSE:
-        by_doubling = (S + 3) * EPS * size * (T + 2 * math.log2(T) + 2)
-        if by_doubling < found.error.max():
-            return _by_doubling(setting, T, by_doubling)
-    elif work <= MAX_WORK and by_steps < found.error.max():
-        return _by_steps(setting, T, by_steps)
+    by_doubling = (S + 3) * EPS * size * (T + 2 * math.log2(T) + 2)
+    if S <= MAX_DENSE and by_doubling < found.error.max():
+        return _by_sums(setting, T, by_doubling, _doubling)
+    if S > MAX_DENSE and work <= MAX_WORK and by_steps < found.error.max():
+        return _by_sums(setting, T, by_steps, _steps)
     return found
 
 
@@ -97,25 +97,27 @@ def _rounded(setting: Setting, values: Floats, error: Floats | float) -> Average
     return Averages(np.clip(values, low[:, np.newaxis], high[:, np.newaxis]), bounds)
 
 
-def _by_steps(setting: Setting, T: int, bound: float) -> Averages:
-    middle = (setting.costs.max(axis=1) + setting.costs.min(axis=1)) / 2
-    nothing = np.zeros(setting.costs.shape[1])
-    sums = [advance(setting.chain, c - a, nothing, T) for c, a in zip(setting.costs, middle, strict=True)]
-    return _rounded(setting, np.array(sums) / T + middle[:, np.newaxis], bound)
+def _by_sums(setting: Setting, T: int, bound: float, way: Callable[[Chain, Floats, Floats, int], Floats]) -> Averages:
+    """The sums of T costs, which are counted from the middle of their range."""
+    middle = (setting.costs.max(axis=1) + setting.costs.min(axis=1))[:, np.newaxis] / 2
+    sums = way(setting.chain, setting.costs - middle, np.zeros_like(setting.costs), T)
+    return _rounded(setting, sums / T + middle, bound)
 
 
-def _by_doubling(setting: Setting, T: int, bound: float) -> Averages:
-    middle = (setting.costs.max(axis=1) + setting.costs.min(axis=1)) / 2
-    power = _dense(setting.chain)
-    some = (setting.costs - middle[:, np.newaxis]).T
-    total = np.zeros_like(some)
-    left = T
+def _steps(chain: Chain, costs: Floats, values: Floats, T: int) -> Floats:
+    """sum_{t < T} P^t c + P^T v for costs c and values v (n, S), step by step."""
+    return np.array([advance(chain, c, v, T) for c, v in zip(costs, values, strict=True)])
+
+
+def _doubling(chain: Chain, costs: Floats, values: Floats, T: int) -> Floats:
+    """The same by squaring P."""
+    power, some, total = _dense(chain), costs.T, values.T
     while True:
-        if left & 1:
+        if T & 1:
             total = some + power @ total
-        left >>= 1
-        if not left:
-            return _rounded(setting, total.T / T + middle[:, np.newaxis], bound)
+        T >>= 1
+        if not T or not (some.any() or total.any()):
+            return total.T
         some = some + power @ some
         power = power @ power
 
@@ -146,25 +148,13 @@ def _by_biases(setting: Setting, T: int, good: float) -> Averages:
         return _rounded(setting, setting.gains, np.inf)
     missed += 4 * EPS * H / T
     if S <= MAX_DENSE:
-        after = _powered(setting.chain, T, h)
+        after = _doubling(setting.chain, np.zeros_like(h), h, T)
         error = missed + (S + 3) * EPS * H * (1 + 2 * math.log2(T) / T)
     else:
         found = [_stepped(setting.chain, T, values, good * T / 4) for values in h]
         after = np.array([values for values, _ in found])
         error = missed + np.array([off for _, off in found]) / T
     return _rounded(setting, setting.gains + (h - after) / T, error)
-
-
-def _powered(chain: Chain, T: int, h: Floats) -> Floats:
-    """P^T h by squaring, h (n, S)."""
-    power, values, left = _dense(chain), h.T.copy(), T
-    while True:
-        if left & 1:
-            values = power @ values
-        left >>= 1
-        if not left or np.abs(values).max() == 0.0:
-            return values.T
-        power = power @ power
 
 
 def _stepped(chain: Chain, T: int, h: Floats, enough: float) -> tuple[Floats, float]:
@@ -182,10 +172,7 @@ def _stepped(chain: Chain, T: int, h: Floats, enough: float) -> tuple[Floats, fl
         rounding += steps * per_step * size
         done += steps
         block, before, size = 2 * block, size, float(np.abs(values).max())
-        if (
-            most < T
-            and size > enough
-            and steps * math.log(size / enough) > (most - done) * math.log(max(before / size, 1.0))
-        ):
+        hopeless = steps * math.log(max(size / enough, 1.0)) > (most - done) * math.log(max(before / size, 1.0))
+        if most < T and hopeless:
             break
     return (values, rounding) if done == T else (np.zeros(len(h)), size + rounding)

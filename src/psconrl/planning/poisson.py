@@ -22,18 +22,19 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import SuperLU, splu
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.elimination import Chain, likely_state
 from psconrl.planning.compiled.pricing import gauss_seidel_sweep
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS
+from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS, MAX_WORK
 
 MAX_FACTORED_AT_ONCE = 400
 """Chains of up to so many states are factored at once: that takes less time than some steps of GMRES."""
-MAX_FACTORED = 2_000_000
-"""Larger chains are not factored at all."""
+MAX_FACTOR_WORK = 1e12
+"""Chains are not factored where that takes more work: some minutes."""
 SWEPT_STEPS, REUSED_STEPS = 40, 12
 """Most steps of GMRES, after sweeps and with the factor of another policy, before it starts again."""
 MAX_BASIS = 50_000_000
@@ -112,6 +113,19 @@ class BorderedFactor:
         return x
 
 
+def factor_work(matrix: sparse.csr_array) -> float:
+    """About how many multiplications a sparse factor of a matrix (S, S) takes.
+
+    Levels of a breadth-first search separate what comes before from what comes after: the widest one fills up.
+    """
+    order, before = breadth_first_order(matrix, 0, directed=False)
+    place = np.argsort(order)
+    parents, edges = place[before[order[1:]]], [0, 1]
+    while edges[-1] < len(order):
+        edges.append(1 + int(np.searchsorted(parents, edges[-1])))
+    return float(np.diff(edges).max()) ** 3
+
+
 def generator_of(rows: Rows) -> sparse.csr_array:
     """I - P (K, S) of all pairs of a model, the diagonal first, summed from the other entries."""
     source, pair = rows.source, np.repeat(np.arange(rows.K), np.diff(rows.indptr))
@@ -137,6 +151,11 @@ class PoissonSolver:
         self._factor: BorderedFactor | None = None
         self._swept, self._current = self.S > MAX_FACTORED_AT_ONCE, False
 
+    @cached_property
+    def _factor_work(self) -> float:
+        """About the work of a factor, of the first chain that asks for one."""
+        return factor_work(self.chain) if self.S > MAX_FACTORED_AT_ONCE else 0.0
+
     def switch_policy(self, policy: Ints) -> None:
         """From now on solve for the chain of a policy (S,)."""
         self.chain, self._current = self.generator[policy], False
@@ -160,33 +179,35 @@ class PoissonSolver:
                 h = h + solve(left - g)
         return best
 
-    def distribution(self, guess: Floats) -> Floats | None:
-        """The stationary distribution (S,) from a guess; None where it is not found."""
-        into = self.chain.T.tocsr()
-        for solve, progress in self._methods(DISTRIBUTION_TOL, transposed=True):
+    def distribution(self, guess: Floats, tolerance: float = DISTRIBUTION_TOL) -> Floats | None:
+        """The stationary distribution (S,) from a guess; None where it is not found to DISTRIBUTION_TOL at least."""
+        into, best, least = self.chain.T.tocsr(), guess, np.inf
+        for solve, progress in self._methods(tolerance, transposed=True):
             mu, before = guess / guess.sum(), np.inf
             for _ in range(MAX_ROUNDS):
                 left = into @ mu
                 error = float(np.linalg.norm(left))
-                if error <= DISTRIBUTION_TOL:
-                    mu = np.maximum(mu, 0.0)
-                    return np.asarray(mu / mu.sum())
-                if not error < progress * before:
+                if error < least:
+                    best, least = mu, error
+                if error <= tolerance or not error < progress * before:
                     break
                 before = error
                 mu = mu - solve(left)
+            if least <= DISTRIBUTION_TOL:
+                mu = np.maximum(best, 0.0)
+                return np.asarray(mu / mu.sum())
         return None
 
     def _methods(self, tolerance: float, transposed: bool) -> Iterator[tuple[Solve, float]]:
         """Ways to solve M x = b, or x M = b, one after another until one is good enough, with their least progress."""
-        factored = self.S <= MAX_FACTORED
         if self._swept:
-            yield self._by_gmres(SWEPT_STEPS, tolerance, transposed), MORE_PROGRESS if factored else PROGRESS
-            self._swept = not factored
+            cheap = self._factor_work <= MAX_WORK
+            yield self._by_gmres(SWEPT_STEPS, tolerance, transposed), MORE_PROGRESS if cheap else PROGRESS
+            self._swept = self._factor_work > MAX_FACTOR_WORK
         elif not transposed and self._factor is not None and not self._current and self.S > MAX_FACTORED_AT_ONCE:
             # Stationary distributions have to be exact: of policies that are worth a factor of their own.
             yield self._by_gmres(REUSED_STEPS, tolerance, transposed), MORE_PROGRESS
-        if not self._current and factored:
+        if not self._current and not self._swept:
             self._refactor()
         if self._factor is not None:
             yield self._factor.distribution if transposed else self._factor.bias, PROGRESS
