@@ -49,7 +49,7 @@ def test_states_that_are_hardly_ever_left_are_no_trouble() -> None:
 
 
 def test_large_models_are_left_to_evaluate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(averages, "LARGEST", 4)
+    monkeypatch.setattr(averages, "MAX_DENSE", 4)
     rng = np.random.default_rng(9)
     cmdp, policy = random_model(rng, 30, 2, 1), random_policy(rng, 30, 2)
     exact = psconrl.evaluate(cmdp, policy).average_costs

@@ -17,14 +17,12 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.executable import chain_of
 from psconrl.planning.model_rows import rows_of
+from psconrl.planning.tolerances import MAX_DENSE
 
 if TYPE_CHECKING:
     from psconrl.planning.compiled import averages as kernels
 else:
     kernels = lazy_import("psconrl.planning.compiled.averages")
-
-LARGEST = 512
-"""States of the largest model for the elimination, whose matrix is dense; experiments evaluate every plan up to it."""
 
 
 class Averages:
@@ -46,7 +44,7 @@ class Averages:
 
 def long_run(rows: Rows, costs: Floats, policy: Floats, state: int) -> Floats:
     """The averages (n,) of costs (n, K) in a model by rows, from a state, under a policy by pairs (K,)."""
-    if rows.S <= LARGEST:
+    if rows.S <= MAX_DENSE:
         return kernels.long_run(rows, costs, policy, state)
     mean = np.add.reduceat(costs * policy, rows.begin[:-1], axis=1)
     exact = evaluate_chain(chain_of(rows, policy), mean, np.eye(rows.S)[state])

@@ -29,19 +29,13 @@ from psconrl.planning.compiled.elimination import (
 )
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
-from psconrl.planning.poisson import MAX_FACTOR_WORK, Factor, PoissonSolver, factor_work, generator_of
-from psconrl.planning.tolerances import DISTRIBUTION_TOL
+from psconrl.planning.poisson import Factor, PoissonSolver, factor_work, generator_of
+from psconrl.planning.tolerances import DISTRIBUTION_TOL, MAX_FACTOR_WORK, MAX_FULL, SUPPORT, UNLIKELY
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `evaluation.Evaluation.parts`."""
 MAX_ELIMINATION_WORK = 3e6
 """Eliminations of more multiplications than this come after sparse factors and iteration, which then are faster."""
-ITERATED_SHARE = 1e-14
-"""Equations of the bias by iteration need not hold better than to this share of the amounts."""
-MAX_REORDERED = 2000
-"""Chains up to this size may be eliminated in an order that fills in more."""
-UNLIKELY = 1e-2
-"""A kept state less likely than this share of the likeliest of its class is exchanged for that one."""
 ROUNDING = 16.0
 """Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
 
@@ -170,7 +164,7 @@ class EliminatedChain:
     def bias(self, amounts: Floats) -> Floats:
         """See `SolvedChain.bias`."""
         parts = self._bias(amounts)
-        if self.S <= MAX_REORDERED and residuals(self.chain, amounts, 2.0, parts).worst > ROUNDING:
+        if self.S <= MAX_FULL and residuals(self.chain, amounts, 2.0, parts).worst > ROUNDING:
             # A value is that of the likeliest state it leads to, and more: states must lead to likely ones.
             rest = np.setdiff1d(np.arange(self.S), self.kept)
             self._eliminate(rest[np.argsort(self.law[rest], kind="stable")])
@@ -257,7 +251,7 @@ class SparseChain:
     def bias(self, amounts: Floats) -> Floats:
         """See `SolvedChain.bias`."""
         if len(self.classes) == 1:
-            tolerance = ITERATED_SHARE * float(np.abs(amounts).max(initial=0.0))
+            tolerance = SUPPORT * float(np.abs(amounts).max(initial=0.0))
             bias = self.solver.bias(amounts, np.zeros(len(amounts)), tolerance).values
         else:
             bias = self.collected(amounts)

@@ -56,10 +56,10 @@ from psconrl.planning.tolerances import (
     EPS,
     FULL_ROW,
     LP_SCALE,
+    MAX_COLUMNS,
     MAX_FULL,
     MAX_INVERTED,
     MAX_ROUNDS,
-    MAX_START_COLUMNS,
     PROVEN,
     SUPPORT,
 )
@@ -261,7 +261,7 @@ class Component:
             return None
         unit = 1.0 if goal == MARGIN else LP_SCALE
         multipliers = (-vertex.row_duals[program.constraint_rows] / unit).clip(0.0) / limits.d
-        return Start(np.array(policies[:MAX_START_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
+        return Start(np.array(policies[:MAX_COLUMNS]), multipliers, np.zeros(1, dtype=np.int64), np.zeros(0))
 
     def _first(self, c: Floats) -> Ints:
         """Into the cheapest pair."""

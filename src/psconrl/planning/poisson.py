@@ -22,31 +22,22 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.elimination import Chain, likely_state
 from psconrl.planning.compiled.pricing import gauss_seidel_sweep
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS, MAX_WORK
+from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS, MAX_DENSE, MAX_FACTOR_WORK, MAX_WORK, UNLIKELY
 
-MAX_FACTORED_AT_ONCE = 400
-"""Chains of up to so many states are factored at once: that takes less time than some steps of GMRES."""
-MAX_FACTOR_WORK = 1e12
-"""Chains are not factored where that takes more work: some minutes."""
 SWEPT_STEPS, REUSED_STEPS = 40, 12
 """Most steps of GMRES, after sweeps and with the factor of another policy, before it starts again."""
-MAX_BASIS = 50_000_000
-"""Numbers in the basis of GMRES, at most."""
-MAX_ROUNDS, PROGRESS, MORE_PROGRESS = 50, 0.5, 0.01
-"""Methods start again, so often at most, as long as every round leaves no more than this share of what was left before;
-the second where another method is to follow."""
+PROGRESS, MORE_PROGRESS = 0.5, 0.01
+"""Methods start again as long as every round leaves no more than this share of what was left before; the second where
+another method is to follow that takes less time than many rounds."""
 CHECKED_EVERY = 4
 """Steps of GMRES from one look at what is left to the next: a look costs as much as a step."""
-RARELY_VISITED = 100.0
-"""A reference state is replaced by one that is visited this many times as often: from rare states all others look
-alike, and numbers grow with the time until they are met."""
 
 Solve = Callable[[Floats], Floats]
 
@@ -114,13 +105,16 @@ class BorderedFactor:
 
 
 def factor_work(matrix: sparse.csr_array) -> float:
-    """About how many multiplications a sparse factor of a matrix (S, S) takes.
+    """About how many multiplications a sparse factor of a matrix (S, S) takes, by its largest connected part.
 
     Levels of a breadth-first search separate what comes before from what comes after: the widest one fills up.
     """
-    order, before = breadth_first_order(matrix, 0, directed=False)
-    place = np.argsort(order)
-    parents, edges = place[before[order[1:]]], [0, 1]
+    labels = connected_components(matrix, directed=False)[1]
+    start = int(np.argmax(labels == np.bincount(labels).argmax()))
+    order, before = breadth_first_order(matrix, start, directed=False)
+    place, edges = np.empty(len(labels), dtype=np.int64), [0, 1]
+    place[order] = np.arange(len(order))
+    parents = place[before[order[1:]]]
     while edges[-1] < len(order):
         edges.append(1 + int(np.searchsorted(parents, edges[-1])))
     return float(np.diff(edges).max()) ** 3
@@ -149,12 +143,12 @@ class PoissonSolver:
         self.reference = 0
         self.chain = generator[:0]
         self._factor: BorderedFactor | None = None
-        self._swept, self._current = self.S > MAX_FACTORED_AT_ONCE, False
+        self._swept, self._current = self.S > MAX_DENSE, False
 
     @cached_property
     def _factor_work(self) -> float:
         """About the work of a factor, of the first chain that asks for one."""
-        return factor_work(self.chain) if self.S > MAX_FACTORED_AT_ONCE else 0.0
+        return factor_work(self.chain) if self.S > MAX_DENSE else 0.0
 
     def switch_policy(self, policy: Ints) -> None:
         """From now on solve for the chain of a policy (S,)."""
@@ -165,7 +159,7 @@ class PoissonSolver:
         best = Bias(np.nan, guess, np.inf)
         for solve, progress in self._methods(tolerance, transposed=False):
             h, before = best.values, np.inf
-            for _ in range(MAX_ROUNDS):
+            while True:
                 left = c - self.chain @ h
                 low, high = float(left.min()), float(left.max())
                 g, error = (low + high) / 2, (high - low) / 2
@@ -184,7 +178,7 @@ class PoissonSolver:
         into, best, least = self.chain.T.tocsr(), guess, np.inf
         for solve, progress in self._methods(tolerance, transposed=True):
             mu, before = guess / guess.sum(), np.inf
-            for _ in range(MAX_ROUNDS):
+            while True:
                 left = into @ mu
                 error = float(np.linalg.norm(left))
                 if error < least:
@@ -204,7 +198,7 @@ class PoissonSolver:
             cheap = self._factor_work <= MAX_WORK
             yield self._by_gmres(SWEPT_STEPS, tolerance, transposed), MORE_PROGRESS if cheap else PROGRESS
             self._swept = self._factor_work > MAX_FACTOR_WORK
-        elif not transposed and self._factor is not None and not self._current and self.S > MAX_FACTORED_AT_ONCE:
+        elif not transposed and self._factor is not None and not self._current and self.S > MAX_DENSE:
             # Stationary distributions have to be exact: of policies that are worth a factor of their own.
             yield self._by_gmres(REUSED_STEPS, tolerance, transposed), MORE_PROGRESS
         if not self._current and not self._swept:
@@ -219,7 +213,7 @@ class PoissonSolver:
         try:
             factor = BorderedFactor(chain, likely_state(leaving, self.reference))
             likely = int(factor.visits.argmax()) if self.S > 1 else 0
-            if self.S > 1 and factor.visits[likely] > RARELY_VISITED:
+            if self.S > 1 and UNLIKELY * factor.visits[likely] > 1.0:
                 factor = BorderedFactor(chain, int(factor.rest[likely]))
         except RuntimeError:  # singular: some states do not lead to the reference
             self._factor = None
@@ -233,7 +227,6 @@ class PoissonSolver:
             inverse: Solve = partial(gauss_seidel_sweep, matrix.indptr, matrix.indices, matrix.data)
         else:
             inverse = factor.distribution if transposed else factor.bias
-        steps = max(min(steps, MAX_BASIS // self.S), CHECKED_EVERY)
         return partial(gmres, lambda x: matrix @ x + x.sum() / self.S, inverse, steps=steps, enough=0.5 * tolerance)
 
 

@@ -50,25 +50,27 @@ from psconrl.planning.compiled.pricing import (
 )
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.poisson import PoissonSolver, generator_of
-from psconrl.planning.tolerances import CLOSE, EPS, EVAL_TOL, PROVEN, TIE
+from psconrl.planning.tolerances import (
+    CLOSE,
+    EPS,
+    EVAL_TOL,
+    MAX_COLUMNS,
+    MAX_REPAIRS,
+    MAX_ROUNDS,
+    MAX_SEARCH,
+    PROVEN,
+    TIE,
+    UNLIKELY,
+)
 
 FIRST_ACCURACY, SHARE = 1e-3, 0.1
 """Evaluations are at first exact to 1e-3 of a cost's range, then to a share of the improvement found last."""
 MAX_ROUGH = 15
 """So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
-MAX_EVALUATIONS, MAX_TOTAL = 100, 600
-"""More policies are not evaluated for given multipliers, and in all."""
-MAX_COLUMNS, MAX_NUMBERS = 200, 40_000_000
-"""Columns may be so many, and hold so many numbers."""
 SWEEPS = 4
 """How often improvements are passed on before the next evaluation."""
-FEW_CHANGES, MAX_STEPS = 4, 40
-"""So few changes of actions on the way to the limit may be the last ones; after so many steps of the multiplier it is
-that of the master program."""
-MAX_REPAIRS = 3
-"""How often a policy that stays in several places may be led to one of them, for given multipliers."""
-CORE = 1e-3
-"""States less likely than this share of the likeliest are on the way to a place."""
+FEW_CHANGES = 4
+"""So few changes of actions on the way to the limit may be the last ones."""
 
 
 def plan_sparse(
@@ -115,7 +117,7 @@ class SparsePricing:
         """costs (m + 1, K). exactly: whether a rule for ties decides between policies."""
         S, m = rows.S, len(costs) - 1
         self.rows, self.costs = rows, costs
-        self.columns = room_for(max(2 * m + 6, min(MAX_COLUMNS, MAX_NUMBERS // S)), m, S)
+        self.columns = room_for(2 * m + MAX_COLUMNS, m, S)
         self.J, self.known = self.columns.J, self.columns.known
         self.c, self.h, self.own = np.empty(rows.K), np.zeros(S), np.empty(rows.K)
         self.h1, self.slope = np.zeros(S), np.empty(rows.K)
@@ -133,7 +135,7 @@ class SparsePricing:
         """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
         prices, columns = problem.prices, self.columns
         failed = PricingResult(False, -np.inf, prices, False, prices)
-        if self.evaluations > MAX_TOTAL or self.known[0] >= len(self.J) - 2:
+        if self.evaluations > MAX_ROUNDS or self.known[0] >= len(self.J) - 2:
             return failed
         if self.asked == 0 and len(prices) > 1:
             for policy in self.starts:
@@ -178,7 +180,7 @@ class SparsePricing:
         lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ problem.tau)
         if changes <= FEW_CHANGES and self._add_column() is None:
             return failed
-        hinted = self.asked <= MAX_STEPS and self.low <= there[0] <= self.high
+        hinted = self.asked <= MAX_SEARCH and self.low <= there[0] <= self.high
         if hinted:
             finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
             self.accuracy = min(finer, self.accuracy)
@@ -212,7 +214,7 @@ class SparsePricing:
         enough = max(FIRST_ACCURACY, 0.5 * self.accuracy)
         wanted, repairs = self.policy.copy(), 0
         self.solver.switch_policy(self.policy)
-        for evaluation in range(1, MAX_EVALUATIONS):
+        for evaluation in range(1, MAX_SEARCH):
             self.evaluations += 1
             found = self.solver.bias(self.c[self.policy], self.h, enough)
             # Where biases are huge, what rounding leaves of the equations is no less than this.
@@ -268,7 +270,7 @@ class SparsePricing:
         for _ in range(MOVES):
             chance = chance - 0.5 * (into @ chance)
         self.solver.reference = int(chance.argmax())
-        led = attractor_policy(self.rows, self.policy, chance >= CORE * chance.max())
+        led = attractor_policy(self.rows, self.policy, chance >= UNLIKELY * chance.max())
         self.solver.switch_policy(self.policy)
         return bool(led)
 

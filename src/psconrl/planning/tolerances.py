@@ -49,6 +49,10 @@ EVAL_TOL = 1e-9
 DISTRIBUTION_TOL = 1e-12
 """Probability: so are stationary distributions."""
 
+UNLIKELY = 1e-2
+"""Share of the likeliest state's mass: less likely states are on the way to a place, and no references, from which all
+others would look alike and numbers grow with the time until they are met."""
+
 MIN_OVERLAP = 1e-8
 """Probability: columns that meet only in states less likely than this are executed as if they did not meet, for how
 often they do is known to a share of rounding over this only."""
@@ -87,12 +91,16 @@ rounding might lead them round in circles."""
 MAX_SEARCH = 100
 """Models that are solved in search of one number: searches end after some ten."""
 
-MAX_START_COLUMNS = 64
-"""Columns of a linear program's vertex that generation starts from: one per limit is needed, more take time."""
+MAX_COLUMNS = 128
+"""Policies that sparse factors keep as columns, beyond two for each limit; models need some ten."""
 
-CHEAP_WORK, MAX_WORK = 1e8, 5e9
-"""Work that is done without looking for something faster (a tenth of a second), and the most that one answer may take
-(some seconds): what has not converged by then is covered by the bound."""
+MAX_REPAIRS = 3
+"""How often a policy is changed, or a state exchanged, for what makes numbers large: where that does not help, nothing
+does."""
+
+CHEAP_WORK, MAX_WORK, MAX_FACTOR_WORK = 1e8, 5e9, 1e12
+"""Work that is done without looking for something faster (a tenth of a second), the most that a sum of steps may take
+(some seconds), where what has not converged by then is covered by the bound, and the most of a factor (minutes)."""
 
 PLANNING_BYTES = 64
 """Bytes for each transition that planning takes at least: rows, generator and chain, 16 each, and what solves them."""
