@@ -209,8 +209,9 @@ class ScaledModel:
             margin, chosen = self._margin(feasible)
         made, averages, spans = self._executed(chosen, join)
         excess = averages[1:] - units.tau
-        if feasible and made.classes > 1 and (excess > 0).any():
-            # Joined classes miss the limits by their share of time: with limits tighter by that much, they keep them.
+        if feasible and (excess > NOISE).any():
+            # Joined classes miss the limits by their share of time, and columns that hardly meet by what rounding does
+            # to how often they do: with limits tighter by that much, they keep them.
             tighter = self._tighter(best, Limits(tau - 2 * excess.max(), np.ones(len(tau))))
             if tighter.status == OPTIMAL:
                 again = self._executed(tighter, join)
