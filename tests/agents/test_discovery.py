@@ -86,6 +86,18 @@ def test_the_river_is_crossed(seed: int) -> None:
     assert late < 0.1 * 0.7 * T / 4  # 0.7 a step is what staying at the bank loses
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_door_that_often_stays_shut_is_not_given_up(seed: int) -> None:
+    """Behind three places, whose moves are certain, a door opens three times in ten; beyond, everything is cheaper."""
+    p, c, T = np.zeros((6, 2, 6)), np.full((1, 6, 2), 0.6), 10_000
+    for s in range(6):
+        p[s, 0, max(s - 1, 0)] = p[s, 1, min(s + 1, 5)] = 1.0
+    p[3, 1, [3, 4]], c[0, 4:] = [0.7, 0.3], 0.1
+    cmdp = CMDP(p, c)
+    run = simulate(agents.recommended(cmdp.problem()), cmdp, T, seed, optimum=solve(cmdp))
+    assert run.regret[-1] < 0.5 * T / 4  # 0.5 a step is what never passing it loses
+
+
 def test_states_that_never_occur_do_not_lure() -> None:
     """A machine with two limits, and six states that it never gets to; a fixed prior goes for them for ever."""
     cmdp = make("queue")

@@ -3,20 +3,26 @@
 A sampled model with a learned prior has one state that stands for all states never seen.
 
 How likely it is to be found is learned. Of all pairs that were tried N times, some share of the next tries led
-somewhere new. This hazard is known for N = 0, 1, 2-3, 4-7, ...: Beta with the tries that were successful, the others,
-and one try more that was as successful as those of the level before (one half at N = 0). At each plan the hazards are
-drawn, and every pair of a level leads to the state never seen with its hazard. The likelihood of the moves alone would
-not do: where nearly all moves are certain, it believes that a pair that once led back always does.
+somewhere new. This hazard is kept for N = 0, 1, 2-3, 4-7, ... Up to the last level with a find, it has Jeffreys' prior
+Beta(1/2, 1/2). Above, what was tried longer is not likelier to lead somewhere new, so that the misses of lower levels
+count as well; and either there is nothing more to be found in a level, or the same prior holds, both equally likely
+before anything is known. That m tries were in vain has the likelihood 1 in the first case, and about 1 / sqrt(pi m) in
+the second. At each plan the hazards are drawn, what exists in a level also in those below. The likelihood of the moves
+alone would not do: where nearly all moves are certain, it believes that a pair that once led back always does.
 
-What it is worth is the time that the plan is made for (see `SampledModel.with_restarts`): it costs the least there is,
-and is not left. That time grows with the plans, so whatever may be found is looked for again as long as its hazard
-falls more slowly; where nothing is found, it falls with every try.
+How likely it is to be worth finding: if the states are found in random order, the next one is better than all n that
+were seen with probability 1 / (n + 1). So every pair of a level leads to the state never seen with its hazard times
+that, and this state costs the least there is and is not left in the time that the plan is made for (see
+`SampledModel.with_restarts`). That time grows with the plans, so whatever may be found is looked for again as long as
+its hazard falls more slowly; where nothing is found, it falls with every try.
 
-So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places, and
-states that never occur lure it less and less.
+So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places; it
+does not give up at a door that often stays shut; and states that never occur lure it less and less.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -50,13 +56,19 @@ def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generat
     if model.states[0] >= 0:
         return model._replace(carry=carry)
     levels = int(memory.visits.max()).bit_length() + 1
-    shares, mean = np.empty(levels), 0.5
-    for i in range(levels):
-        shares[i], mean = mean, (mean + finds[i]) / (1.0 + tries[i])
-    misses = np.maximum(tries[:levels] - finds[:levels], 0.0)
-    hazard = rng.beta(shares + finds[:levels], 1.0 - shares + misses)
+    hazard = _drawn(tries[:levels], finds[:levels], rng) / len(model.states)
     changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard)
     return model._replace(rows=Rows(model.rows.begin, *changed), carry=carry)
+
+
+def _drawn(tries: Floats, finds: Floats, rng: np.random.Generator) -> Floats:
+    """The hazard of each level from its posterior, zero where there is nothing to be found."""
+    misses, last = np.maximum(tries - finds, 0.0), int(np.max(np.flatnonzero(finds), initial=-1))
+    misses[last + 1 :] = np.cumsum(misses[last + 1 :])
+    in_vain = np.array([math.exp(math.lgamma(m + 0.5) - math.lgamma(m + 1.0)) for m in misses.tolist()])
+    likelihood = in_vain / math.sqrt(math.pi)
+    exists = (np.arange(len(finds)) <= last) | (rng.random() < likelihood / (1.0 + likelihood))
+    return np.where(exists, rng.beta(0.5 + finds, 0.5 + misses), 0.0)
 
 
 def _recorded(memory: Memory) -> tuple[Floats, Floats]:
