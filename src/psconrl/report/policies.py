@@ -18,8 +18,6 @@ from psconrl.report.environments import Environment
 
 MAX_ENTRIES = 40_000
 """States times snapshots of one run on the page."""
-_LONG_NAME = 14
-"""Characters of a state's name from which on drawings need more room."""
 
 
 def document(env: Environment) -> dict[str, Any]:
@@ -55,9 +53,7 @@ def room(env: Environment) -> str:
     rows = (model.get("map") or {}).get("rows")
     if rows:
         return "large" if max(len(rows), len(rows[0])) > 8 else ""
-    if env.record.actions > 6:
-        return "wide"
-    return "named" if max(map(len, model.get("states", [""]))) > _LONG_NAME else ""
+    return "wide" if env.record.actions > 6 else ""
 
 
 def legend(env: Environment) -> list[tuple[str, str]]:

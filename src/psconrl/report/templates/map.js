@@ -1,5 +1,5 @@
-// Drawings of policies: on maps, arrows as long and dark as the action is likely; elsewhere a row for each state. Cells are
-// as warm as they were often visited.
+// Drawings of policies: on maps, arrows as long and dark as the action is likely; elsewhere a table. Cells are as warm as
+// they were often visited.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,22 +12,12 @@ function fill(element, attributes, children) {
 }
 const html = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
 const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 const CELL = 60;
-const MOVES = [
-  [0, -1],
-  [0, 1],
-  [-1, 0],
-  [1, 0],
-]; // up, down, left, right: right and down
+const MOVES = [[0, -1], [0, 1], [-1, 0], [1, 0]]; // up, down, left, right: right and down
 const SHOWN = 5; // thousandths: actions less likely are not drawn
 const PRINTED = [45, 955]; // thousandths: only probabilities between these are printed
 const LEGIBLE = 34; // pixels of a cell that leave room for them
-const LONGEST = 108; // letters of a state's name
-const BROAD = [130, 320]; // pixels of a line of it, at least and at most
-const LINE = 12; // pixels from one line of it to the next
-const CAPTION = 32; // letters of an action's name
 const LISTED = 60; // rows of a policy shown as a table
 
 const probabilities = (entry, actions) =>
@@ -53,7 +43,7 @@ class Scene {
 }
 
 function drawScene(scene, label, place, room) {
-  return scene.model.map ? drawMap(scene, label, place, room) : drawMatrix(scene, label, room);
+  return scene.model.map ? drawMap(scene, label, place, room) : drawTable(scene, label);
 }
 
 // The states on the map: all of them, or those with the box at its chosen place.
@@ -67,25 +57,20 @@ function statesOnMap(map, place) {
 function drawMap(scene, label, place, room) {
   const { map } = scene.model;
   const rows = map.rows.map((row) => [...row].map((letter) => (letter === "X" ? "." : letter)));
-  // A border of walls is drawn as a frame.
-  const walled =
-    rows.length > 2 &&
-    rows[0].length > 2 &&
-    [rows[0], rows[rows.length - 1], rows.map((row) => row[0]), rows.map((row) => row[row.length - 1])].every((side) =>
-      side.every((letter) => letter === "W"),
-    );
-  const rim = walled ? 1 : 0;
-  const [high, wide] = [rows.length - 2 * rim, rows[0].length - 2 * rim];
+  const [high, wide] = [rows.length, rows[0].length];
+  // Of a border of walls only the rim is drawn.
+  const sides = [rows[0], rows[high - 1], rows.map((row) => row[0]), rows.map((row) => row[wide - 1])];
+  const cut = sides.every((side) => side.every((letter) => letter === "W")) ? 0.9 : 0;
   const cells = svg("g", {});
   const arrows = svg("g", { class: "arrows" });
   const states = new Map(statesOnMap(map, place).map((s) => [map.agent[s].join(), s]));
-  const legible = room / wide >= LEGIBLE;
+  const legible = room / (wide - 2 * cut) >= LEGIBLE;
   for (let r = 0; r < high; r++) {
     for (let c = 0; c < wide; c++) {
-      const letter = rows[r + rim][c + rim];
-      const s = states.get([r + rim, c + rim].join());
+      const letter = rows[r][c];
+      const s = states.get([r, c].join());
       const [x, y] = [c * CELL, r * CELL];
-      const boxed = map.box && place[0] === r + rim && place[1] === c + rim;
+      const boxed = map.box && place[0] === r && place[1] === c;
       const group = svg("g", { class: "cell", transform: `translate(${x} ${y})`, "data-state": s });
       group.append(svg("rect", { class: letter === "W" ? "wall" : "floor", width: CELL, height: CELL }));
       if (s !== undefined)
@@ -93,10 +78,7 @@ function drawMap(scene, label, place, room) {
           svg("rect", { class: "heat", width: CELL, height: CELL, "fill-opacity": scene.heat(s).toFixed(3) }),
         );
       if (letter === "P")
-        group.append(
-          svg("path", { class: "risk", d: hatching(CELL) }),
-          svg("rect", { class: "risk", x: 2, y: 2, width: CELL - 4, height: CELL - 4 }),
-        );
+        group.append(svg("rect", { class: "risk", x: 4, y: 4, width: CELL - 8, height: CELL - 8 }));
       if (boxed) group.append(svg("rect", { class: "box", x: 9, y: 9, width: CELL - 18, height: CELL - 18, rx: 6 }));
       if (letter === "S")
         group.append(
@@ -115,29 +97,8 @@ function drawMap(scene, label, place, room) {
         arrows.append(...arrowsOf(scene.policy[s], x + CELL / 2, y + CELL / 2, legible));
     }
   }
-  const edge = 5;
-  return svg(
-    "svg",
-    {
-      class: "map",
-      role: "img",
-      "aria-label": label,
-      viewBox: `${-edge} ${-edge} ${wide * CELL + 2 * edge} ${high * CELL + 2 * edge}`,
-    },
-    cells,
-    arrows,
-    svg("rect", { class: "frame", x: -2.5, y: -2.5, width: wide * CELL + 5, height: high * CELL + 5, rx: 4 }),
-  );
-}
-
-function hatching(size) {
-  const step = size / 4;
-  let path = "";
-  for (let k = 1; k < 8; k++) {
-    const at = k * step;
-    path += at <= size ? `M0 ${at}L${at} 0` : `M${at - size} ${size}L${size} ${at - size}`;
-  }
-  return path;
+  const box = [cut, cut, wide - 2 * cut, high - 2 * cut].map((cells) => cells * CELL);
+  return svg("svg", { class: "map", viewBox: box.join(" "), role: "img", "aria-label": label }, cells, arrows);
 }
 
 function arrowsOf(shares, x, y, legible) {
@@ -151,15 +112,8 @@ function arrowsOf(shares, x, y, legible) {
     const place = (along, aside) =>
       `${(x + CELL * (along * dx - aside * dy)).toFixed(1)},${(y + CELL * (along * dy + aside * dx)).toFixed(1)}`;
     const head = end - 0.15;
-    const points = [
-      [start, 0.022],
-      [head, 0.022],
-      [head, 0.085],
-      [end, 0],
-      [head, -0.085],
-      [head, -0.022],
-      [start, -0.022],
-    ];
+    const half = [[start, 0.022], [head, 0.022], [head, 0.085]];
+    const points = [...half, [end, 0], ...half.reverse().map(([along, aside]) => [along, -aside])];
     const group = svg(
       "g",
       { opacity: (0.4 + (0.6 * p) / 1000).toFixed(2) },
@@ -176,119 +130,38 @@ function arrowsOf(shares, x, y, legible) {
   });
 }
 
-// Names that are too long keep both ends: those of one model tend to differ there.
-function shortened(name, longest) {
-  const half = (longest - 1) / 2;
-  return name.length > longest ? `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}` : name;
-}
-
-const ruler = document.createElement("canvas").getContext("2d");
-const breadth = (text) => {
-  ruler.font = "11px system-ui, sans-serif"; // as in the style sheet
-  return ruler.measureText(text).width;
-};
-
-// A name in lines of words; a word that is too broad has a line of its own.
-function inLines(name, broad) {
-  const lines = [""];
-  for (const word of shortened(name, LONGEST).split(" ")) {
-    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
-    if (lines[lines.length - 1] && breadth(longer) > broad) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
-}
-
 // Models without a map: a row for each state, a column for each action, and the visits at the end of the row. Where an
-// action is not available there is no cell.
-function drawMatrix(scene, label, room) {
+// action is not available nothing is drawn.
+function drawTable(scene, label) {
   const { states, actions, available } = scene.model;
-  const shown = Math.min(states.length, LISTED);
-  const wide = 38;
-  const captions = [...actions, "visited"].map((name) => shortened(name, CAPTION));
-  const slanted = captions.some((name) => breadth(name) > wide - 4);
-  const top = slanted ? 16 + 0.87 * Math.max(...captions.map(breadth)) : 24;
-  const middles = captions.map((_, a) => wide * (a + 0.5) + (a === actions.length ? 6 : 0));
-  // Slanted captions lean out to the right; names have what is left of the room.
-  const right = Math.max(
-    wide * captions.length + 10,
-    ...captions.map((name, a) => (slanted ? middles[a] + 6 + 0.5 * breadth(name) : 0)),
-  );
-  const names = states.slice(0, shown).map((name) => inLines(name, clamp(room - right - 14, ...BROAD)));
-  const high = Math.max(24, 8 + LINE * Math.max(...names.map((lines) => lines.length)));
-  const left = 14 + Math.max(...names.flat().map(breadth));
-  const width = left + right;
-  const parts = captions.map((name, a) => {
-    const x = left + middles[a] + (slanted ? 4 : 0);
-    const turn = slanted ? `rotate(-60 ${x} ${top - 8})` : null;
-    const anchor = slanted ? "start" : "middle";
-    return svg("text", { class: "name", x, y: top - 8, transform: turn, "text-anchor": anchor }, name);
+  const filled = (kind, share, text) => {
+    const cell = html("td", { class: kind }, text);
+    cell.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
+    return cell;
+  };
+  const rows = states.slice(0, LISTED).map((name, s) => {
+    const shares = scene.policy[s].map((p, a) =>
+      available && !available[s].includes(a) ? html("td", {}) : filled("share", p / 1000, p >= SHOWN ? decimal(p) : ""),
+    );
+    const visits = filled("heat", scene.heat(s), html("span", { class: "hidden" }, scene.words(s)));
+    return html("tr", { title: scene.title(s) }, html("th", { scope: "row" }, name), ...shares, visits);
   });
-  for (let s = 0; s < shown; s++) {
-    const y = top + s * high;
-    const middle = y + high / 2;
-    const group = svg(
-      "g",
-      { class: "cell", "data-state": s },
-      ...names[s].map((text, k) =>
-        svg(
-          "text",
-          { class: "name", x: left - 8, y: middle + 4 + LINE * (k - (names[s].length - 1) / 2), "text-anchor": "end" },
-          text,
-        ),
-      ),
-    );
-    scene.policy[s].forEach((p, a) => {
-      if (available && !available[s].includes(a)) return;
-      const x = left + a * wide;
-      group.append(
-        svg("rect", { class: "floor", x, y, width: wide, height: high }),
-        svg("rect", { class: "share", x, y: y + high * (1 - p / 1000), width: wide, height: (high * p) / 1000 }),
-      );
-      if (p >= SHOWN)
-        group.append(
-          svg("text", { class: "digits", x: x + wide / 2, y: middle + 4, "text-anchor": "middle" }, decimal(p)),
-        );
-    });
-    const x = left + actions.length * wide + 6;
-    group.append(
-      svg("rect", { class: "floor", x, y, width: wide, height: high }),
-      svg("rect", { class: "heat", x, y, width: wide, height: high, "fill-opacity": scene.heat(s).toFixed(3) }),
-      svg("title", {}, scene.title(s)),
-    );
-    parts.push(group);
-  }
-  const more = states.length > shown ? 22 : 0;
-  if (more)
-    parts.push(svg("text", { x: left, y: top + shown * high + 16 }, `and ${states.length - shown} more states`));
-  return svg(
-    "svg",
-    {
-      class: "map matrix",
-      role: "img",
-      "aria-label": label,
-      width,
-      viewBox: `0 0 ${width} ${top + shown * high + more + 4}`,
-    },
-    ...parts,
-  );
+  const more = states.length > rows.length ? [html("p", {}, `and ${states.length - rows.length} more states`)] : [];
+  return framed(["State", ...actions, "Visited"], rows, label, "matrix", ...more);
 }
 
 // The drawing as a table, for those who cannot see it.
 function policyTable(scene, states, label) {
-  const head = html("tr", {}, ...["State", "Actions", "How often"].map((text) => html("th", { scope: "col" }, text)));
-  const rows = states.map((s) =>
-    html(
-      "tr",
-      {},
-      html("th", { scope: "row" }, scene.model.states[s]),
-      html("td", {}, scene.describe(s)),
-      html("td", {}, scene.words(s)),
-    ),
-  );
-  return html(
-    "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    html("table", {}, html("caption", {}, label), html("thead", {}, head), html("tbody", {}, ...rows)),
-  );
+  const rows = states.map((s) => {
+    const cells = [scene.describe(s), scene.words(s)].map((text) => html("td", {}, text));
+    return html("tr", {}, html("th", { scope: "row" }, scene.model.states[s]), ...cells);
+  });
+  return framed(["State", "Actions", "How often"], rows, label, null);
+}
+
+// A table that can be scrolled where it is too wide.
+function framed(names, rows, label, kind, ...below) {
+  const head = html("tr", {}, ...names.map((name) => html("th", { scope: "col" }, name)));
+  const table = html("table", { class: kind }, html("thead", {}, head), html("tbody", {}, ...rows));
+  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table, ...below);
 }

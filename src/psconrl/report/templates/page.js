@@ -15,7 +15,7 @@ class Card {
     this.output = element.querySelector(".readout");
     this.name = element.querySelector("h4").textContent;
     this.details = element.querySelector("details");
-    this.details.addEventListener("toggle", () => this.draw());
+    if (this.details) this.details.addEventListener("toggle", () => this.draw());
     if (this.slider) this.slider.addEventListener("input", () => explorer.moved(this));
   }
 
@@ -48,12 +48,8 @@ class Card {
     this.canvas.replaceChildren(drawScene(scene, label, place, this.canvas.clientWidth));
     if (this.agent) this.describe();
     else this.output.replaceChildren("Warm: where it spends its time.", this.averages(this.model.optimal.averages));
-    if (this.details.open) {
-      const states = this.model.map
-        ? statesOnMap(this.model.map, place)
-        : this.model.states.map((_, s) => s).slice(0, LISTED);
-      this.details.querySelector(".rows").replaceChildren(policyTable(scene, states, label));
-    }
+    if (this.details && this.details.open)
+      this.details.querySelector(".rows").replaceChildren(policyTable(scene, statesOnMap(this.model.map, place), label));
   }
 
   describe() {
