@@ -184,6 +184,13 @@ Assignments = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the environment; may be repeated.")
 ]
 Results = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of results.")]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="COST=VALUE", help="Limit on the average of a cost; may be repeated."),
+]
+PolicyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json, .md or .tex.")
+]
 Workers = Annotated[int | None, typer.Option(metavar="N", help="Processes; all cores by default.")]
 
 
@@ -281,9 +288,7 @@ def solve(
         str | None, typer.Option(metavar="STATE", help="The start; that of the first row of the table by default.")
     ] = None,
     set_: Assignments = None,
-    limit: Annotated[
-        list[str] | None, typer.Option(metavar="COST=VALUE", help="Another limit on a cost; may be repeated.")
-    ] = None,
+    limit: Limits = None,
     horizon: Annotated[
         int | None,
         typer.Option(parser=_count, metavar="T", help="Find a policy for T steps, not for the long run."),
@@ -294,10 +299,7 @@ def solve(
     episode: Annotated[
         int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
     ] = None,
-    policy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the policy as a table: .csv, .parquet, .json, .md or .tex."),
-    ] = None,
+    policy: PolicyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve a known model within its limits.
@@ -337,9 +339,7 @@ def solve(
 )
 def fit(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="Table of old decisions, .csv or .parquet.")],
-    limit: Annotated[
-        list[str] | None, typer.Option(metavar="COST=VALUE", help="A limit on a cost; may be repeated.")
-    ] = None,
+    limit: Limits = None,
     cost: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Column of a cost, the main cost first; all others by default."),
@@ -357,9 +357,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Write the model: .npz keeps all that was learned.")
     ] = None,
-    policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan as a table: .csv, .parquet, .json, .md or .tex.")
-    ] = None,
+    policy: PolicyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a model from a log of decisions, and plan in it.
@@ -620,16 +618,13 @@ def _experiment(
     for name, value in (("env", envs), ("horizon", horizon), ("seeds", seeds)):
         if not value and value != 0:
             raise CommandError(f"--{name} is missing; give --env, --horizon and --seeds, or a TOML file")
-    assert envs is not None
-    assert horizon is not None
-    assert seeds is not None
     settings, options = _assigned(assignments)
     return experiments.Experiment.grid(
         "run",
-        envs,
+        envs or [],
         agents or ["recommended"],
-        horizon=horizon,
-        seeds=seeds,
+        horizon=horizon or 0,
+        seeds=seeds or 0,
         costs=costs,
         settings=settings,
         env_options=options,

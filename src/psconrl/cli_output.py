@@ -115,18 +115,12 @@ def print_json(document: Any) -> None:
 
 def print_entries(entries: dict[str, tuple[str, dict[str, Any]]]) -> None:
     """Names with what they are and their options or settings."""
-    rows = []
+    table = table_of(("name", "about"), (), numbers=())
+    table.show_header = False
+    table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for name, (about, options) in entries.items():
         settings = ", ".join(f"{key}={_default(value)}" for key, value in options.items())
-        rows.append((name, f"{about}\n{settings}" if settings else about))
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+        table.add_row(name, f"{about}\n{settings}" if settings else about)
     _print(table)
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from psconrl.errors import RunTimeoutError, SpecError, StoreError, WorkerError, WriteError
-from psconrl.experiments import Store, run_experiment, run_one
-from psconrl.experiments.executors import DaskExecutor, call_apart
+from psconrl.errors import SpecError, StoreError, WorkerError, WriteError
+from psconrl.experiments import Store, run_experiment
+from psconrl.experiments.executors import DaskExecutor
 from psconrl.experiments.locks import RunLocks
 from tests.experiments.cluster import Cluster
 from tests.experiments.sweeps import arguments, command, parts, sweep, times_done, wait_until
@@ -193,34 +193,6 @@ def test_no_command_uses_the_network(tmp_path: Path) -> None:
 
 
 # Clusters
-
-
-def test_a_run_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a cluster with a limit: the same bytes, and an end."""
-    task = run_one.Task.of(sweep(agents=("uniform",)).cells[0], 1)
-    assert call_apart(60.0, run_one.execute, task).content == run_one.execute(task).content
-    misbehaving(monkeypatch, "hang")
-    with pytest.raises(RunTimeoutError):
-        call_apart(0.5, run_one.execute, task)
-
-
-def test_a_run_in_a_process_of_its_own_ends_with_who_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    misbehaving(monkeypatch, "hang")
-    code = """
-from tests.experiments.sweeps import sweep
-from psconrl.experiments import executors, run_one
-executors.call_apart(600.0, run_one.execute, run_one.Task.of(sweep(agents=("uniform",)).cells[0], 1))
-"""
-    root = str(Path(__file__).parents[2])
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ["PYTHONPATH"]]))
-    process = psutil.Popen([sys.executable, "-c", code])
-    wait_until(lambda: any(child.num_threads() > 1 for child in process.children()))  # it has read what to do
-    children = process.children()
-    process.kill()
-    process.wait()
-    assert not psutil.wait_procs(children, timeout=20)[1]
 
 
 def test_a_scheduler_that_is_gone_is_said_so(tmp_path: Path) -> None:

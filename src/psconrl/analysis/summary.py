@@ -65,11 +65,9 @@ def _told(cell: Cell, record: RunRecord | None) -> World:
     if not math.isnan(record.optimum):
         return World(limits)
     options = "".join(f" --set {key}={value}" for key, value in sorted(cell.env_options.items()))
-    return World(
-        limits,
-        f"no optimum: the limits cannot be met, every policy exceeds one by at least {-record.margin:.4g} "
-        f"(psconrl solve {cell.env}{options} says why)",
-    )
+    least = f", every policy exceeds it by at least {-record.margin:.4g}" if len(limits) == 1 else ""
+    which = "limit" if len(limits) == 1 else "limits"
+    return World(limits, f"no optimum: the {which} cannot be met{least} (psconrl solve {cell.env}{options} says why)")
 
 
 def _row(cell: Cell, records: list[RunRecord], seconds: float) -> dict[str, Any]:

@@ -211,30 +211,17 @@ def _portable(error: Exception) -> Exception:
     return error
 
 
-def call_apart(limit: float, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function in a process of its own, which may take `limit` seconds."""
-    worker = WorkerProcess()
-    try:
-        result = worker.call(function, *args, limit=limit)
-    finally:
-        worker.close()
-    if isinstance(result, BaseException):
-        raise result
-    return result
-
-
 class DaskExecutor(Executor):
-    """The workers of a Dask cluster; with a limit, each call gets a process of its own there.
+    """The workers of a Dask cluster.
 
     Args:
         address: of the scheduler.
-        limit: seconds that a call may take.
 
     Raises:
         WorkerError: there is no such scheduler, or it has no workers.
     """
 
-    def __init__(self, address: str, limit: float | None = None) -> None:
+    def __init__(self, address: str) -> None:
         try:
             import distributed
             from distributed.comm.addressing import parse_address
@@ -242,7 +229,6 @@ class DaskExecutor(Executor):
         except ImportError:
             raise WorkerError("Dask is not installed; pip install 'psconrl[cluster]'") from None
         functions: Any = distributed  # they have no types
-        self._limit = limit
         try:
             get_backend(parse_address(address)[0])  # asked first, as a client that fails on it takes its time to end
             self._client = functions.Client(address, timeout=10, set_as_default=False)
@@ -265,8 +251,7 @@ class DaskExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Give a call to the scheduler."""
-        call = (function, *args) if self._limit is None else (call_apart, self._limit, function, *args)
-        return self._connected(lambda: self._executor.submit(*call))
+        return self._connected(lambda: self._executor.submit(function, *args))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let go of the cluster; it goes on."""

@@ -90,7 +90,7 @@ def run_experiment(
         workers: processes; all cores by default. A single one is this process, unless there is a time limit.
         dask: address of a Dask scheduler, instead.
         executor: any executor as in `concurrent.futures`, instead; it is not shut down.
-        limit_seconds: how long one run may take; one that takes longer is ended and counts as failed.
+        limit_seconds: how long one run may take in the processes; one that takes longer is ended and counts as failed.
         progress: where to show it.
 
     Returns:
@@ -106,8 +106,10 @@ def run_experiment(
         raise SpecError(f"limit_seconds is {limit_seconds!r}; it must be a number of seconds above 0")
     if workers is not None and workers < 1:
         raise SpecError(f"workers is {workers}; it must be at least 1")
-    if executor is not None and (dask is not None or limit_seconds is not None):
-        raise SpecError("executor is given with dask or limit_seconds; give it alone")
+    if sum(given is not None for given in (executor, dask, limit_seconds)) > 1:
+        raise SpecError(
+            "only one of executor, dask and limit_seconds can be given: processes of this machine alone have a limit"
+        )
     run_one.check_cells(dict.fromkeys(cell for each in experiments for cell in each.cells))
     store = Store(out, create=True)
     for each in experiments:
@@ -133,7 +135,7 @@ def run_experiment(
 
 def _executor(runs: int, workers: int | None, dask: str | None, limit: float | None, progress: Progress) -> Executor:
     if dask is not None:
-        return DaskExecutor(dask, limit)
+        return DaskExecutor(dask)
     count = min(workers or cores(), runs)
     if count == 1 and limit is None:
         return SerialExecutor()
