@@ -178,7 +178,6 @@ VALUES: dict[str, Any] = {
     "rows": 3,
     "columns": 3,
     "risky": 0.2,
-    "walls": 0.1,
     "count": 1,
     "first": 0,
     "theta": 0.9,

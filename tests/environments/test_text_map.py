@@ -5,7 +5,7 @@ import pytest
 
 from psconrl._core import graph
 from psconrl.environments import gridworld, make, named_map, random_map, read_map
-from psconrl.errors import InvalidArgumentError, InvalidModelError, MapError
+from psconrl.errors import InvalidArgumentError, MapError
 from tests.environments.reference import optimum
 
 
@@ -52,9 +52,9 @@ def test_reading() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_random_maps(seed: int) -> None:
-    text = random_map(9, 12, risky=0.4, walls=0.2, seed=seed)
-    assert text == random_map(9, 12, risky=0.4, walls=0.2, seed=seed)
-    assert text != random_map(9, 12, risky=0.4, walls=0.2, seed=seed + 5)
+    text = random_map(9, 12, risky=0.4, seed=seed)
+    assert text == random_map(9, 12, risky=0.4, seed=seed)
+    assert text != random_map(9, 12, risky=0.4, seed=seed + 5)
     cmdp = gridworld(text, tau=0.0)
     assert cmdp.layout is not None
     letters = np.array([list(row) for row in cmdp.layout.rows])
@@ -70,9 +70,8 @@ def test_random_maps(seed: int) -> None:
 def test_random_maps_at_the_edge() -> None:
     assert random_map(1, 3, risky=1.0).splitlines()[1] == "W G . S W"
     assert "P" not in random_map(5, 5, risky=0.0)
-    for rows, columns, walls in [(1, 1, 0.0), (3, 3, 1.0)]:
-        with pytest.raises(InvalidModelError, match="has no two connected cells; make it larger"):
-            random_map(rows, columns, walls=walls)
+    with pytest.raises(InvalidArgumentError, match="columns is 1; it must be at least 2"):
+        random_map(1, 1)
     with pytest.raises(InvalidArgumentError, match="risky is 2; it must be a number from 0 to 1"):
         random_map(3, 3, risky=2)
     with pytest.raises(InvalidArgumentError, match="rows is 0; it must be at least 1"):

@@ -85,14 +85,13 @@ def random_grid(
     rows: int = 8,
     columns: int = 8,
     risky: float = 0.3,
-    walls: float = 0.0,
     tau: float = 0.05,
     slip: float = 0.0,
     seed: int = 0,
     sparse: bool | None = None,
 ) -> CMDP:
     """A Marsrover-like gridworld on a `random_map`; communicating, and strictly feasible for tau > 0."""
-    return gridworld(random_map(rows, columns, risky, walls, seed), tau, slip, sparse=sparse)
+    return gridworld(random_map(rows, columns, risky, seed), tau, slip, sparse=sparse)
 
 
 def _build(map: TextMap, tau: float, slip: float, full: bool, as_sparse: bool | None) -> CMDP:

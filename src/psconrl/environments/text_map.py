@@ -20,7 +20,7 @@ from scipy.sparse import csgraph
 
 from psconrl._core import checks
 from psconrl._core.checks import Bools, Floats, Ints, short_repr
-from psconrl.errors import InvalidModelError, MapError, UnknownNameError
+from psconrl.errors import MapError, UnknownNameError
 from psconrl.io import reading
 
 LARGEST_SIDE = 5000
@@ -104,63 +104,53 @@ def named_map(name: str) -> TextMap:
     return read_map(folder.joinpath(f"{name}.txt").read_text(encoding="utf-8"))
 
 
-def random_map(
-    rows: int, columns: int, risky: float = 0.3, walls: float = 0.0, seed: int | np.random.SeedSequence = 0
-) -> str:
+def random_map(rows: int, columns: int, risky: float = 0.3, seed: int | np.random.SeedSequence = 0) -> str:
     """A Marsrover-like map of rows x columns cells inside a border of walls.
 
-    The start lies in the lowest row and the goal in the topmost one. A share `walls` of the cells becomes
-    wall, and so does every cell cut off by them or by the goal: the rest is connected. A winding way from
-    start to goal, the shortest for random lengths of the steps, stays free of risk; elsewhere cells are
-    made risky until their share of all cells that are not wall is `risky`, or none is left. So a policy
-    without any risk exists. Maps are drawn, at most `ATTEMPTS` times, until the shortest way without risk
-    is a detour, so that risk pays.
+    The start lies in the lowest row and the goal in the topmost one. A winding way from start to goal, the shortest
+    for random lengths of the steps, stays free of risk; elsewhere cells are made risky until their share of all cells
+    is `risky`, or none is left. So a policy without any risk exists. Maps are drawn, at most `ATTEMPTS` times, until
+    the shortest way without risk is a detour, so that risk pays.
+
+    Args:
+        rows, columns: the size, two cells at least.
+        risky: the share of risky cells.
+        seed: of the map.
+
+    Returns:
+        The map as text.
+
+    Raises:
+        InvalidArgumentError: an argument is out of its range.
     """
     rows = checks.whole(rows, "rows", 1, LARGEST_SIDE)
-    columns = checks.whole(columns, "columns", 1, LARGEST_SIDE)
+    columns = checks.whole(columns, "columns", 1 if rows > 1 else 2, LARGEST_SIDE)
     risky = checks.fraction(risky, "risky")
-    walls = checks.fraction(walls, "walls")
     rng = np.random.default_rng(seed if isinstance(seed, np.random.SeedSequence) else checks.seed_sequence(seed))
-    found: Letters | None = None
     for _ in range(ATTEMPTS):
-        letters, detour = _draw(rows, columns, risky, walls, rng)
-        if letters.size:
-            found = letters
-            if detour or risky == 0:
-                break
-    if found is None:
-        raise InvalidModelError(
-            f"a {rows} x {columns} map with walls = {walls:g} has no two connected cells; "
-            "make it larger or give it fewer walls"
-        )
-    return "\n".join(" ".join(row) for row in found) + "\n"
+        letters, detour = _draw(rows, columns, risky, rng)
+        if detour or risky == 0:
+            break
+    return "\n".join(" ".join(row) for row in letters) + "\n"
 
 
-def _draw(rows: int, columns: int, risky: float, walls: float, rng: np.random.Generator) -> tuple[Letters, bool]:
-    """One random map, and whether its safe ways from start to goal are longer than the shortest.
-
-    The map is empty if no two cells are connected.
-    """
-    free = _largest_part(rng.random((rows, columns)) >= walls)
-    cells = np.argwhere(free)
-    if len(cells) < 2:
-        return np.empty((0, 0), dtype=np.str_), False
-    start, goal = _ends(cells, rng)
-    free, start, goal = _without_cells_behind(free, start, goal)
-    cells = np.argwhere(free)
+def _draw(rows: int, columns: int, risky: float, rng: np.random.Generator) -> tuple[Letters, bool]:
+    """One random map, and whether its safe ways from start to goal are longer than the shortest."""
+    rng.random((rows, columns))  # so that seeds give the maps that they always gave
+    n = rows * columns
+    if rows == 1:
+        start, goal = n - 1, 0
+    else:
+        start, goal = n - columns + int(rng.integers(columns)), int(rng.integers(columns))
+    free = np.ones((rows, columns), dtype=np.bool_)
     way = _winding_way(free, start, goal, rng)
-    others = np.setdiff1d(np.arange(len(cells)), way)
-    dangerous = rng.permutation(others)[: round(risky * len(cells))]
-    letters = np.full((rows + 2, columns + 2), "W")
-    inner = letters[1:-1, 1:-1]
-    inner[free] = "."
-    inner[tuple(cells[dangerous].T)] = "P"
-    inner[tuple(cells[start])] = "S"
-    inner[tuple(cells[goal])] = "G"
-    penalty = np.ones(len(cells))
-    penalty[dangerous] = 2 * len(cells)
-    lengths = [csgraph.dijkstra(_graph(free, weight), indices=[start])[0, goal] for weight in (None, penalty)]
-    return letters, bool(lengths[0] < lengths[1])
+    dangerous = rng.permutation(np.setdiff1d(np.arange(n), way))[: round(risky * n)]
+    cells = np.full(n, ".")
+    cells[dangerous], cells[start], cells[goal] = "P", "S", "G"
+    penalty = np.ones(n)
+    penalty[dangerous] = 2 * n
+    lengths = [csgraph.dijkstra(_graph(free, weight), indices=[start])[0, goal] for weight in (np.ones(n), penalty)]
+    return np.pad(cells.reshape(rows, columns), 1, constant_values="W"), bool(lengths[0] < lengths[1])
 
 
 def neighbours(free: Bools) -> Ints:
@@ -210,45 +200,14 @@ def _legend() -> str:
     return ", ".join(f"{letter} {meaning}" for letter, meaning in LETTERS.items())
 
 
-def _graph(free: Bools, lengths: Floats | None = None) -> sparse.csr_array:
+def _graph(free: Bools, lengths: Floats) -> sparse.csr_array:
     """The neighbourhood graph of the free cells; stepping onto a cell costs its length."""
     to = neighbours(free)
     n = len(to)
     origin = np.repeat(np.arange(n), 4)
-    weight = np.ones(4 * n) if lengths is None else lengths[to.ravel()]
+    weight = lengths[to.ravel()]
     moved = to.ravel() != origin
     return sparse.csr_array((weight[moved], (origin[moved], to.ravel()[moved])), shape=(n, n))
-
-
-def _largest_part(free: Bools) -> Bools:
-    """The largest connected part of the free cells."""
-    if not free.any():
-        return free
-    _, part = csgraph.connected_components(_graph(free), directed=False)
-    result = np.zeros_like(free)
-    result[free] = part == np.bincount(part).argmax()
-    return result
-
-
-def _ends(cells: Ints, rng: np.random.Generator) -> tuple[int, int]:
-    """Numbers of the start and goal cell: at random in the lowest and topmost row."""
-    row = cells[:, 0]
-    if row[0] == row[-1]:
-        return len(cells) - 1, 0
-    return int(rng.choice(np.flatnonzero(row == row[-1]))), int(rng.choice(np.flatnonzero(row == row[0])))
-
-
-def _without_cells_behind(free: Bools, start: int, goal: int) -> tuple[Bools, int, int]:
-    """The cells reached from the start before the goal, and the goal; both ends in the new numbers."""
-    cells = np.argwhere(free)
-    before = free.copy()
-    before[tuple(cells[goal])] = False
-    _, part = csgraph.connected_components(_graph(before), directed=False)
-    kept = np.insert(part == part[start - (goal < start)], goal, True)
-    result = np.zeros_like(free)
-    result[free] = kept
-    number = np.cumsum(kept) - 1
-    return result, int(number[start]), int(number[goal])
 
 
 def _winding_way(free: Bools, start: int, goal: int, rng: np.random.Generator) -> Ints:
