@@ -34,6 +34,19 @@ def test_the_reproduction_uses_public_names_alone(path: Path) -> None:
         assert listed is None or name in listed, f"{module} does not list {name}"
 
 
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_the_reproduction_reaches_into_nothing(path: Path) -> None:
+    """Of what it imports from the library it uses no attribute that begins with an underscore."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bound = {name or module for module, name in imports(tree)} | {"psconrl"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+            root: ast.AST = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            assert not (isinstance(root, ast.Name) and root.id in bound), f"line {node.lineno}: {node.attr}"
+
+
 def docstrings(tree: ast.AST) -> set[int]:
     """The lines of docstrings."""
     found: set[int] = set()
@@ -45,8 +58,9 @@ def docstrings(tree: ast.AST) -> set[int]:
 
 def test_the_library_knows_no_paper_but_those_that_its_agents_cite() -> None:
     source, found = ROOT / "src" / "psconrl", []
-    for path in sorted(path for path in source.rglob("*") if path.suffix in {".py", ".pyi", ".js", ".css", ".jinja"}):
+    for path in sorted(path for path in source.rglob("*") if path.is_file() and path.parent.name != "__pycache__"):
         text = path.read_text(encoding="utf-8")
+        assert not re.search(r"^\s*(from|import) reproduction", text, re.MULTILINE), path
         cited = docstrings(ast.parse(text)) if path.parent.name == "agents" and path.suffix == ".py" else set()
         found += [
             f"{path.relative_to(source)}:{k}: {line.strip()}"
