@@ -434,17 +434,15 @@ def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, n
         runs = f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'}"
         say(f"{env}: {horizon:,} steps, {runs}, {known}")
         print()
-        measures = ("agent", *(m.symbol for m in _metrics("run")), "limit", *(m.symbol for m in _metrics("limit")))
-        tables = [
-            _table(header, [row(cell) for cell in cells]) for header, row in ((_SUMS, _sums), (measures, _measures))
-        ]
+        columns = [_columns(cell) for cell in cells]
+        tables = [_table(rows) for rows in zip(*columns, strict=True)]
         if all(map(_fits, tables)):
             for table in tables:
                 _print(table)
                 print()
         else:
-            for cell in cells:
-                _print_listed(cell)
+            for sums, measures in columns:
+                _print_listed(sums | measures)
     say(
         "Regret and violation: what was paid above the optimum and the limit, summed over the run; mean over seeds "
         "[95% bootstrap interval]. Infeasible: plans made where the limits seemed out of reach. L: regret plus "
@@ -456,11 +454,6 @@ def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, n
     print(f"All runs are in {out}. To draw them:\n  psconrl report {out}")
 
 
-_SUMS = ("agent", "regret", "limit", "violation", "plans", "infeasible", "seconds")
-_TEXTS = ("agent", "limit")
-"""Columns that are not numbers."""
-
-
 def _metrics(per: str) -> list[Metric]:
     """What is measured of a run, or of each of its limits."""
     return [metric for metric in learning.METRICS if metric.per == per]
@@ -470,47 +463,46 @@ def _why(cells: Sequence[dict[str, Any]]) -> str:
     return next((cell["without_optimum"] for cell in cells if cell["without_optimum"]), "optimum unknown")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Any:
-    return table_of(header, rows, numbers=[name for name in header if name not in _TEXTS])
+_Columns = dict[str, str | list[str]]
+"""What a cell has in each column; a list where each limit has its own."""
 
 
-def _print_listed(cell: dict[str, Any]) -> None:
-    """One agent, a line for each number."""
-    print(cell["agent"])
-    lines = [("regret", format_interval(cell["regret"]))]
-    lines += [(metric.symbol, format_interval(cell[metric.name])) for metric in _metrics("run")]
-    _, _, _, _, plans, infeasible, seconds = _sums(cell)
-    lines += [("plans", plans), ("infeasible", infeasible), ("seconds", seconds)]
-    for name, value in lines:
-        print(f"  {name:<12} {value}")
-    for i, limit in enumerate(cell["limits"]):
-        say(limit, indent="  ")
-        for name, key in [("violation", "violation"), *((m.symbol, m.name) for m in _metrics("limit"))]:
-            print(f"    {name:<12} {format_interval(cell[key][i])}")
-    print()
-
-
-def _measures(cell: dict[str, Any]) -> tuple[str, ...]:
-    of_run = (format_interval(cell[metric.name]) for metric in _metrics("run"))
-    of_limits = (_lines(map(format_interval, cell[metric.name])) for metric in _metrics("limit"))
-    return (cell["agent"], *of_run, _lines(cell["limits"]), *of_limits)
-
-
-def _sums(cell: dict[str, Any]) -> tuple[str, ...]:
+def _columns(cell: dict[str, Any]) -> tuple[_Columns, _Columns]:
+    """What was paid and planned in a cell, and what else is measured."""
     there = cell["seeds"] > 0
-    return (
-        cell["agent"],
-        format_interval(cell["regret"]),
-        _lines(cell["limits"]),
-        _lines(map(format_interval, cell["violation"])),
-        f"{cell['episodes']['mean']:.4g}" if there else "-",
-        f"{cell['infeasible_episodes']['mean']:.4g}" if there else "-",
-        f"{cell['seconds']:.2f}",
-    )
+    counts = {name: f"{cell[name]['mean']:.4g}" if there else "-" for name in ("episodes", "infeasible_episodes")}
+    sums = {
+        "agent": cell["agent"],
+        "regret": format_interval(cell["regret"]),
+        "limit": cell["limits"],
+        "violation": [*map(format_interval, cell["violation"])],
+        "plans": counts["episodes"],
+        "infeasible": counts["infeasible_episodes"],
+        "seconds": f"{cell['seconds']:.2f}",
+    }
+    of_run = {metric.symbol: format_interval(cell[metric.name]) for metric in _metrics("run")}
+    of_limits = {metric.symbol: [*map(format_interval, cell[metric.name])] for metric in _metrics("limit")}
+    return sums, {"agent": cell["agent"], **of_run, "limit": cell["limits"], **of_limits}
 
 
-def _lines(texts: Iterable[str]) -> str:
-    return "\n".join(texts) or "-"
+def _table(rows: Sequence[_Columns]) -> Any:
+    texts = [["\n".join(v) or "-" if isinstance(v, list) else v for v in row.values()] for row in rows]
+    return table_of(list(rows[0]), texts, numbers=[name for name in rows[0] if name not in ("agent", "limit")])
+
+
+def _print_listed(columns: _Columns) -> None:
+    """One agent, a line for each number."""
+    print(columns.pop("agent"))
+    limits = columns.pop("limit")
+    for name, value in columns.items():
+        if isinstance(value, str):
+            print(f"  {name:<12} {value}")
+    for i, limit in enumerate(limits):
+        say(limit, indent="  ")
+        for name, values in columns.items():
+            if isinstance(values, list):
+                print(f"    {name:<12} {values[i]}")
+    print()
 
 
 def print_failures(outcome: Outcome) -> None:

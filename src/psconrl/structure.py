@@ -46,11 +46,6 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
             f"the model may start in state {cmdp.state_names[outside[0]]!r}, which is not among the states "
             "to restrict it to; add it, or change `initial` first"
         )
-    transitions: Floats | sparse.csr_array
-    if isinstance(cmdp.transitions, np.ndarray):
-        transitions = cmdp.transitions[kept][:, :, kept]
-    else:
-        transitions = part[:, kept]
     if cmdp.move_costs is None:
         costs = cmdp.costs[:, kept]
     elif cmdp.is_sparse:
@@ -58,7 +53,7 @@ def restrict(cmdp: CMDP, states: ArrayLike) -> CMDP:
     else:
         costs = cmdp.move_costs[:, kept][..., kept]
     return cmdp.replace(
-        transitions=transitions,
+        transitions=part[:, kept] if cmdp.is_sparse else part[:, kept].toarray().reshape(len(kept), cmdp.A, -1),
         costs=costs,
         initial=cmdp.initial[kept],
         state_names=[cmdp.state_names[s] for s in kept],

@@ -6,7 +6,6 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 COMPILING = "compiling (first run only, about half a minute)"
@@ -18,8 +17,8 @@ _silent: list[bool] = []
 
 _waiting: list[Callable[[], Any]] = []
 """What is called when the next kernel is compiled; the last one is the innermost context's."""
-_registered: list[Any] = []
-"""The listener, while numba knows it."""
+_listeners: list[Any] = []
+"""The one that numba knows, once somebody wanted to know."""
 
 
 @contextmanager
@@ -33,24 +32,12 @@ def on_compile(callback: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         del _waiting[depth:]
-        if not _waiting and _registered:
-            from numba.core import event
-
-            event.unregister("numba:compile", _registered.pop())  # type: ignore[no-untyped-call]
 
 
 def listen() -> None:
     """Hear of what numba compiles, if anybody wants to know; called when numba is imported."""
-    if not _waiting or _registered:
+    if not _waiting or _listeners:
         return
-    from numba.core import event
-
-    _registered.append(_listener()())
-    event.register("numba:compile", _registered[0])  # type: ignore[no-untyped-call]
-
-
-@cache
-def _listener() -> Any:
     from numba.core import event
 
     class Listener(event.Listener):
@@ -62,7 +49,8 @@ def _listener() -> Any:
         def on_end(self, event: Any) -> None:
             pass
 
-    return Listener
+    _listeners.append(Listener())
+    event.register("numba:compile", _listeners[0])  # type: ignore[no-untyped-call]
 
 
 def _nothing() -> None:
