@@ -1,7 +1,7 @@
-"""PSConRL in a Gymnasium environment that it knows nearly nothing about, with a limit on accidents.
+"""PSConRL in a Gymnasium environment, with a limit on accidents.
 
-On the cliff an accident is a fall, on the lake a hole in the ice. The agent knows which moves are possible, and
-learns how likely they are and what they cost.
+On the cliff an accident is a fall, on the lake a hole in the ice. The agent knows which moves are possible, but has to
+learn how likely they are and what they cost.
 
 Run it: python examples/learn_gymnasium.py cliff
 """
@@ -18,9 +18,9 @@ from psconrl import agents
 
 @dataclass(frozen=True)
 class Task:
-    """An environment, what is an accident in it, and how many there may be per step.
+    """An environment, what counts as an accident in it, and how many accidents are allowed per step.
 
-    weight: the prior of each possible move; small where moves are nearly certain, 1 where they are random.
+    weight: the prior of each possible move; small where moves are nearly deterministic, 1 where they are random.
     """
 
     name: str
@@ -41,7 +41,7 @@ TASKS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learn, then hold what was learned against the exact optimum."""
+    """Learn, then compare the plan that was learned with the exact optimum."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("task", choices=sorted(TASKS), nargs="?", default="cliff")
     parser.add_argument("--steps", type=int, default=20_000)
@@ -58,9 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = psconrl.learn(agent, env, options.steps, options.seed, costs=task.costs, optimum=optimum.value)
     print(run)
 
-    last = psconrl.evaluate(truth, run.policy[0]).average_costs @ truth.initial
-    print(f"the last policy costs {last[0]:.4f} per step, the best {optimum.value:.4f}")
-    print(f"and has {last[1]:.4f} accidents per step, limit {task.limit:g}")
+    plan = psconrl.solve(run.estimate())
+    averages = psconrl.evaluate(truth, plan.policy).average_costs @ truth.initial
+    print(f"the plan to deploy costs {averages[0]:.4f} per step, the best {optimum.value:.4f}")
+    print(f"and has {averages[1]:.4f} accidents per step, limit {task.limit:g}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """An agent of your own, checked and compared with PSConRL.
 
-The agent is PSConRL with limits that are lowered in the beginning: fewer violations for more regret. How much of the
-one buys how much of the other?
+The agent is PSConRL with lower limits in the beginning: fewer violations at the price of more regret. How much of one
+buys how much of the other?
 
 Run it: python examples/own_agent.py --caution 1.0
 """
@@ -14,13 +14,12 @@ import numpy as np
 
 import psconrl
 from psconrl import agents
-from psconrl.agents.planning import exploit, plan_in
-from psconrl.agents.posterior import PosteriorAgent
+from psconrl.agents import exploit, plan_in
 from psconrl.agents.schedules import tsde
 
 
 @dataclass(frozen=True, eq=False)
-class Careful(PosteriorAgent):
+class Careful(agents.PosteriorAgent):
     """Posterior sampling with limits lowered by caution / sqrt(t + 1)."""
 
     caution: float = 1.0

@@ -1,8 +1,8 @@
 """Plain Q-learning under a limit, through Gymnasium alone.
 
-Any method that learns from rewards can be used on the environments of psconrl: here differential Q-learning, for
-long-run averages, with a price on the limited cost. The price rises while the limit is broken and falls while there
-is slack. Unlike psconrl's agents, it comes without guarantees: compare what it spends with the optimum, 0.775.
+Any method that learns from rewards works in the environments of psconrl: here differential Q-learning, for long-run
+averages, with a price on the limited cost. The price rises while the limit is exceeded and falls while there is slack.
+Unlike psconrl's agents, it comes without guarantees: compare its averages with those of the best policy.
 
 Run it: python examples/q_learning.py
 """
@@ -17,7 +17,7 @@ import psconrl  # registers the environments
 
 
 def q_learning(env: Any, steps: int, seed: int = 0) -> tuple[NDArray[np.float64], float]:
-    """Costs (steps, 2), main and auxiliary, as they were paid, and the final price of the auxiliary cost."""
+    """The main and auxiliary costs of each step (steps, 2), and the final price of the auxiliary cost."""
     rng = np.random.default_rng(seed)
     limit = float(env.unwrapped.thresholds[0])
     Q = np.zeros((env.observation_space.n, env.action_space.n))
@@ -39,7 +39,7 @@ def q_learning(env: Any, steps: int, seed: int = 0) -> tuple[NDArray[np.float64]
 
 
 def main() -> None:
-    """Learn on Marsrover 4x4 and say what it cost, beside the optimum."""
+    """Learn in Marsrover 4x4, and compare with the optimum."""
     env: Any = gymnasium.make("psconrl/Marsrover4x4-v0")
     paid, price = q_learning(env, steps=100_000)
     best = psconrl.solve(env.unwrapped.cmdp)

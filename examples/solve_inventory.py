@@ -1,7 +1,7 @@
 """How much stock to keep if few customers may be turned away.
 
-A shop sells one item. In the evening it sees its stock and orders; the goods arrive overnight. Holding an item over
-a day and placing an order cost money. At most a given share of the demand may be lost.
+A shop sells one item. In the evening it counts its stock and places an order; the goods arrive overnight. Holding an
+item for a day costs money, and so does placing an order. At most a given share of the demand may be lost.
 
 Run it: python examples/solve_inventory.py --lost 0.05
 """

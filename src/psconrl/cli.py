@@ -232,7 +232,7 @@ def envs(names: Names = None, modules: Imports = None, as_json: AsJson = False) 
     else:
         output.print_entries({e.name: (e.description, e.options) for e in chosen})
         print()
-        output.say(f'In Gymnasium: gymnasium.make("{identifiers[chosen[0].name]}"), and so on.')
+        output.say(f'In Gymnasium: gymnasium.make("psconrl:{identifiers[chosen[0].name]}"), and so on.')
 
 
 @app.command(epilog=_examples("psconrl agents", "psconrl agents psconrl", "psconrl agents --json"))

@@ -445,9 +445,9 @@ def print_results(results: dict[str, Any], worlds: Sequence[World], out: Path, n
                 _print_listed(sums | measures)
     say(
         "Regret and violation: what was paid above the optimum and the limit, summed over the run; mean over seeds "
-        "[95% bootstrap interval]. Infeasible: plans made where the limits seemed out of reach. L: regret plus "
-        "violation at the limits' shadow prices. [V]+: violation, or 0 where it is negative; by policies: by the exact "
-        "averages of the plans, each for itself."
+        "[95% bootstrap interval]. Infeasible: plans made where the limits seemed out of reach. Seconds: of all runs, "
+        "compilation included. L: regret plus violation at the limits' shadow prices. [V]+: violation, or 0 where it "
+        "is negative; by policies: the excess of each plan by its exact averages."
     )
     for note in notes:
         say(f"Note: {note}.")
