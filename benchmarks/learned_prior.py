@@ -178,7 +178,7 @@ def factors(seeds: int, only: list[str], variants: list[str]) -> kept.Part:
             ends = measured(lambda _, cmdp=cmdp: cmdp, VARIANTS[variant], T, range(200, 200 + seeds))
             rows.append([name, f"{T:,}", variant, *ends])
             print(rows[-1], flush=True)
-    return kept.table(["world", "T", "agent", "L", "regret", "[V]+"], rows)
+    return kept.table(["environment", "T", "agent", "L", "regret", "[V]+"], rows)
 
 
 def false_assumption(seeds: int) -> kept.Part:
@@ -206,7 +206,7 @@ def spare_states(seeds: int) -> kept.Part:
                 shown(np.array([run.positive_violation[:, -1].sum() for run in runs])),
             ]
         rows.append([name, f"{T:,}", *told])
-    return kept.table(["world", "T", "L", "[V]+", "with ten spare states: L", "[V]+"], rows)
+    return kept.table(["environment", "T", "L", "[V]+", "with ten spare states: L", "[V]+"], rows)
 
 
 def owed(seeds: int) -> kept.Part:
@@ -221,7 +221,7 @@ def owed(seeds: int) -> kept.Part:
             over = np.array([run.positive_violation[:, -1] for run in runs]).mean(axis=0) / T
             told += [shown(np.array([run.lagrangian[-1] for run in runs])), ", ".join(f"{share:.2%}" for share in over)]
         rows.append([name, f"{T:,}", *told])
-    return kept.table(["world", "T", "without: L", "[V]+", "with: L", "[V]+"], rows)
+    return kept.table(["environment", "T", "without: L", "[V]+", "with: L", "[V]+"], rows)
 
 
 def doors(seeds: int) -> kept.Part:
@@ -236,7 +236,7 @@ def doors(seeds: int) -> kept.Part:
             never = sum(not run.counts[:, :, behind:].any() for run in runs)
             told += [shown(np.array([run.lagrangian[-1] for run in runs])), f"{never} of {seeds}"]
         rows.append([name, f"{T:,}", *told])
-    return kept.table(["world", "T", "0.01: L", "never through", "recommended: L", "never through"], rows)
+    return kept.table(["environment", "T", "0.01: L", "never through", "recommended: L", "never through"], rows)
 
 
 def weighed(counts: Floats, base: Floats) -> Floats:
@@ -256,7 +256,11 @@ def bases(counts: Floats, p: Floats) -> dict[str, Floats]:
     S = len(counts)
     laws = counts / np.maximum(counts.sum(axis=2, keepdims=True), 1)
     found = {}
-    for name, told in (("their supports", counts > 0), ("their empirical laws", laws), ("their true laws", p)):
+    for name, told in (
+        ("their supports", counts > 0),
+        ("their empirical distributions", laws),
+        ("their true distributions", p),
+    ):
         each = np.asarray(told, dtype=np.float64)
         others = {
             f"{name}, in the end": each.sum(axis=1, keepdims=True) - each,
@@ -317,7 +321,7 @@ def speed() -> kept.Part:
             plan, sample = (1e3 * np.array(times) for times in (Timed.spent, Timed.sampled))
             times = f"{np.median(plan):.3f}", f"{plan.mean():.3f}", f"{np.median(sample):.3f}"
             rows.append([name, str(cmdp.S), prior, str(len(plan)), *times])
-    head = ["world", "S", "prior", "plans", "ms per plan: median", "mean", "of it sample and costs: median"]
+    head = ["environment", "S", "prior", "plans", "ms per plan: median", "mean", "of it sample and costs: median"]
     return kept.table(head, rows)
 
 
