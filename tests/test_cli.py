@@ -169,7 +169,7 @@ def test_solve_for_a_number_of_steps(call: Call) -> None:
 
 
 def test_convert(call: Call, tmp_path: Path) -> None:
-    for file in ("box.drn", "box.json", "box.npz"):
+    for file in ("box.drn", "box.umb", "box.json", "box.npz"):
         assert call("convert", "box", tmp_path / file, "--set", "slip=0.1").out == f"{tmp_path / file}\n"
         assert psconrl.CMDP.load(tmp_path / file) == psconrl.make("box", slip=0.1)
     both = [call("solve", tmp_path / f"box.{ending}").out.split("\n", 1)[1] for ending in ("drn", "json")]

@@ -177,7 +177,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="An environment's name, or a .npz, .json or .drn file.", autocompletion=_env_names
+        metavar="MODEL", help="An environment's name, or a .npz, .json, .drn or .umb file.", autocompletion=_env_names
     ),
 ]
 Assignments = Annotated[
@@ -272,7 +272,7 @@ def solve(
         str | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="An environment's name, a .npz, .json, .drn or .toml file, or a folder with tables.",
+            help="An environment's name, a .npz, .json, .drn, .umb or .toml file, or a folder with tables.",
             autocompletion=_env_names,
         ),
     ] = None,
@@ -393,7 +393,7 @@ def fit(
 @app.command(epilog=_examples("psconrl convert box box.drn", "psconrl convert model.json model.npz"))
 def convert(
     model: Model,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .npz, .json or .drn (for Storm).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What to write: .npz, .json, .drn or .umb.")],
     set_: Assignments = None,
 ) -> None:
     """Write a model in another format."""

@@ -593,12 +593,12 @@ class CMDP:
         return gymnasium_table.from_table(env, costs, thresholds, reward_range)
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a .npz (arrays, never pickled), .json (for people) or .drn file (for Storm)."""
+        """Write the model to a .npz (arrays, never pickled), .json (for people), .drn or .umb file (model checkers)."""
         files.save(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, thresholds: Mapping[str, float] | None = None) -> CMDP:
-        """Read a model from a .npz, .json or .drn file; ModelFileError says what is wrong with a bad one.
+        """Read a model from a .npz, .json, .drn or .umb file; ModelFileError says what is wrong with a bad one.
 
         A folder with transitions.csv and costs.csv (or .parquet), or a .toml file that names them, is a model as well;
         see `from_tables` and docs/howto/tables.md.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
+import gzip
 import io
 import json
 import logging
@@ -318,6 +319,11 @@ TARGETS = {
     "json": Target(_model(".json"), _models(".json"), (*NUMBERS, *NAMES)),
     "drn": Target(
         _model(".drn"), _models(".drn"), (*NUMBERS, b"@nr_states\n", b"state 0", b"\taction a", b"// initial: ")
+    ),
+    "umb": Target(
+        _model(".umb"),
+        lambda: [gzip.decompress(packed) for packed in _models(".umb")()],
+        (*NUMBERS, b'"rational"', b'"int"', b'"#states": 9', bytes(8), b"\xff" * 8),
     ),
     "map": Target(_map, lambda: [b"W S .\nW G P\n", b"S.X.G\n.....\n"], (b"\x00", b"S", b"G", b"X", b"\n")),
     "toml": Target(

@@ -30,7 +30,7 @@ def example(*, thin: bool = False, per_move: bool = False, drawn: bool = False, 
     return cmdp.to_sparse() if thin else cmdp
 
 
-@pytest.mark.parametrize("ending", [".npz", ".json", ".drn", ".JSON"])
+@pytest.mark.parametrize("ending", [".npz", ".json", ".drn", ".umb", ".JSON"])
 @pytest.mark.parametrize("thin", [False, True])
 @pytest.mark.parametrize("per_move", [False, True])
 @pytest.mark.parametrize("drawn", [False, True])

@@ -38,7 +38,7 @@ class Cell:
     """One agent in one environment.
 
     Attributes:
-        env: a registered name, or a model file (.npz, .json or .drn).
+        env: a registered name, or a model file (.npz, .json, .drn or .umb).
         agent: a registered name.
         horizon: T, the number of steps.
         env_options, settings: the parameters of the environment and of the agent, JSON values.

@@ -1,4 +1,4 @@
-"""Models on disk: .npz for programs (plain arrays, never pickled), .json for people, .drn for Storm (see `drn`).
+"""Models on disk: .npz for programs (plain arrays, never pickled), .json for people, .drn and .umb for model checkers.
 
 The .json form lists every state with each of the actions that are available there once::
 
@@ -32,6 +32,7 @@ from psconrl.cmdp import CMDP, Layout
 from psconrl.errors import InvalidModelError, ModelFileError
 from psconrl.io import reading, writing
 from psconrl.io.drn import read_drn, write_drn
+from psconrl.io.umb import read_umb, write_umb
 
 if TYPE_CHECKING:
     from psconrl.io import tables
@@ -69,6 +70,8 @@ def save(cmdp: CMDP, path: str | Path) -> None:
             writing.write_text(path, _to_json(cmdp))
         case ".drn":
             write_drn(cmdp, path)
+        case ".umb":
+            write_umb(cmdp, path)
         case _:
             raise _wrong_suffix(path)
 
@@ -81,8 +84,8 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
         return tables.load(path, thresholds)
     if not is_model:
         raise _wrong_suffix(path)
-    if suffix in (".drn", ".gz"):
-        return read_drn(path, thresholds=thresholds)
+    if suffix in (".drn", ".gz", ".umb"):
+        return (read_umb if suffix == ".umb" else read_drn)(path, thresholds=thresholds)
     with reading.reraise_as(ModelFileError, path):
         cmdp = _read_npz(path) if suffix == ".npz" else _read_json(path)
     return cmdp if thresholds is None else cmdp.with_limits(thresholds)

@@ -38,7 +38,7 @@ MAX_DEPTH = 32
 """Levels of lists and tables in each other."""
 MAX_DIGITS = 40
 """Digits of a whole number; a longer one is read as a float."""
-MODEL_SUFFIXES = (".npz", ".json", ".drn", ".drn.gz")
+MODEL_SUFFIXES = (".npz", ".json", ".drn", ".drn.gz", ".umb")
 """What the names of model files end in."""
 
 
