@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +46,17 @@ def test_gymnasium(task: str, capsys: Printed) -> None:
     printed = capsys.readouterr().out
     assert "Run(PSConRL, seed 0, T=1500" in printed
     assert re.search(r"accidents per step, limit 0\.0\d", printed)
+
+
+def test_the_notebook_of_the_clinic() -> None:
+    notebook = json.loads((Path(__file__).parents[1] / "examples" / "clinic.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)  # noqa: S102
+            assert not cell["outputs"]
+    assert names["solution"].value == pytest.approx(0.679069767)
+    assert names["truth"][1] <= 1.0
 
 
 def test_own_agent(capsys: Printed) -> None:
