@@ -34,7 +34,7 @@ FACTS: dict[str, tuple[type, str]] = {
 
 UNLABELLED = "__NOLABEL__"
 _SPARE_PAIRS = 65_536
-"""Pairs (s, a) that a file may have, however small it is."""
+"""Labels count as names of actions while there are at most this many pairs (s, a), and a share of the file's size."""
 
 
 class Choices(NamedTuple):
@@ -140,7 +140,7 @@ def model_of(
     Raises:
         InvalidModelError: parts that do not fit.
     """
-    _check_structure(choices, S)
+    _check_structure(choices, S, facts.get("states", ()))
     names = checks.texts(facts.get("costs", rewards), "costs")
     if len(names) != len(rewards):
         raise InvalidModelError(f"costs must name the {len(rewards)} reward models")
@@ -159,6 +159,8 @@ def model_of(
         initial = _law(facts["initial"], facts.get("states"), S)
     labels, action = _actions(choices, S, facts.get("actions"), _SPARE_PAIRS + size // 8)
     A = len(labels)
+    if 8 * S * A * (2 + len(taken)) > reading.allowance(size):
+        raise InvalidModelError(f"{S} states with up to {A} actions each are too many for a file of this size")
     pairs = choices.state * A + action
     rows = np.repeat(pairs, np.diff(choices.begin))
     transitions = sparse.csr_array((choices.p, (rows, choices.targets)), shape=(S * A, S))
@@ -177,7 +179,7 @@ def model_of(
         state_names=facts.get("states"),
         action_names=labels,
         cost_names=taken,
-        layout=Layout.from_json(facts["layout"]) if "layout" in facts else None,
+        layout=_layout(facts.get("layout")),
         available=available.reshape(S, A),
     )
     # A model that says it is dense, but would need far more memory than its file, is read as a sparse one.
@@ -185,11 +187,12 @@ def model_of(
     return model if large or facts.get("sparse", S > DENSE_STATES) else model.to_dense()
 
 
-def _check_structure(choices: Choices, S: int) -> None:
+def _check_structure(choices: Choices, S: int, names: Sequence[str]) -> None:
     """Refuse states without choices, and next states that are none or listed twice."""
     without = np.setdiff1d(np.arange(S), choices.state)
     if len(without):
-        raise InvalidModelError(f"state {without[0]} has no action; give it at least one")
+        name = repr(names[without[0]]) if len(names) == S else without[0]
+        raise InvalidModelError(f"state {name} has no action; give it at least one")
     choice = np.repeat(np.arange(len(choices.state)), np.diff(choices.begin))
     order = np.lexsort((choices.targets, choice))
     twice = np.diff(choices.targets[order]) == 0
@@ -238,6 +241,15 @@ def _without_start(choices: Choices, S: int, start: int) -> tuple[Choices, int, 
     )
 
 
+def _layout(given: dict[str, Any] | None) -> Layout | None:
+    if given is None:
+        return None
+    unknown = given.keys() - {"rows", "agent", "box"}
+    if unknown or not all(isinstance(row, str) for row in given["rows"]):
+        raise InvalidModelError(f"layout.{unknown.pop() if unknown else 'rows'}: layout must be {FACTS['layout'][1]}")
+    return Layout.from_json(given)
+
+
 def _law(given: Mapping[str, Any], names: Sequence[str] | None, S: int) -> Floats:
     number = {str(name): s for s, name in enumerate(range(S) if names is None else names)}
     law: Floats = np.zeros(S)
@@ -253,15 +265,12 @@ def _actions(choices: Choices, S: int, names: Sequence[str] | None, room: int) -
 
     Choices go by their labels where these tell the choices of every state apart, else by their places.
     """
-    number = {label: a for a, label in enumerate(dict.fromkeys(choices.labels) if names is None else words(names))}
+    known = dict.fromkeys(choices.labels) if names is None else words(names)
+    number = {label: a for a, label in enumerate(known)}
     action = np.array([number.get(label, -1) for label in choices.labels], dtype=np.int64)
     distinct = len(np.unique(choices.state * len(number) + action)) == len(action)
-    if not distinct or action.min() < 0 or UNLABELLED in number or S * len(number) > room:
+    many = names is None and S * len(number) > room
+    if not distinct or action.min() < 0 or UNLABELLED in number or many:
         action = np.arange(len(action)) - np.searchsorted(choices.state, choices.state)
         number = {str(a): a for a in range(int(action.max()) + 1)}
-    if S * len(number) > room:
-        raise InvalidModelError(
-            f"one of the {S} states has {len(number)} actions, and the model has room for as many in every state; one "
-            "of that size cannot be read from a file of this size"
-        )
     return list(number) if names is None else checks.texts(names, "actions"), action

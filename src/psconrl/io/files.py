@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from psconrl._core import checks
-from psconrl._core.checks import Floats, short_repr
+from psconrl._core.checks import short_repr
 from psconrl._core.lazy import lazy_import
-from psconrl.cmdp import CMDP, Layout
-from psconrl.errors import InvalidModelError, ModelFileError
-from psconrl.io import reading, writing
+from psconrl.cmdp import CMDP
+from psconrl.errors import ModelFileError
+from psconrl.io import explicit, reading, writing
 from psconrl.io.drn import read_drn, write_drn
+from psconrl.io.explicit import Choices
 from psconrl.io.umb import read_umb, write_umb
 
 if TYPE_CHECKING:
@@ -159,128 +159,93 @@ def _read_json(path: Path) -> CMDP:
         raise ModelFileError(f'{path}: not a model: it must be an object with "format": "{_FORMAT}"')
     if document.get("version") != 1 or document["version"] is True:
         raise ModelFileError(f"{path}: is of version {document.get('version')!r}; only 1 can be read")
-    return _Document(document, reading.allowance(path.stat().st_size)).model()
+    _check_known(document, FIELDS, "the model")
+    facts: dict[str, Any] = {key: document[key] for key in explicit.FACTS if key in document}
+    facts |= {key: _names(document, key) for key in ("states", "actions", "costs")}
+    defaults: dict[str, Any] = {"sparse": False, "thresholds": {}, "initial": {facts["states"][0]: 1.0}}
+    facts = defaults | explicit.checked(facts, "")
+    _check_known(facts["thresholds"], facts["costs"][1:], "thresholds")
+    pairs = _of_type(list, _field(document, "transitions", "the model"), "transitions")
+    found = _Pairs(facts["states"], facts["actions"], facts["costs"])
+    for k, pair in enumerate(pairs):
+        found.add(_of_type(dict, pair, f"transitions[{k}]"), f"transitions[{k}]")
+    cmdp = explicit.model_of(found.choices(), len(facts["states"]), 0, facts["costs"], facts, path.stat().st_size)
+    if not any("duration" in pair for pair in pairs):
+        return cmdp
+    durations = np.ones(cmdp.S * cmdp.A)
+    durations[found.rows] = [
+        _number(_field(pair, "duration", f"transitions[{k}]"), f"transitions[{k}].duration")
+        for k, pair in enumerate(pairs)
+    ]
+    return cmdp.replace(durations=durations.reshape(cmdp.S, cmdp.A))
 
 
-class _Document:
-    """A model as JSON values; ModelFileError for a value of the wrong kind. allowance: bytes that arrays may take."""
+class _Pairs:
+    """The pairs of state and action in a JSON file, one by one; ModelFileError for values of the wrong kind.
 
-    def __init__(self, document: dict[str, Any], allowance: int) -> None:
-        self.document, self.allowance = document, allowance
-        _check_known(document, FIELDS, "the model")
-        self.states, self.actions, self.costs = (self._names(key) for key in ("states", "actions", "costs"))
+    rows: their numbers s * A + a.
+    """
+
+    def __init__(self, states: list[str], actions: list[str], costs: list[str]) -> None:
+        self.labels = explicit.words(actions)
         self.state, self.action, self.cost = (
-            {name: i for i, name in enumerate(names)} for names in (self.states, self.actions, self.costs)
+            {name: i for i, name in enumerate(names)} for names in (states, actions, costs)
         )
+        self.rows: list[int] = []
+        self.begin = [0]
+        self.rewards: list[list[float]] = []
+        self.targets: list[int] = []
+        self.p: list[float] = []
+        self.moves: list[list[float]] = []
+        self.by_move = False
 
-    def model(self) -> CMDP:
-        S, A, n = len(self.states), len(self.actions), len(self.costs)
-        pairs = _of_type(list, _field(self.document, "transitions", "the model"), "transitions")
-        entries = [_of_type(dict, pair, f"transitions[{k}]") for k, pair in enumerate(pairs)]
-        rows_of = self._rows(entries, S, A)
-        per_move = any("costs" not in pair for pair in entries)
-        mean: Floats = np.zeros((n, S * A))
-        rows: list[int] = []
-        columns: list[int] = []
-        p: list[float] = []
-        moves: list[list[float]] = []
-        durations: Floats | None = np.ones(S * A) if any("duration" in pair for pair in entries) else None
-        for k, (row, pair) in enumerate(zip(rows_of, entries, strict=True)):
-            where = f"transitions[{k}]"
-            shared = self._costs(pair["costs"], where) if "costs" in pair else None
-            if shared is not None:
-                mean[:, row] = shared
-            if durations is not None:
-                durations[row] = _number(_field(pair, "duration", where), f"{where}.duration")
-            for target, value in _of_type(dict, _field(pair, "to", where), f"{where}.to").items():
-                place = f"{where}.to[{short_repr(target)}]"
-                move = value if isinstance(value, dict) else {"p": value}
-                _check_known(move, ("p", "costs"), place)
-                rows.append(row)
-                columns.append(_index(self.state, target, place))
-                p.append(_number(_field(move, "p", place), place))
-                if per_move:
-                    moves.append(self._costs(_field(move, "costs", place), place) if shared is None else shared)
-        transitions: Any = sparse.csr_array((p, (rows, columns)), shape=(S * A, S))
-        costs: Any = mean.reshape(n, S, A)
-        if per_move:
-            by_cost = np.array(moves, dtype=np.float64).reshape(len(moves), n).T
-            costs = [sparse.csr_array((c, (rows, columns)), shape=(S * A, S)) for c in by_cost]
-        stays_sparse = _of_type(bool, self.document.get("sparse", False), "sparse")
-        if not stays_sparse and S * A * S * (1 + n * per_move) * 8 <= self.allowance:
-            transitions = transitions.toarray().reshape(S, A, S)
-            if per_move:
-                costs = np.stack([c.toarray().reshape(S, A, S) for c in costs])
-        available = np.zeros(S * A, dtype=np.bool_)
-        available[rows_of] = True
-        return CMDP(
-            transitions,
-            costs,
-            self._thresholds(),
-            initial=self._initial(),
-            state_names=self.states,
-            action_names=self.actions,
-            cost_names=self.costs,
-            layout=self._layout(),
-            available=available.reshape(S, A),
-            durations=None if durations is None else durations.reshape(S, A),
+    def add(self, pair: dict[str, Any], where: str) -> None:
+        """Add a pair."""
+        _check_known(pair, ("state", "action", "to", "costs", "duration"), where)
+        s, a = (_index(getattr(self, key), _field(pair, key, where), where) for key in ("state", "action"))
+        self.rows.append(s * len(self.action) + a)
+        self.by_move = self.by_move or "costs" not in pair
+        shared = self._costs(pair["costs"], where) if "costs" in pair else None
+        self.rewards.append(shared or [0.0] * len(self.cost))
+        for target, value in _of_type(dict, _field(pair, "to", where), f"{where}.to").items():
+            place = f"{where}.to[{short_repr(target)}]"
+            move = value if isinstance(value, dict) else {"p": value}
+            _check_known(move, ("p", "costs"), place)
+            self.targets.append(_index(self.state, target, place))
+            self.p.append(_number(_field(move, "p", place), place))
+            self.moves.append(self._costs(_field(move, "costs", place), place) if shared is None else shared)
+        self.begin.append(len(self.p))
+
+    def choices(self) -> Choices:
+        """What was added."""
+        state, action = np.divmod(np.array(self.rows, dtype=np.int64), len(self.action))
+        order = np.argsort(self.rows, kind="stable")
+        again = order[1:][np.diff(np.array(self.rows)[order]) == 0]
+        if len(again):
+            raise ModelFileError(f"transitions[{again[0]}]: this state and action is listed twice")
+        return Choices(
+            state,
+            [self.labels[a] for a in action.tolist()],
+            np.array(self.rewards).reshape(-1, len(self.cost)).T,
+            np.array(self.begin),
+            np.array(self.targets, dtype=np.int64),
+            np.array(self.p, dtype=np.float64),
+            np.array(self.moves).reshape(-1, len(self.cost)).T if self.by_move else None,
         )
-
-    def _rows(self, entries: list[dict[str, Any]], S: int, A: int) -> list[int]:
-        """The row s * A + a of each entry, at least one for each state, before arrays (S, A) are made."""
-        rows: list[int] = []
-        known: set[int] = set()
-        for k, pair in enumerate(entries):
-            where = f"transitions[{k}]"
-            _check_known(pair, ("state", "action", "to", "costs", "duration"), where)
-            s = _index(self.state, _field(pair, "state", where), where)
-            a = _index(self.action, _field(pair, "action", where), where)
-            if s * A + a in known:
-                raise InvalidModelError(f"state {self.states[s]!r}, action {self.actions[a]!r} is listed twice")
-            known.add(s * A + a)
-            rows.append(s * A + a)
-        left = set(range(S)) - {row // A for row in known}
-        if left:
-            raise InvalidModelError(
-                f"state {self.states[min(left)]!r} has no action in transitions; give it at least one"
-            )
-        if 8 * S * A * (2 + len(self.costs)) > self.allowance:
-            raise InvalidModelError(f"{S} states and {A} actions are too many for a file of this size")
-        return rows
-
-    def _names(self, key: str) -> list[str]:
-        names = _of_type(list, _field(self.document, key, "the model"), key)
-        if not names:
-            raise InvalidModelError(f"there are no {key}; a model needs at least one")
-        for name in names:
-            _of_type((str, int, float), name, key)
-        return list(checks.names([str(name) for name in names], len(names), key, ""))
-
-    def _thresholds(self) -> list[float]:
-        thresholds = _of_type(dict, self.document.get("thresholds", {}), "thresholds")
-        _check_known(thresholds, self.costs[1:], "thresholds")
-        return [_number(_field(thresholds, name, "thresholds"), "thresholds") for name in self.costs[1:]]
-
-    def _initial(self) -> Floats:
-        initial = np.zeros(len(self.states))
-        given = _of_type(dict, self.document.get("initial", {self.states[0]: 1.0}), "initial")
-        for name, probability in given.items():
-            initial[_index(self.state, name, "initial")] = _number(probability, "initial")
-        return initial
-
-    def _layout(self) -> Layout | None:
-        if "layout" not in self.document:
-            return None
-        layout = _of_type(dict, self.document["layout"], "layout")
-        _check_known(layout, ("rows", "agent", "box"), "layout")
-        rows = _of_type(list, _field(layout, "rows", "layout"), "layout.rows")
-        lines = tuple(_of_type(str, row, "layout.rows") for row in rows)
-        return Layout(lines, _field(layout, "agent", "layout"), layout.get("box"))
 
     def _costs(self, value: Any, where: str) -> list[float]:
         table = _of_type(dict, value, f"{where}.costs")
-        _check_known(table, self.costs, f"{where}.costs")
-        return [_number(_field(table, name, where), f"{where}.costs") for name in self.costs]
+        _check_known(table, self.cost, f"{where}.costs")
+        return [_number(_field(table, name, where), f"{where}.costs") for name in self.cost]
+
+
+def _names(document: Mapping[str, Any], key: str) -> list[str]:
+    names = _of_type(list, _field(document, key, "the model"), key)
+    if not names:
+        raise ModelFileError(f"there are no {key}; a model needs at least one")
+    for name in names:
+        _of_type((str, int, float), name, key)
+    return list(checks.names([str(name) for name in names], len(names), key, ""))
 
 
 def _field(table: Mapping[str, Any], name: str, where: str) -> Any:
