@@ -6,7 +6,7 @@ that nothing is built but what can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def _model(
     )
 
 
-def distinct_texts(names: list[Any]) -> list[str]:
+def distinct_texts(names: Sequence[Any]) -> list[str]:
     """Names as texts, told apart as their values are."""
     texts = [str(name) for name in names]
     return texts if len(set(texts)) == len(texts) else [repr(name) for name in names]

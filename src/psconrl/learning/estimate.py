@@ -30,6 +30,7 @@ from psconrl.agents.counts import Counts
 from psconrl.cmdp import CMDP
 from psconrl.errors import CallOrderError, InvalidArgumentError, InvalidModelError, ModelFileError
 from psconrl.io import files, reading, writing
+from psconrl.io.exploration import distinct_texts
 from psconrl.learning import state_io
 from psconrl.planning.averages import long_run
 from psconrl.planning.evaluation import evaluate
@@ -120,8 +121,8 @@ class Estimate(CMDP):
             problem.thresholds if thresholds is None else thresholds,
             initial=state,
             available=belief.tried | unknown,
-            state_names=_texts(names),
-            action_names=_texts(problem.action_names),
+            state_names=None if names is None else distinct_texts(names),
+            action_names=None if problem.action_names is None else distinct_texts(problem.action_names),
             cost_names=problem.cost_names,
         )
         N.setflags(write=False)
@@ -185,7 +186,28 @@ class Estimate(CMDP):
             InvalidArgumentError: no plan is that sure.
         """
         confidence = real(confidence, "confidence", "a number between 0 and 1", lambda x: 0 < x < 1)
-        return self._tightened(confidence, whole(draws, "draws", most=MOST_DRAWS), whole(seed, "seed", 0, most=None))
+        lowered, surest = _Lowered(), 0.0
+        spread = np.zeros(self.m)
+        for _ in range(_ROUNDS):
+            # All are lowered together, each by the same number of standard deviations of its average.
+            tighter = Estimate(self.evidence, self.limits - lowered.now * spread, confidence, self.issues)
+            plan = solve(tighter)
+            if not plan.feasible:
+                if not lowered.too_far():
+                    break
+                continue
+            excess = self.averages(plan.policy, draws, seed)[:, 1:] - self.limits
+            kept = float((excess <= 0).all(axis=1).mean())
+            if kept >= confidence:
+                return tighter
+            surest = max(surest, kept)
+            spread = spread if spread.any() else np.maximum(excess.std(axis=0), _SHARP * self._ranges())
+            missing = np.quantile((excess / spread).max(axis=1), confidence, method="higher")
+            lowered.further(max(float(missing), 0.01))
+        raise InvalidArgumentError(
+            f"confidence is {confidence:g}, but the surest plan found keeps the limits in {surest:.0%} of the draws "
+            "only; learn longer, ask for less, or raise the limits"
+        )
 
     def plot(self) -> Any:
         """Draw the long-run averages of what was done and of the plan, with 95% intervals, with matplotlib.
@@ -307,45 +329,10 @@ class Estimate(CMDP):
             raise InvalidArgumentError(f"the policy is wrong: {told}; give it probability 0 there")
         return pi
 
-    def _tightened(self, confidence: float, draws: int, seed: int) -> Estimate:
-        """The same model with limits so much lower that its plan keeps the true ones in that share of the draws.
-
-        All are lowered together, each by the same number of standard deviations that its average has in the posterior.
-        """
-        lowered, surest = _Lowered(), 0.0
-        spread = np.zeros(self.m)
-        for _ in range(_ROUNDS):
-            tighter = Estimate(self.evidence, self.limits - lowered.now * spread, confidence, self.issues)
-            plan = solve(tighter)
-            if not plan.feasible:
-                if not lowered.too_far():
-                    break
-                continue
-            excess = self.averages(plan.policy, draws, seed)[:, 1:] - self.limits
-            kept = float((excess <= 0).all(axis=1).mean())
-            if kept >= confidence:
-                return tighter
-            surest = max(surest, kept)
-            spread = spread if spread.any() else np.maximum(excess.std(axis=0), _SHARP * self._ranges())
-            missing = np.quantile((excess / spread).max(axis=1), confidence, method="higher")
-            lowered.further(max(float(missing), 0.01))
-        raise InvalidArgumentError(
-            f"confidence is {confidence:g}, but the surest plan found keeps the limits in {surest:.0%} of the draws "
-            "only; learn longer, ask for less, or raise the limits"
-        )
-
     def _ranges(self) -> Floats:
         """How far apart limited costs can be, (m,)."""
         units = self.evidence.problem.units
         return np.ones(self.m) if units is None else units.width[1:]
-
-
-def _texts(names: tuple[Hashable, ...] | None) -> list[str] | None:
-    """Names as models have them: texts, told apart as their values are."""
-    if names is None:
-        return None
-    texts = [str(name) for name in names]
-    return texts if len(set(texts)) == len(texts) else [repr(name) for name in names]
 
 
 class _Lowered:
@@ -425,7 +412,4 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Estimate:
 def estimate(problem: Problem, state: Mapping[str, Any], confidence: float | None, draws: int, seed: int) -> Estimate:
     """The estimate of a learner's state; with a confidence its limits are tightened."""
     found = Estimate(Evidence.of(problem, state))
-    if confidence is None:
-        return found
-    confidence = real(confidence, "confidence", "a number between 0 and 1, or None", lambda x: 0 < x < 1)
-    return found._tightened(confidence, whole(draws, "draws", most=MOST_DRAWS), whole(seed, "seed", 0, most=None))
+    return found if confidence is None else found.tightened(confidence, draws=draws, seed=seed)
