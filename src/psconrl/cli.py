@@ -177,7 +177,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="An environment's name, or a .npz, .json, .drn or .umb file.", autocompletion=_env_names
+        metavar="MODEL",
+        help="An environment's name, a .npz, .json, .drn, .umb or .toml file, or a folder with tables.",
+        autocompletion=_env_names,
     ),
 ]
 Assignments = Annotated[
@@ -209,7 +211,7 @@ def help_(context: typer.Context, command: Annotated[str | None, typer.Argument(
         app(args=[command, "--help"], prog_name="psconrl", standalone_mode=False)
 
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Show only these.", show_default=False)]
 
 
 @app.command(epilog=_examples("psconrl envs", "psconrl envs queue", "psconrl envs --json"))
@@ -304,7 +306,7 @@ def solve(
 ) -> None:
     """Solve a known model within its limits.
 
-    Prints the least cost, each limit with its use, slack and shadow price, and the best policy, drawn on the map if
+    Prints the minimum cost, each limit with its use, slack and shadow price, and the best policy, drawn on the map if
     there is one. If the limits cannot be met, says which conflict, and the nearest ones that can be met. Says how
     many steps it takes until the averages hold; --horizon finds a policy whose averages hold over T steps from the
     start.
@@ -349,7 +351,7 @@ def fit(
     next_state: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column of the next state; without one, that of the next row.")
     ] = "next_state",
-    stream: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that tells trajectories apart.")] = None,
+    stream: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that identifies the trajectory.")] = None,
     time: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to sort by.")] = None,
     confidence: Annotated[
         float | None, typer.Option(metavar="P", help="Plan so that the limits hold with this probability.")
@@ -362,8 +364,8 @@ def fit(
 ) -> None:
     """Learn a model from a log of decisions, and plan in it.
 
-    Prints what the old decisions cost and what the best plan would, with 95% intervals, what was hardly tried where
-    the plan spends its time, and the plan. Rows that say too little are left out and told.
+    Prints what the old decisions cost and what the best plan would, with 95% intervals, the actions that were
+    tried least where the plan spends its time, and the plan. Incomplete rows are left out and reported.
     """
     compiling.silence()
     with compiling.on_compile(lambda: _say(compiling.COMPILING)):
@@ -494,8 +496,8 @@ def run(
 ) -> None:
     """Run agents and store the results.
 
-    What to run is said by a FILE or by options. A run that is already in the folder is not done again: after an
-    interruption, give the same command.
+    A FILE or options say what to run. Runs that are already in the folder are not repeated: after an interruption, give
+    the same command again.
     """
     _import(modules)
     if file is not None:
@@ -553,9 +555,9 @@ def export(
 
 @app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def reproduce() -> None:
-    """Say where the reproduction went."""
+    """Say where to find the reproduction of the paper."""
     raise PsconrlError(
-        "the reproduction of the PSConRL article is no part of the library; in a checkout of the sources: "
+        "the reproduction of the PSConRL paper is not part of the library; in a copy of the repository: "
         "python -m reproduction --out results"
     )
 
@@ -579,13 +581,13 @@ app.add_typer(commands.learner_app)
 
 @app.command(epilog=_examples("psconrl init first-steps", "psconrl run first-steps/experiment.toml --out results"))
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; made if it is not there.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to; created if it does not exist.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     service: Annotated[bool, typer.Option("--service", help="Write the problem file of a service instead.")] = False,
 ) -> None:
     """Write files to start from.
 
-    An experiment and a model: both are commented, run in seconds, and are meant to be changed.
+    A commented experiment and a model to edit; both run in seconds.
     """
     from importlib import resources
 

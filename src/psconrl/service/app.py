@@ -207,7 +207,7 @@ def create_app(
 
     @app.get("/pending")
     def pending(most: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[dict[str, Any]]:
-        """The decisions that wait for an answer, the oldest first."""
+        """The decisions without an outcome, oldest first."""
         return [_pending(decision) for decision in learner.pending(most)]
 
     @app.get("/policy")
@@ -454,8 +454,8 @@ def _metrics(status: Mapping[str, Any], counters: Mapping[str, int], started: fl
     metric(
         "infeasible_plans_total", "counter", "plans whose limits could not be met", [("", status["infeasible_plans"])]
     )
-    metric("pending", "gauge", "decisions without an answer", [("", status["pending"])])
-    metric("expired", "gauge", "decisions without an answer past their time", [("", status["expired"])])
+    metric("pending", "gauge", "decisions without an outcome", [("", status["pending"])])
+    metric("expired", "gauge", "expired decisions without an outcome", [("", status["expired"])])
     metric("drift_alarms", "gauge", "alarms of a changing environment", [("", len(status["drift"]["alarms"]))])
     limits = [(_labels(limit=name), limit) for name, limit in status["limits"].items()]
     metric("limit", "gauge", "the limit", [(label, limit["limit"]) for label, limit in limits])

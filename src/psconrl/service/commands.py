@@ -15,7 +15,7 @@ from psconrl._core.numbers import plural
 store_status: Any = lazy_import("psconrl.learning.store_status")
 server: Any = lazy_import("psconrl.service.server")
 
-learner_app = typer.Typer(name="learner", no_args_is_help=True, help="Look into the store of a durable learner.")
+learner_app = typer.Typer(name="learner", no_args_is_help=True, help="Inspect the store of a durable learner.")
 
 REFRESH_SECONDS = 2.0
 
@@ -26,9 +26,9 @@ def serve(
     problem: Annotated[
         Path, typer.Argument(metavar="FILE", help="A problem file; `psconrl init --service` writes one.")
     ],
-    store: Annotated[str, typer.Option(metavar="URL", help="Where it is kept: a file, or postgresql://...")],
+    store: Annotated[str, typer.Option(metavar="URL", help="The store: a file, or postgresql://...")],
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Where to listen; others than this machine need a token.")
+        str, typer.Option(metavar="HOST", help="Address to listen on; if others can reach it, give a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=1, max=65535, help="The port.")] = 8000,
     token_file: Annotated[
@@ -68,7 +68,7 @@ def export(
     store: StoreArgument,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Table to write, .csv or .parquet.")],
 ) -> None:
-    """Write the steps that are kept as a table."""
+    """Write the log of steps as a table."""
     typer.echo(f"{store_status.export_log(store, file)} steps: {file}")
 
 
