@@ -344,7 +344,7 @@ def fit(
     limit: Limits = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column of a cost, the main cost first; all others by default."),
+        typer.Option(metavar="COLUMN", help="Column of the main cost, then of others; by default all columns left."),
     ] = None,
     state: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the state.")] = "state",
     action: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the action.")] = "action",

@@ -157,8 +157,11 @@ def test_rows_that_say_too_little_are_left_out_and_told() -> None:
     found = fitted(cmdp, log.assign(who="a"), stream="who", costs=["c0", "c1"])
     assert sorted(rows.tolist() for rows in found.issues.values()) == [[5], [10], [15], [20]]
     assert int(found.visits.sum()) == 38
-    with pytest.raises(InvalidModelError, match="stat"):
+    with pytest.raises(InvalidModelError, match="'stat'; did you mean"):
         psconrl.fit(log, state="stat")
+    with pytest.raises(InvalidModelError, match="no column 'c2'"):
+        psconrl.fit(log, {"c1": 0.5}, costs=["c2"])
+    assert psconrl.fit(log, {"c1": 0.5}, costs=["c0"]).cost_names == ("c0", "c1")
     text = log.astype(object)
     text.loc[2, "c1"] = "much"
     with pytest.raises(InvalidModelError, match=r"row 3 .*much"):

@@ -52,7 +52,8 @@ def fit(
         thresholds: limits by cost name, where costs without a limit are left out; or a list, one per cost after the
             first.
         state, action, next_state: names of columns. Without a column of next states the log holds trajectories.
-        costs: names of columns, the main cost first; by default all remaining columns.
+        costs: names of columns, the main cost first; those with limits by name need not be listed. By default all
+            remaining columns.
         stream: column that identifies the trajectory; one trajectory if left out.
         time: column to sort by within a stream, numbers or dates; the order of the rows if left out.
         cost_ranges: (low, high) of each cost that is used; what the log has if left out.
@@ -74,12 +75,16 @@ def fit(
             checks.text(name, what)
     named = [state, action, next_state, *([stream] if stream else [])]
     table = Table.of(_episodes(log) if hasattr(log, "iterate_episodes") else log, "log", named)
-    for name in (stream, time):
+    for name in (state, action, stream, time):
         if name is not None:
             table.column(name)
     if costs is None:
         costs = [name for name in table.data.column_names if name not in (*named, time)]
         _require_cost(table, costs[:1])
+    elif isinstance(thresholds, Mapping):
+        costs = [*checks.texts(costs, "costs"), *(name for name in thresholds if name in table and name not in costs)]
+    for name in checks.texts(costs, "costs"):
+        table.column(name)
     names, tau = limits_of([str(name) for name in checks.texts(costs, "costs")], thresholds, table.name)
     (s, *targets), states = table.names(state, *([next_state] if next_state in table else []))
     (a,), actions = table.names(action)
