@@ -25,16 +25,8 @@ def _sections(command: Any, words: list[str], parent: Any) -> list[nodes.Node]:
     section = nodes.section(ids=[nodes.make_id(name)], names=[name])
     section += nodes.title(name, name)
     section += nodes.literal_block(text, text, language="none")
-    children = getattr(command, "commands", {})
-    return [
-        section,
-        *(
-            node
-            for key in children
-            if not children[key].hidden
-            for node in _sections(children[key], [*words, key], context)
-        ),
-    ]
+    children = {key: child for key, child in getattr(command, "commands", {}).items() if not child.hidden}
+    return [section, *(node for key in children for node in _sections(children[key], [*words, key], context))]
 
 
 def setup(app: Any) -> dict[str, bool]:
