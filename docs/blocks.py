@@ -37,8 +37,9 @@ from unittest import mock
 DOCS = Path(__file__).parent
 FENCE = re.compile(r"^```(?P<kind>.*?)\s*$")
 COMMENT = re.compile(r"^<!-- (?P<text>.*) -->$")
-NUMBER = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b|-?\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?")
+NUMBER = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b|-?\d+(,\d{3})*(\.\d*)?(e[+-]?\d+)?")
 BARS = re.compile(r"[─━═╌┄-]{2,}")
+PADDING = re.compile(r"(?<=\[)\s+|\s+(?=\])")
 WIDTH = "100"
 
 
@@ -124,7 +125,7 @@ def _same(said: list[str], printed: list[str], comment: str) -> bool:
 
 def _words(lines: list[str]) -> list[str]:
     """Lines without their numbers, and without how wide those made them."""
-    shapes = (" ".join(BARS.sub("-", NUMBER.sub("#", line)).split()) for line in lines)
+    shapes = (" ".join(BARS.sub("-", PADDING.sub("", NUMBER.sub("#", line))).split()) for line in lines)
     return [shape for shape in shapes if shape]
 
 
