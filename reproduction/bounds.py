@@ -16,7 +16,7 @@ In Table 1, sp: span of the optimal bias; T_M: the largest hitting time over all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl.analysis import Groups, growth_exponent, mean_interval
-from reproduction import Floats
+from reproduction import Document, Floats
 from reproduction.measures import code_of, markdown_table
 from reproduction.presets import Selected, by_agent
 from reproduction.settings import SMALLEST
@@ -51,20 +51,6 @@ def theorem_bound(S: int, A: int, T: ArrayLike, D: float, uniform_hitting: float
 def feasibility_premise(S: int, A: int, T: int, D: float) -> float:
     """The least margin the feasibility lemma asks for, with the diameter for H."""
     return float(D * np.sqrt(14 * S * np.log(2 * A * T**2) / np.sqrt(T)))
-
-
-HEADER = (
-    "Algorithm",
-    "Regret, as printed",
-    "Violation, as printed",
-    "Setting, as printed",
-    "As published",
-    "Signed regret at T",
-    "[V]+ at T",
-    "L at T",
-    "Exponent of the regret",
-    "Runs",
-)
 
 
 @dataclass(frozen=True)
@@ -120,55 +106,38 @@ BOUNDS = (
 )
 
 
-def rows(groups: Groups) -> list[tuple[str, ...]]:
-    """One row for each algorithm, in the order of HEADER; a dash where nothing was run."""
+def document(groups: Groups) -> Document | None:
+    """Two tables, what the literature says and what was measured; None unless most of it was run."""
     found = by_agent("table-1", groups)
-    return [_row(bound, found.get((SMALLEST, bound.agent))) for bound in BOUNDS]
-
-
-def document(groups: Groups) -> dict[str, Any] | None:
-    """The table as JSON values; None unless most of it was run: other presets share some of its cells."""
-    found = [f.group for f in by_agent("table-1", groups).values()]
-    if len(found) < len(BOUNDS) - 1:
+    if len(found) < len(BOUNDS) - 1:  # other presets share some of its cells
         return None
-    where = f"{SMALLEST}, T = {found[0].horizon:,}"
-    return {"code": code_of(found), "where": where, "header": list(HEADER), "rows": [list(row) for row in rows(groups)]}
-
-
-def two_tables(found: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Caption, head and rows of what the literature says, and of what was measured."""
-    measured = f"Measured in {found['where']}; means with 95% bootstrap intervals over runs. The exponent is fitted "
-    measured += "from T / 10 to T; -∞ where the mean regret is not positive there."
-    sizes = {"What the paper's table says": range(1, 5), measured: range(5, len(HEADER))}
-    return [
-        (caption, _columns([found["header"]], columns)[0], _columns(found["rows"], columns))
-        for caption, columns in sizes.items()
-    ]
+    used = [f.group for f in found.values()]
+    said = {
+        "caption": "What the paper's table says",
+        "head": ["Algorithm", "Regret", "Violation", "Setting", "As published"],
+        "rows": [[_name(b), b.regret, b.violation, b.setting, b.published] for b in BOUNDS],
+    }
+    measured = {
+        "caption": f"Measured in {SMALLEST}, T = {used[0].horizon:,}; means with 95% bootstrap intervals over runs. "
+        "The exponent is fitted from T / 10 to T; -∞ where the mean regret is not positive there.",
+        "head": ["Algorithm", "Signed regret at T", "[V]+ at T", "L at T", "Exponent of the regret", "Runs"],
+        "rows": [[_name(b), *_measured(found.get((SMALLEST, b.agent)))] for b in BOUNDS],
+    }
+    return {"code": code_of(used), "tables": [said, measured]}
 
 
 def cards(found: Mapping[str, Any]) -> str:
-    """These two tables in Markdown."""
-    return "\n".join(f"{caption}\n\n{markdown_table(head, rows)}" for caption, head, rows in two_tables(found))
+    """The two tables in Markdown."""
+    return "\n".join(f"{t['caption']}\n\n{markdown_table(t['head'], t['rows'])}" for t in found["tables"])
 
 
-def _columns(lines: Sequence[Sequence[str]], columns: Iterable[int]) -> list[list[str]]:
-    """The first column of some lines, and others."""
-    return [[line[k] for k in (0, *columns)] for line in lines]
+def _name(bound: Bound) -> str:
+    return f"{bound.agent} ({bound.note})" if bound.note else bound.agent
 
 
-def _row(bound: Bound, found: Selected | None) -> tuple[str, ...]:
-    name = f"{bound.agent} ({bound.note})" if bound.note else bound.agent
-    stated = (name, bound.regret, bound.violation, bound.setting, bound.published)
-    return (*stated, *(_measured(found) if found is not None else ("-",) * 5))
-
-
-def _measured(found: Selected) -> Sequence[str]:
+def _measured(found: Selected | None) -> Sequence[str]:
+    if found is None:
+        return ["-"] * 5
     group = found.group
-    regret, violation = group.regret, group.positive_violation[:, 0]
-    return (
-        str(mean_interval(regret[:, -1])),
-        str(mean_interval(violation[:, -1])),
-        str(mean_interval(group.lagrangian[:, -1])),
-        str(growth_exponent(group.grid, regret)),
-        str(group.runs),
-    )
+    ends = (group.regret[:, -1], group.positive_violation[:, 0, -1], group.lagrangian[:, -1])
+    return [*map(str, map(mean_interval, ends)), str(growth_exponent(group.grid, group.regret)), str(group.runs)]

@@ -100,10 +100,10 @@ def _about_curves(found: Found) -> list[Claim]:
 def _beside(printed: Claim, whole: Claim, scaled: Claim, theirs: Claim) -> Claim:
     """A claim on the algorithms as printed, with what the test says of other settings and of the authors' set-up."""
     if printed.decided and whole.decided and whole.measured != printed.measured:
-        more = f"with all 121 states of Box {whole.verdict}, {whole.brief}"
+        more = f"with all 121 states of Box: {whole.verdict}, {whole.brief}"
         printed = replace(printed, measured=f"{printed.measured}; {more}", brief=f"{printed.brief}; {more}")
     if printed.decided and scaled.decided:
-        more = f"with bonuses scaled {scaled.verdict}, {scaled.brief}"
+        more = f"with bonuses scaled: {scaled.verdict}, {scaled.brief}"
         printed = replace(printed, measured=f"{printed.measured}; {more}")
     if not theirs.decided:
         return printed

@@ -146,16 +146,16 @@ def _pictures(groups: Groups, quick: bool) -> list[Document]:
 
 
 def _costs(groups: Groups, quick: bool) -> list[Document]:
-    """All algorithms with estimated and with known costs, bonuses scaled."""
+    """All algorithms with estimated and with known costs, bonuses scaled, and UCRL-CMDP with its own radius."""
     rows = [
         {
             "world": setting.name,
-            "agent": agent,
-            "estimated": _values(groups, setting, setting.cell(agent)),
-            "known": _values(groups, setting, setting.cell(agent, costs="known")),
+            "agent": f"{agent}, own radius" if extra else agent,
+            "estimated": _values(groups, setting, setting.cell(agent, extra)),
+            "known": _values(groups, setting, setting.cell(agent, extra, costs="known")),
         }
         for setting in reachable(quick)
-        for agent in (HERO, *RIVALS, OPTIMISTIC)
+        for agent, extra in (*((agent, None) for agent in (HERO, *RIVALS, OPTIMISTIC)), (OPTIMISTIC, OWN))
     ]
     return [row for row in rows if row["estimated"] and row["known"]]
 

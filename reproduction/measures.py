@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from psconrl.analysis import Group, Interval, curves, interval_of, mean_interval, number, weights, worst_tenth
+from psconrl.analysis import Group, Interval, curves, interval_of, mean_interval, number, weights
 from reproduction import Document, Floats, Ints
 
 
@@ -63,11 +63,10 @@ def _settled(times: Ints, relative: Floats, within: float) -> Floats:
 
 
 def summary(values: Floats) -> Document:
-    """Mean, 95% interval, standard deviation and the mean of the worst tenth of runs; JSON values."""
+    """Mean, 95% interval and standard deviation over runs; JSON values."""
     interval = mean_interval(values).as_json()
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    numbers = {**interval, "sd": deviation, "worst": worst_tenth(values)}
-    return {name: rounded(x) for name, x in numbers.items()} | {"runs": len(values)}
+    return {name: rounded(x) for name, x in {**interval, "sd": deviation}.items()} | {"runs": len(values)}
 
 
 def rounded(x: float | None) -> float | None:
@@ -78,20 +77,17 @@ def rounded(x: float | None) -> float | None:
 def final_values(group: Group, window: int | None = None, level: float | None = None) -> Document:
     """Signed regret and violation, [V]+ and L of a cell with one limit; with a window also what the paper plots.
 
-    level: what the figure holds regret against, if it is not the optimum. charged: regret plus the price of the limit
-    times [V]+. It is L without credit for unused allowance, so that staying on a safe policy has its price.
+    level: what the figure holds regret against, if it is not the optimum.
     """
     signed = group.signed[..., -1]
-    positive = np.maximum(signed[:, 1], 0.0)
     values: Document = {
         "runs": group.runs,
         "horizon": group.horizon,
         "states": group.S,
         "regret": summary(signed[:, 0]),
         "violation": summary(signed[:, 1]),
-        "positive_violation": summary(positive),
+        "positive_violation": summary(np.maximum(signed[:, 1], 0.0)),
         "lagrangian": summary(group.lagrangian[:, -1]),
-        "charged": summary(signed[:, 0] + group.multipliers[:, 0] * positive),
     }
     if window is not None and window <= group.horizon:
         plotted = as_plotted(group, window, level)[1][..., -1]

@@ -129,6 +129,12 @@ def _runs(setting: Setting, agent: str, change: Mapping[str, Any], quick: bool) 
     return setting.runs if all_runs else min(setting.runs, FEW)
 
 
+def own_radius(quick: bool) -> Cells:
+    """UCRL-CMDP with the radius of its paper, costs estimated and known."""
+    both = [_all(reachable(quick), lambda _: (OPTIMISTIC,), OWN, costs=costs) for costs in ("estimated", "known")]
+    return [(cell, min(runs, FEW)) for cells in both for cell, runs in cells]
+
+
 def stochastic(quick: bool) -> Cells:
     """The gridworlds with slippery moves."""
     return _all(reachable(quick)[: 1 if quick else None], algorithms, env_options={"slip": 0.1})
@@ -253,6 +259,7 @@ for _preset in (
         lambda quick: _all(reachable(quick), lambda _: (HERO, *RIVALS, OPTIMISTIC), costs="known"),
         (_curves("known-costs", "known-costs", "signed", "Figure 1 with known costs, signed", _KNOWN, True),),
     ),
+    Preset("own-radius", "UCRL-CMDP with the radius of its paper, costs estimated and known", own_radius),
     Preset("theory", "the terms of the paper's proof, measured in its own setting"),
     Preset(
         "bayesian",

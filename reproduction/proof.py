@@ -164,7 +164,6 @@ def measure(quick: bool = False) -> Document:
         "coverage": _coverage(covered),
         "feasibility": {"plans": sum(map(len, lemma)), "largest": rounded(float(max(x.max() for x in lemma)))},
         "environments": [_environment(setting.env, setting.horizon) for setting in PAPER],
-        "horizon_free": _horizon_free(quick),
     }
 
 
@@ -224,18 +223,6 @@ def _environment(env: str, horizon: int) -> Document:
     }
 
 
-def _horizon_free(quick: bool) -> Document:
-    """In how many runs the first steps are the same whatever the horizon is."""
-    cmdp, runs, T = make("marsrover-4x4"), 3 if quick else 10, 1_000
-    agent = PSConRL(cmdp.problem("estimated"))
-    same = 0
-    for seed in range(runs):
-        short_run = simulate(agent, cmdp, T, seed, checkpoints=100)
-        long_run = simulate(agent, cmdp, 2 * T, seed, checkpoints=200)
-        same += bool((short_run.cumulative == long_run.cumulative[:, :100]).all())
-    return {"runs": runs, "same": same, "horizon": T}
-
-
 def decomposed(found: Document) -> str:
     """The table of the terms, in Markdown."""
     proved = found["bounds"]
@@ -263,9 +250,8 @@ def decomposed(found: Document) -> str:
 
 def lemmas(found: Document) -> str:
     """The confidence sets and the feasibility lemma, in Markdown."""
-    covered, lemma, free = found["coverage"], found["feasibility"], found["horizon_free"]
+    covered, lemma = found["coverage"], found["feasibility"]
     true, sampled = (f"{share:.2f}" for share in covered["largest"])
-    T = free["horizon"]
     lines = (
         "- **Confidence sets** (Lemma 17 of Jaksch et al., $\\delta = 1/T$), at the start of all "
         f"{covered['plans']:,} episodes: the true model was outside in {covered['failures'][0]} of them, the sample in "
@@ -273,8 +259,6 @@ def lemmas(found: Document) -> str:
         f"{sampled}.",
         "- **Feasibility lemma**, the inequality itself, with the span of the safest policy's own bias for $H$, at "
         f"{lemma['plans']:,} samples: its left side was at most {lemma['largest']:.2f} of its right side.",
-        f"- **No horizon** (the remark): the first {T:,} steps of runs of {T:,} and of {2 * T:,} steps were the same "
-        f"in {free['same']} of {free['runs']} runs of Marsrover 4x4.",
     )
     return "\n".join(lines) + "\n"
 

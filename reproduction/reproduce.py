@@ -22,7 +22,6 @@ from psconrl.experiments import Outcome, Store, code_identity, run_experiment
 from psconrl.report import Section, Table
 from reproduction import Document, claims, comparison, panels, proof, write_docs
 from reproduction import agents as agents  # registers the agents of the released code
-from reproduction.bounds import two_tables
 from reproduction.claims import Claim
 from reproduction.pictures import draw_environments
 from reproduction.presets import Figure, Preset, find, presets
@@ -179,7 +178,7 @@ def _table_1(document: Document | None) -> list[Section]:
     """The paper's table of bounds, and what was measured."""
     if document is None:
         return []
-    tables = [Table(head, rows, caption=caption) for caption, head, rows in two_tables(document)]
+    tables = [Table(part["head"], part["rows"], caption=part["caption"]) for part in document["tables"]]
     return [Section("Table 1", tables=tables, closed=True)]
 
 
