@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("preset", nargs="*", help="presets; all by default")
-    command.add_argument("--quick", action="store_true", help="a small version of each, in minutes")
+    command.add_argument("--quick", action="store_true", help="a fraction of the scale, in about a minute")
     command.add_argument("--out", metavar="DIR", type=Path, default=Path("results"), help="folder for runs and results")
     command.add_argument("--workers", metavar="N", type=int, help="processes; all cores by default")
     return command
