@@ -30,7 +30,7 @@ from psconrl.planning.compiled.elimination import (
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, PoissonSolver, factor_work, generator_of
-from psconrl.planning.tolerances import DISTRIBUTION_TOL, MAX_FACTOR_WORK, MAX_FULL, SUPPORT, UNLIKELY
+from psconrl.planning.tolerances import DISTRIBUTION_TOL, MAX_FACTOR_WORK, MAX_FULL, MAX_WORK, SUPPORT, UNLIKELY
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `evaluation.Evaluation.parts`."""
@@ -40,10 +40,13 @@ ROUNDING = 16.0
 """Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
 
 
-def stationary_distribution(matrix: sparse.csr_array) -> Floats | None:
-    """The stationary law of a chain (S, S), without all else that `evaluate_chain` gives; None if there are several."""
+def stationary_distribution(matrix: sparse.csr_array, sparsely: bool = True) -> Floats | None:
+    """The stationary law of a chain (S, S), without all else that `evaluate_chain` gives; None if there are several.
+
+    sparsely: whether sparse factors and iteration will do, which lose the digits of rare states.
+    """
     classes = closed_classes(matrix)
-    return None if len(classes) > 1 else solve_chain(chain_of(matrix), classes).law
+    return None if len(classes) > 1 else solve_chain(chain_of(matrix), classes, sparsely).law
 
 
 def chain_of(matrix: sparse.csr_array) -> Chain:
@@ -97,15 +100,15 @@ class SolvedChain(Protocol):
         """What is collected (S,) of amounts (S,) of transient states."""
 
 
-def solve_chain(chain: Chain, classes: list[Ints]) -> SolvedChain:
+def solve_chain(chain: Chain, classes: list[Ints], sparsely: bool = True) -> SolvedChain:
     """By elimination without subtractions, unless that takes long and sparse factors or iteration serve."""
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
     order, work = elimination_order(chain, kept)
-    if work > MAX_ELIMINATION_WORK:
-        sparsely = SparseChain(chain, classes)
+    if work > (MAX_ELIMINATION_WORK if sparsely else MAX_WORK):
+        found = SparseChain(chain, classes)
         # What is not certain is checked once more by those who ask; elimination would take hours.
-        if sparsely.converged and (sparsely.is_certain() or work > MAX_FACTOR_WORK):
-            return sparsely
+        if found.converged and (found.is_certain() or work > MAX_FACTOR_WORK):
+            return found
     return EliminatedChain(chain, classes, kept, order)
 
 

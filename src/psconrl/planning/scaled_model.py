@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from psconrl._core import checks
 from psconrl._core.checks import Floats, Ints
@@ -208,10 +209,12 @@ class ScaledModel:
         if m and not feasible:
             margin, chosen = self._margin(feasible)
         made, averages, spans = self._executed(chosen, join)
+        if feasible and made.classes == 1 and self.single is not None and (averages[1:] - units.tau > NOISE).any():
+            self._eliminate(self.single, best)
+            made, averages, spans = self._executed(best, join)
         excess = averages[1:] - units.tau
-        if feasible and (excess > NOISE).any():
-            # Joined classes miss the limits by their share of time, and columns that hardly meet by what rounding does
-            # to how often they do: with limits tighter by that much, they keep them.
+        if feasible and made.classes > 1 and (excess > 0).any():
+            # Joined classes miss the limits by their share of time: with limits tighter by that much, they keep them.
             tighter = self._tighter(best, Limits(tau - 2 * excess.max(), np.ones(len(tau))))
             if tighter.status == OPTIMAL:
                 again = self._executed(tighter, join)
@@ -255,6 +258,19 @@ class ScaledModel:
             switching_times=switching_times(members),
             model=cmdp,
         )
+
+    def _eliminate(self, component: Component, mixture: Mixture) -> None:
+        """Find the distributions of a mixture's columns without subtractions, to all digits of the rarest states.
+
+        Where places hardly meet, those decide how much time a policy that mixes columns spends in each place.
+        """
+        costs = self.units.costs[np.append(0, self.limits + 1)]
+        for k, (weight, column) in enumerate(mixture.columns):
+            mu, chosen = np.zeros(self.rows.S), column.policy[component.states]
+            chain = self.rows.matrix()[chosen][:, component.states]
+            mu[component.states] = stationary_distribution(sparse.csr_array(chain), sparsely=False)
+            mixture.columns[k] = weight, Column(column.policy, costs[:, column.policy] @ mu, mu)
+        _weighed(mixture, Limits(self.units.near[self.limits], np.ones(len(self.limits))), VALUE)
 
     def _tighter(self, best: Mixture, limits: Limits) -> Mixture:
         """The best mixture with limits that are a little tighter; in large models of the same columns, if they do."""
