@@ -58,27 +58,6 @@ def chain_of(matrix: sparse.csr_array) -> Chain:
     )
 
 
-class Biases:
-    """The operator that takes costs (S,) of a chain to their biases."""
-
-    def __init__(self, solved: SolvedChain, classes: list[Ints]) -> None:
-        self._solved, self._classes = solved, classes
-
-    @staticmethod
-    def of_chain(matrix: sparse.csr_array) -> Biases:
-        """That of a chain (S, S)."""
-        classes = closed_classes(matrix)
-        return Biases(solve_chain(chain_of(matrix), classes), classes)
-
-    def __call__(self, costs: Floats) -> Floats:
-        """The bias (S,) of costs (S,)."""
-        law = self._solved.law
-        gains = self._solved.values(np.array([costs[states] @ law[states] for states in self._classes]))
-        parts = self._solved.bias(costs - gains)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
-
-
 class SolvedChain(Protocol):
     """A chain of S states with K recurrent classes, ready to be asked.
 

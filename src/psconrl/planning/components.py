@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -37,6 +37,7 @@ from scipy.sparse import csgraph
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes, groups
+from psconrl._core.lazy import lazy_import
 from psconrl.errors import SolverError
 from psconrl.planning.chains import SolvedChain, chain_of, solve_chain, stationary_distribution
 from psconrl.planning.compiled.generation import OPTIMAL, PricingProblem, PricingResult
@@ -46,8 +47,6 @@ from psconrl.planning.compiled.parametric import plan
 from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import Start, discounted_value_iteration, dual_lower_bound
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.evaluation import evaluate_chain
-from psconrl.planning.exact import ExactModel
 from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.highs import Basis, run
 from psconrl.planning.lp.occupancy import occupancy_program
@@ -63,6 +62,11 @@ from psconrl.planning.tolerances import (
     PROVEN,
     SUPPORT,
 )
+
+if TYPE_CHECKING:
+    from psconrl.planning import exact
+else:
+    exact = lazy_import("psconrl.planning.exact")  # which imports flint
 
 Planner = Callable[[Rows, Floats, Limits, Start, int, Floats], MixturePlan]
 
@@ -118,8 +122,7 @@ class Component:
         self._bias: Floats = np.zeros(self.rows.S)
         self._basis: Basis = np.zeros(0, dtype=np.uint8)
         self.inverted = inverted(self.rows)
-        large = [self._by_highs, self._by_elimination]
-        self._proposals = [self._by_kernels, *([self._by_rationals] if self.inverted else large)]
+        self._proposals = [self._by_kernels, self._by_rationals if self.inverted else self._by_highs]
 
     def chain(self, policy: Ints) -> sparse.csr_array:
         """The chain (n, n) of a policy."""
@@ -131,8 +134,8 @@ class Component:
         return self.rows.matrix()
 
     @cached_property
-    def _exact(self) -> ExactModel:
-        return ExactModel(self.rows)
+    def _exact(self) -> exact.ExactModel:
+        return exact.ExactModel(self.rows)
 
     def price(self, c: Floats) -> Priced:
         """The policy with the least average of c (pairs,), one closed class, and the bound that proves it."""
@@ -158,16 +161,6 @@ class Component:
         none = np.zeros(0)
         found = self.plan(np.ascontiguousarray(c[np.newaxis]), Limits(none, none), VALUE, none, none)
         return None if found.status != OPTIMAL else self._evaluated(found.mixture.policies[0], c, found.bound)
-
-    def _by_elimination(self, c: Floats) -> Priced | None:
-        """The last policy, with what its bias by elimination proves."""
-        priced = self._evaluated(self.rows.begin[:-1] if self._last is None else self._last, c, -np.inf)
-        if priced is None:
-            return None
-        start = np.full(self.rows.S, 1.0 / self.rows.S)
-        found = evaluate_chain(self.chain(priced.policy), c[priced.policy][np.newaxis], start)
-        h = np.where(np.isfinite(found.bias[0]), found.bias[0], 0.0)
-        return priced._replace(bound=dual_lower_bound(self.rows, c, priced.gain, h))
 
     def _by_rationals(self, c: Floats) -> Priced | None:
         """By rational arithmetic."""

@@ -17,6 +17,8 @@ where they are further than 10^-6 from 1: to nine digits then. A large chain wit
 likelier in one direction has no cure: its time is that of a chain a rounding away.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -24,12 +26,13 @@ from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
 from psconrl._core.checks import Floats, Ints, with_data
-from psconrl._core.graph import groups, strong_classes
+from psconrl._core.graph import closed_classes, groups, strong_classes
 from psconrl.errors import SolverError
-from psconrl.planning.chains import Biases
+from psconrl.planning.chains import chain_of, solve_chain
 from psconrl.planning.tolerances import EVAL_TOL, MAX_DENSE, REPORTED
 
 Complexes = NDArray[np.complex128]
+Operator = Callable[[Floats], Floats]
 
 
 def relaxation_time(matrix: sparse.csr_array) -> float:
@@ -54,7 +57,7 @@ def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
         part = sparse.csr_array(
             sparse.block_array([[part, away[:, np.newaxis]], [None, np.ones((1, 1))]], format="csr")
         )
-    biases, n = Biases.of_chain(part), part.shape[0]
+    biases, n = _bias_operator(part), part.shape[0]
     if n <= MAX_DENSE:
         operator = np.column_stack([biases(column) for column in np.eye(n)])
         return float(np.abs(np.linalg.eigvals(operator)).max()) if np.isfinite(operator).all() else float("inf")
@@ -66,6 +69,20 @@ def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
             "averages do not depend on it"
         ) from None
     return float("inf") if found is None else float(np.abs(found[0]).max())
+
+
+def _bias_operator(matrix: sparse.csr_array) -> Operator:
+    """The operator that takes costs (S,) of a chain (S, S) to their biases."""
+    classes = closed_classes(matrix)
+    solved = solve_chain(chain_of(matrix), classes)
+
+    def biases(costs: Floats) -> Floats:
+        gains = solved.values(np.array([costs[states] @ solved.law[states] for states in classes]))
+        parts = solved.bias(costs - gains)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
+
+    return biases
 
 
 def _symmetric_distance(part: sparse.csr_array, away: Floats) -> float:
@@ -101,7 +118,7 @@ def _symmetric_distance(part: sparse.csr_array, away: Floats) -> float:
     return float(found.max())
 
 
-def _arnoldi(biases: Biases, n: int, k: int, tolerance: float) -> tuple[Complexes, Complexes] | None:
+def _arnoldi(biases: Operator, n: int, k: int, tolerance: float) -> tuple[Complexes, Complexes] | None:
     """The k largest eigenvalues of the operator, with eigenvectors; None where numbers leave the range of floats."""
     start = biases(np.random.default_rng(0).random(n) - 0.5)
     if not np.isfinite(start).all():
