@@ -211,13 +211,11 @@ def _environment(env: str, horizon: int) -> Document:
     optimal = evaluate(cmdp, solve(cmdp).policy)
     return {
         "env": env,
-        "states": found.S,
         "horizon": horizon,
         "margin": rounded(found.margin),
         "margin_needed": rounded(bounds.feasibility_premise(found.S, found.A, horizon, found.diameter)),
         "diameter": rounded(found.diameter),
         "uniform_hitting": rounded(found.uniform_hitting),
-        "cover": rounded(found.uniform_cover),
         "bound": rounded(float(bounds.theorem_bound(found.S, found.A, horizon, found.diameter, found.uniform_hitting))),
         "span": rounded(float(np.ptp(optimal.bias[1]))),
     }

@@ -125,13 +125,16 @@ def functions(path: Path) -> set[str]:
 @pytest.mark.parametrize("page", NAMED, ids=name_of)
 def test_what_is_named_exists(page: Path) -> None:
     for code in codes(page):
-        dotted = re.fullmatch(r"(psconrl(\.\w+)+)(\(.*\))?", code)
+        dotted = re.fullmatch(r"((?:psconrl|reproduction)(\.\w+)+)(\(.*\))?", code)
         if dotted and dotted[2] not in (".json", ".toml"):
             assert resolves(dotted[1]), f"{code} is not there"
-        test = re.fullmatch(r"(tests/\S+\.py)::(\w+)", code)
+        test = re.fullmatch(r"((?:tests|reproduction)/\S+\.py)::(\w+)", code)
         if test:
             assert test[2] in functions(ROOT / test[1]), f"{code} is not there"
-        elif re.fullmatch(r"(src/psconrl|tests|docs|examples|benchmarks)/[\w./-]+", code) and "_build" not in code:
+        elif (
+            re.fullmatch(r"(src/psconrl|reproduction|tests|docs|examples|benchmarks)/[\w./-]+", code)
+            and "_build" not in code
+        ):
             assert (ROOT / code).exists(), f"{code} is not there"
 
 

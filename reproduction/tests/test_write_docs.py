@@ -1,7 +1,6 @@
 """The measured tables of README and documentation are those of the numbers that are kept."""
 
 import json
-import pkgutil
 import re
 from pathlib import Path
 
@@ -82,18 +81,3 @@ def test_every_figure_of_a_page_is_one_that_is_taken_from_results() -> None:
         assert f"figures/{path.name}" in shown, path.name
     figures = {figure.name for preset in presets().values() for figure in preset.figures} | {"environments"}
     assert set(re.findall(r"figures/([\w-]+)\.png", shown)) == figures
-
-
-THEORY = (write_docs.DOCS / "theory.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("file", "name"), sorted(set(re.findall(r"`((?:tests|reproduction)/[\w/]+\.py)::(\w+)`", THEORY)))
-)
-def test_the_tests_that_the_theory_names_exist(file: str, name: str) -> None:
-    assert f"def {name}(" in (write_docs.ROOT / file).read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:psconrl|reproduction)(?:\.\w+)+)", THEORY))))
-def test_the_code_that_the_theory_names_exists(name: str) -> None:
-    assert pkgutil.resolve_name(name) is not None
