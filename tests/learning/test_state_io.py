@@ -194,18 +194,9 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 def test_documents_of_other_formats_are_refused() -> None:
     document, data = pack({"a": np.zeros(4)})
     parsed = json.loads(document)
-    for change in ({"format": "psconrl.cmdp"}, {"version": 3}, {"version": True}, {"state": {"code": "exit()"}}):
+    for change in ({"format": "psconrl.cmdp"}, {"format": True}, {"state": {"code": "exit()"}}):
         with pytest.raises(PsconrlError):
             unpack(json.dumps(parsed | change).encode(), data)
-
-
-def test_a_file_of_the_first_version_goes_on() -> None:
-    learner, _ = walked(agents.PSConRL(TOY.problem()), 30)
-    state = learner.state()
-    del state["episode"]
-    document, data = pack(state)
-    parsed = json.loads(document) | {"version": 1}
-    assert same(unpack(json.dumps(parsed).encode(), data), learner.state())
 
 
 def test_a_learner_goes_on_past_its_horizon() -> None:

@@ -124,21 +124,11 @@ class DriftMonitor:
 
     def state(self) -> dict[str, Any]:
         """All that it is, as plain values."""
-        return {
-            "tests": self.tests,
-            "alarms": list(self.alarms),
-            "pairs": list(self.pairs),
-            "codes": self._codes,
-            "numbers": self._numbers,
-            "late": [np.array(block) for block in self._late],
-            "block": np.array(self._block, dtype=np.int64),
-        }
+        return vars(self) | {"_block": np.array(self._block, dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state."""
-        self.tests, self.alarms, self.pairs = state["tests"], list(state["alarms"]), list(state["pairs"])
-        self._codes, self._numbers = state["codes"], state["numbers"]
-        self._late, self._block = list(state["late"]), state["block"].tolist()
+        vars(self).update(state, _block=state["_block"].tolist())
 
 
 def _log_prior(x: Ints) -> Floats:

@@ -212,6 +212,7 @@ class DurableLearner:
             if decision.observation == CANCELLED:
                 raise CallOrderError(f"decision {id} was cancelled; if it was carried out after all, use observe")
             if decision.observation is None:
+                self.store.answer(decision, replica.totals.observations)
                 self._record(replica, id, decision.stream, decision.state, decision.action, costs, after)
                 return True
             for row in self.store.observations("number = ?", decision.observation):
@@ -264,9 +265,10 @@ class DurableLearner:
             StoreError: if it could not be stored, or it is not known whether it was; cancel it again.
         """
         with self._transaction():
-            pending = self._stored(id).observation is None
+            decision = self._stored(id)
+            pending = decision.observation is None
             if pending:
-                self.store.answer(id, CANCELLED)
+                self.store.answer(decision, CANCELLED)
             return pending
 
     # --- what it knows ---
@@ -444,8 +446,6 @@ class DurableLearner:
         number = replica.totals.observations
         row = ObservationRow(number, decision, stream, state, action, _floats(costs), after, self._time(), request)
         self.store.add_observation(row)
-        if decision is not None:
-            self.store.answer(decision, number)
         replica.count(row)
         if replica.totals.observations - replica.checkpoint >= CHECKPOINT_EVERY:
             self._write_checkpoint(replica)

@@ -334,23 +334,12 @@ def _restore_stream(stream: RandomStream, value: Mapping[str, Any]) -> None:
 
 def _restore_generator(generator: np.random.Generator, value: Any) -> None:
     try:
-        valid = _has_form_of(generator.bit_generator.state, value)
-        if valid:
-            generator.bit_generator.state = value
-    except (ValueError, TypeError, OverflowError):
+        generator.bit_generator.state = value
+        valid = generator.bit_generator.state == value
+    except (KeyError, TypeError, ValueError, OverflowError):
         valid = False
     if not valid:
         raise invalid_state("streams", "does not hold the states of numpy's generators")
-
-
-def _has_form_of(template: Any, value: Any) -> bool:
-    """Whether a value has the form of another: tables with the same keys, whole numbers, the same text."""
-    if isinstance(template, dict):
-        same_keys = isinstance(value, dict) and template.keys() == value.keys()
-        return same_keys and all(_has_form_of(template[key], value[key]) for key in template)
-    if isinstance(template, int):
-        return type(value) is int and 0 <= value < 2**128
-    return bool(template == value) if isinstance(value, str) else False
 
 
 # -- Whose state it is -------------------------------------------------------------------------------------------------
@@ -424,7 +413,7 @@ def _fingerprint(*arrays: NDArray[Any]) -> str:
 
 # -- The file ----------------------------------------------------------------------------------------------------------
 
-FORMAT, VERSIONS = "psconrl.learner", (1, 2)
+FORMAT = "psconrl.learner 1"
 MAX_DEPTH = 12
 """Levels of containers in each other; each takes two in the document."""
 _LARGE = 2**63
@@ -457,7 +446,7 @@ def load(path: str | Path) -> Any:
 def pack(state: Any) -> tuple[bytes, bytes]:
     """A state as a document and the data of its arrays."""
     buffers: list[bytes] = []
-    packed = {"format": FORMAT, "version": VERSIONS[-1], "state": _pack(state, buffers, 0)}
+    packed = {"format": FORMAT, "state": _pack(state, buffers, 0)}
     return json.dumps(packed).encode(), b"".join(buffers)
 
 
@@ -466,13 +455,7 @@ def unpack(document: bytes, data: bytes, where: str = "") -> Any:
     packed = reading.parse_json(document.decode(), LearnerFileError, where)
     if not isinstance(packed, dict) or packed.get("format") != FORMAT:
         raise LearnerFileError(f'{where}not a learner: its document must have "format": "{FORMAT}"')
-    version = packed.get("version")
-    if version not in VERSIONS or version is True:
-        raise LearnerFileError(f"{where}it is of version {short_repr(version)}; versions {VERSIONS} are read")
-    state = _Unpacker(data).unpack(packed.get("state"))
-    if version == 1 and isinstance(state, dict):  # which had the rows of all plans
-        state.setdefault("episode", len(state.get("rows", ())))
-    return state
+    return _Unpacker(data).unpack(packed.get("state"))
 
 
 def to_text(name: Any) -> str:

@@ -43,7 +43,7 @@ _TABLES = """
 CREATE TABLE learner (version INTEGER, description TEXT, seed TEXT, decisions BIGINT, observations BIGINT,
     plans BIGINT, states BIGINT, forgotten BIGINT, crc BIGINT);
 CREATE TABLE checkpoint (document {bytes}, data {bytes}, crc BIGINT);
-CREATE TABLE states (number BIGINT PRIMARY KEY, name TEXT);
+CREATE TABLE states (number BIGINT PRIMARY KEY, name TEXT, crc BIGINT);
 CREATE TABLE decisions (id BIGINT PRIMARY KEY, stream TEXT, state BIGINT, action BIGINT, probability {real},
     plan BIGINT, asked {real}, expires {real}, request TEXT UNIQUE, observation BIGINT, crc BIGINT);
 CREATE INDEX unanswered ON decisions (id) WHERE observation IS NULL;
@@ -186,6 +186,8 @@ class Store(ABC):
             yield
         except self._errors as error:
             raise self._translated(error) from error
+        except UnicodeDecodeError as error:  # of SQLite's message about a damaged table
+            raise LearnerFileError(f"{self.where}: damaged: {error.object!r}; restore it from a backup") from error
         except UnicodeEncodeError as error:
             raise InvalidArgumentError(f"{error.object!r} is not text: it has half a character") from error
 
@@ -233,8 +235,7 @@ class Store(ABC):
 
     def add_decision(self, row: DecisionRow) -> None:
         """Store a decision."""
-        crc = _checksum(row[:-1])  # the observation comes later
-        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, crc)
+        self.write("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, _checksum(row))
         self.write("UPDATE learner SET decisions = ?", row.id + 1)
 
     def decisions(self, rule: str, *values: Any) -> list[DecisionRow]:
@@ -242,13 +243,14 @@ class Store(ABC):
         sql = f"SELECT {', '.join(DecisionRow._fields)}, crc FROM decisions WHERE {rule}"  # noqa: S608  ours
         rows = []
         for *row, crc in self.run(sql, *values):
-            self._verify(f"decision {row[0]}", row[:-1], crc)
+            self._verify(f"decision {row[0]}", row, crc)
             rows.append(DecisionRow(*row))
         return rows
 
-    def answer(self, decision: int, observation: int) -> None:
+    def answer(self, row: DecisionRow, observation: int) -> None:
         """Note which observation answers a decision."""
-        self.write("UPDATE decisions SET observation = ? WHERE id = ?", observation, decision)
+        crc = _checksum(row._replace(observation=observation))
+        self.write("UPDATE decisions SET observation = ?, crc = ? WHERE id = ?", observation, crc, row.id)
 
     def pending(self, now: float) -> tuple[int, int, float | None, int]:
         """How many decisions were not answered, how many of these are late, when the oldest was asked for, and how many
@@ -284,12 +286,15 @@ class Store(ABC):
 
     def add_state(self, number: int, name: str) -> None:
         """Store the name of a state that was discovered."""
-        self.write("INSERT INTO states VALUES (?, ?)", number, name)
+        self.write("INSERT INTO states VALUES (?, ?, ?)", number, name, _checksum([name]))
         self.write("UPDATE learner SET states = ?", number + 1)
 
     def states(self, first: int = 0) -> list[str]:
         """The names of discovered states, from a number on."""
-        return [name for (name,) in self.run("SELECT name FROM states WHERE number >= ? ORDER BY number", first)]
+        rows = self.run("SELECT name, crc FROM states WHERE number >= ? ORDER BY number", first)
+        for number, (name, crc) in enumerate(rows, first):
+            self._verify(f"state {number}", [name], crc)
+        return [name for name, _ in rows]
 
     def checkpoint(self) -> tuple[bytes, bytes] | None:
         """What was stored last, None before the first."""

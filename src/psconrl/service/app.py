@@ -110,7 +110,10 @@ class Answer(BaseModel):
     id: int
     action: State
     probability: float
+    state: State
+    stream: str
     plan: int
+    asked: datetime
     expires: datetime
 
 
@@ -206,9 +209,9 @@ def create_app(
         return _jsonable({"title": title, "units": list(units), "cost_names": list(names), **learner.status()})
 
     @app.get("/pending")
-    def pending(most: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[dict[str, Any]]:
+    def pending(most: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Answer]:
         """The decisions without an outcome, oldest first."""
-        return [_pending(decision) for decision in learner.pending(most)]
+        return [_answer(decision) for decision in learner.pending(most)]
 
     @app.get("/policy")
     def policy(
@@ -374,24 +377,7 @@ def _costs(costs: list[float] | dict[str, float], names: tuple[str, ...]) -> lis
 
 
 def _answer(decision: Decision) -> Answer:
-    return Answer(
-        id=decision.id,
-        action=decision.action,
-        probability=decision.probability,
-        plan=decision.plan,
-        expires=decision.expires,
-    )
-
-
-def _pending(decision: Decision) -> dict[str, Any]:
-    return {
-        "id": decision.id,
-        "state": _jsonable(decision.state),
-        "action": _jsonable(decision.action),
-        "stream": decision.stream,
-        "asked": decision.asked.isoformat(),
-        "expires": decision.expires.isoformat(),
-    }
+    return Answer(**vars(decision) | {name: _jsonable(getattr(decision, name)) for name in ("action", "state")})
 
 
 def _policy(learner: DurableLearner, offset: int, limit: int, search: str) -> dict[str, Any]:
@@ -448,14 +434,15 @@ def _metrics(status: Mapping[str, Any], counters: Mapping[str, int], started: fl
         lines.extend([f"# HELP psconrl_{name} {text}", f"# TYPE psconrl_{name} {kind}"])
         lines.extend(f"psconrl_{name}{labels} {value:.17g}" for labels, value in values)
 
-    metric("steps_total", "counter", "steps counted", [("", status["steps"])])
-    metric("decisions_total", "counter", "decisions given", [("", status["decisions"])])
-    metric("plans_total", "counter", "plans made", [("", status["plans"])])
-    metric(
-        "infeasible_plans_total", "counter", "plans whose limits could not be met", [("", status["infeasible_plans"])]
-    )
-    metric("pending", "gauge", "decisions without an outcome", [("", status["pending"])])
-    metric("expired", "gauge", "expired decisions without an outcome", [("", status["expired"])])
+    for name, kind, text in (
+        ("steps_total", "counter", "steps counted"),
+        ("decisions_total", "counter", "decisions given"),
+        ("plans_total", "counter", "plans made"),
+        ("infeasible_plans_total", "counter", "plans whose limits could not be met"),
+        ("pending", "gauge", "decisions without an outcome"),
+        ("expired", "gauge", "expired decisions without an outcome"),
+    ):
+        metric(name, kind, text, [("", status[name.removesuffix("_total")])])
     metric("drift_alarms", "gauge", "alarms of a changing environment", [("", len(status["drift"]["alarms"]))])
     limits = [(_labels(limit=name), limit) for name, limit in status["limits"].items()]
     metric("limit", "gauge", "the limit", [(label, limit["limit"]) for label, limit in limits])
