@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 import kept
 import numpy as np
+from scipy import sparse
 
 import psconrl
 from psconrl.learning.durable import DurableLearner
@@ -52,7 +53,8 @@ class World:
 
     def __init__(self, cmdp: psconrl.CMDP, seed: int = 0) -> None:
         self.cmdp, self.rng = cmdp, np.random.default_rng(seed)
-        self.cumulative = np.cumsum(np.asarray(cmdp.transitions), axis=2)
+        moves = cmdp.transitions.toarray() if sparse.issparse(cmdp.transitions) else cmdp.transitions
+        self.cumulative = np.cumsum(moves.reshape(cmdp.S, cmdp.A, cmdp.S), axis=2)
 
     def step(self, s: int, a: int) -> tuple[list[float], int]:
         """What comes of an action."""

@@ -36,14 +36,6 @@ def kind(value: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def test_the_repr_says_how_far_it_is() -> None:
-    found, _ = after_steps(7)
-    assert re.fullmatch(
-        r"Learner\(PSConRL, seed 0, t=7 of 50, states=3, average_costs=\[0\.5, \S+\], episodes=\d+\)", repr(found)
-    )
-    assert "average_costs=[nan, nan]" in repr(learner())
-
-
 WRONG_STATES = (-1, 3, 99, 2**70, 1.0, np.nan, "0", None, True, [0], np.array([0]), object())
 WRONG_COSTS: tuple[Any, ...] = (
     *([np.nan, 0.0], [0.0, np.inf], [-0.1, 0.0], [0.0, 1.1], [0.5], [0.5, 0.5, 0.5], [[0.5, 0.5]], 0.5, None),

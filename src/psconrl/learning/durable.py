@@ -36,10 +36,10 @@ from psconrl.errors import CallOrderError, InvalidArgumentError, LearnerFileErro
 from psconrl.io.tables import MAX_STATES
 from psconrl.learning import state_io, store_status
 from psconrl.learning.drift import DriftMonitor
-from psconrl.learning.learner import Learner, agent_for, step_costs
-from psconrl.learning.store import DecisionRow, ObservationRow, Store, open_store
+from psconrl.learning.learner import Learner, step_costs
+from psconrl.learning.store import DecisionRow, ObservationRow, Store
+from psconrl.learning.store import open_store as open_store
 from psconrl.learning.store_status import Totals, moment
-from psconrl.problem import Problem
 
 if TYPE_CHECKING:
     from psconrl.learning import estimate as estimates
@@ -47,10 +47,6 @@ if TYPE_CHECKING:
 else:
     estimates = lazy_import("psconrl.learning.estimate")
 
-HISTORY = 10**6
-"""Decisions and observations that are kept; older ones live on in the counts."""
-EXPIRES_AFTER = 7 * 24 * 3600.0
-"""Seconds after which a decision that was not answered is reported as expired."""
 CHECKPOINT_EVERY = 10_000
 """Observations between checkpoints, at the most: what is replayed when a store is opened."""
 RANDOM_BLOCK = 256
@@ -92,48 +88,44 @@ class DurableLearner:
         self,
         store: Store,
         agent: Agent,
+        seed: int,
+        horizon: int | None,
         *,
-        seed: int = 0,
-        horizon: int | None = None,
-        expires_after: float = EXPIRES_AFTER,
-        history: int = HISTORY,
-        window: int | None = None,
+        expires_after: float,
+        history: int,
+        window: int | None,
     ) -> None:
         self.agent, self.problem, self.store = agent, agent.problem, store
-        self.expires_after = checks.real(expires_after, "expires_after", "a number of seconds > 0", lambda x: x > 0)
-        self.history = whole(history, "history", CHECKPOINT_EVERY)
-        self.window = None if window is None else whole(window, "window", 1, self.history)
-        if horizon is None and agent.needs_horizon:
-            raise InvalidArgumentError(f"{agent.name} needs a horizon; give horizon=, or take another agent")
-        self.horizon = FOREVER if horizon is None else whole(horizon, "horizon")
         self._lock = RLock()
         self._now = 0.0
         self._block, self._random = -1, np.zeros(0)
         self._replica: _Replica | None = None
-        self._description = {"agent": state_io.description(agent)} | store_status.describe(self.problem, agent.name)
-        with store.transaction():
-            if store.is_new():
-                store.create(json.dumps(self._description), whole(seed, "seed", 0, most=None))
-            description, self.seed = store.described()
-        state_io.check_owner(description["agent"], agent)
+        try:
+            self.expires_after = checks.real(expires_after, "expires_after", "a number of seconds > 0", lambda x: x > 0)
+            self.history = whole(history, "history", CHECKPOINT_EVERY)
+            self.window = None if window is None else whole(window, "window", 1, self.history)
+            if horizon is None and agent.needs_horizon:
+                raise InvalidArgumentError(f"{agent.name} needs a horizon; give horizon=, or take another agent")
+            self.horizon = FOREVER if horizon is None else whole(horizon, "horizon")
+            self._begin(whole(seed, "seed", 0, most=None))
+        except BaseException:
+            store.close()
+            raise
+
+    def _begin(self, seed: int) -> None:
+        """Create what the store does not hold, and follow what it holds."""
+        self._description = {"agent": state_io.description(self.agent)}
+        self._description |= store_status.describe(self.problem, self.agent.name)
+        with self.store.transaction():
+            if self.store.is_new():
+                self.store.create(json.dumps(self._description), seed)
+            description, self.seed = self.store.described()
+        state_io.check_owner(description["agent"], self.agent)
         _, self._actions, self._planning = np.random.SeedSequence(self.seed).spawn(3)
         self._key = self._actions.generate_state(2, np.uint64)
         self._warm_up()
         with self._transaction():
             pass
-
-    @classmethod
-    def open(
-        cls, path: str | Path, agent: Agent | None = None, *, problem: Problem | None = None, **settings: Any
-    ) -> DurableLearner:
-        """The learner in a store, or a new one; see `psconrl.Learner.open`."""
-        agent = agent_for(agent, problem)
-        store = open_store(path)
-        try:
-            return cls(store, agent, **settings)
-        except BaseException:
-            store.close()
-            raise
 
     def __enter__(self) -> Self:
         return self

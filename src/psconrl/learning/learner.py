@@ -70,6 +70,10 @@ else:
 
 HORIZON = 10**6
 """Steps of a learner that was not told how many there will be."""
+EXPIRES_AFTER = 7 * 24 * 3600.0
+"""Seconds after which a decision without an outcome is reported as expired."""
+HISTORY = 10**6
+"""Decisions and observations that a durable learner keeps."""
 REASONS = ("length", "count", "horizon")
 FEASIBLE = [column.name for column in COLUMNS].index("feasible")
 SNAPSHOTS = 40
@@ -567,8 +571,8 @@ class Learner:
         problem: Problem | None = None,
         seed: int = 0,
         horizon: int | None = None,
-        expires_after: float | None = None,
-        history: int | None = None,
+        expires_after: float = EXPIRES_AFTER,
+        history: int = HISTORY,
         window: int | None = None,
     ) -> DurableLearner:
         """A durable learner in a database: `ask` it for decisions, `tell` it their outcomes whenever they are known.
@@ -592,9 +596,10 @@ class Learner:
             LearnerFileError: if it is damaged.
             InvalidArgumentError: if it belongs to another agent or problem.
         """
-        settings = {"expires_after": expires_after, "history": history, "window": window}
-        told = {name: value for name, value in settings.items() if value is not None}
-        return durable.DurableLearner.open(path, agent, problem=problem, seed=seed, horizon=horizon, **told)
+        agent = agent_for(agent, problem)
+        return durable.DurableLearner(
+            durable.open_store(path), agent, seed, horizon, expires_after=expires_after, history=history, window=window
+        )
 
     def estimate(self, confidence: float | None = None, *, draws: int = 200, seed: int = 0) -> Estimate:
         """What was learned so far, as a model to solve; as `Run.estimate`."""

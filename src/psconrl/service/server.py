@@ -11,10 +11,10 @@ from typing import Any
 
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import InvalidArgumentError, StoreError
+from psconrl.learning.learner import Learner
 from psconrl.service.problem_file import read_problem
 
 app: Any = lazy_import("psconrl.service.app")
-durable: Any = lazy_import("psconrl.learning.durable")
 
 LEAST_TOKEN = 16
 """Letters of a token."""
@@ -57,7 +57,7 @@ def serve(
     except ImportError as error:
         raise StoreError("the service needs FastAPI and uvicorn; pip install 'psconrl[service]'") from error
     said = read_problem(problem)
-    learner = durable.DurableLearner.open(store, said.agent, **said.settings)
+    learner = Learner.open(store, said.agent, **said.settings)
     hosts = ("127.0.0.1", "localhost", "[::1]", "::1") if loopback else ("*",)
     gc.collect()
     gc.freeze()  # what compiling left is not looked through again while somebody waits
