@@ -153,3 +153,10 @@ def test_who_sets_limits_out_of_reach_is_told_what_can_be_met() -> None:
     assert status["infeasible_plans"] > 0.8 * status["plans"]
     (nearest,) = status["nearest"].values()
     assert nearest == pytest.approx(1 / 1.9, abs=0.05)
+
+
+def test_limits_of_zero_are_kept_together() -> None:
+    """What lowers one limit may raise the other; both can be met, and nothing can be paid back."""
+    ward = make("hospital").replace(thresholds=[0.0, 0.0])
+    run = simulate(agents.recommended(ward.problem()), ward, 5_000, 0)
+    assert (run.violation[:, -1] < 100).all()

@@ -20,7 +20,8 @@ not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i)
     band      B = sqrt(slope t) with slope = 1 + d, d the expected time from one core to another and back, 0 if the
               columns meet in likely states. So trips between cores take of the order of sqrt(d T) steps in all.
     floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.
-    reserve   if no column lowers a limit whose V_i exceeds 2 B, the policy of least J_i is run until V_i <= B.
+    reserve   if no column lowers some limits whose mean V_i exceeds 2 B, the policy of least sum of their J_i is run
+              until that is B.
 
 Why it costs nothing to change columns. Let lambda be the multipliers of the optimum J*, and h the bias that proves it:
 A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the pairs of
@@ -125,10 +126,9 @@ class Steered(NamedTuple):
         )
         return self._replace(actions=actions, ways=ways)
 
-    def with_way(self, actions: Ints, limit: int) -> "Steered":
-        """With a reserve: actions (S,) that lower a limit, counted from zero, for when nothing else does."""
-        direction = np.zeros((1, len(self.limits)))
-        direction[0, limit] = -1.0
+    def with_reserve(self, actions: Ints, limits: Bools) -> "Steered":
+        """With a reserve: actions (S,) that lower some limits (m,) together, for when nothing else does."""
+        direction = np.where(limits, -1.0 / limits.sum(), 0.0)[np.newaxis]
         return self._replace(
             ways=np.concatenate([self.ways, actions[np.newaxis]]),
             directions=np.concatenate([self.directions, direction]),

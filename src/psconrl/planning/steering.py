@@ -34,14 +34,17 @@ class Places(NamedTuple):
 
 def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
     """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
-    rows = steer.rows or rows
+    executed = steer.rows or rows
     least = 1.0 / max(steer.time, rows.S)  # so that every row has a move that likely
-    actions, drifts, binding, laws, whole = mixed(tuple(rows), tuple(mixture), thresholds, least)
+    actions, drifts, binding, laws, whole = mixed(tuple(executed), tuple(mixture), thresholds, least)
     made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
     places = Places(laws, drifts, actions)
     if not whole.all():
-        places = _in_parts(places, whole, rows, costs[1:], thresholds, steer.time, least)
-    return _with_reserves(made if meet(places.laws) else _with_ways(made, places, rows, steer.time), rows, costs, steer)
+        places = _in_parts(places, whole, executed, costs[1:], thresholds, steer.time, least)
+    if not meet(places.laws):
+        made = _with_ways(made, places, executed, steer.time)
+    # With restarts, as otherwise the way of least J_i would make for what costs nothing, however far away.
+    return _with_reserves(made, rows, costs, steer)
 
 
 def _in_parts(
@@ -125,19 +128,22 @@ def from_columns(
 
 
 def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
-    """With the way of least J_i for each limit that is exceeded by more than the band, while no column lowers it.
+    """With the way of least sum of J_i over the limits that are exceeded by more than the band, while no column lowers
+    them. One at a time would not do: what lowers one of them may raise another, in turns and for ever.
 
-    A plan that may last long gets it beforehand, if no column lowers the limit by a band in that time.
+    A plan that may last long gets it beforehand, if no column lowers the limits by a band in that time.
     costs (m + 1, K).
     """
     long = steer.time > 4 * steer.t
     enough = math.sqrt(made.slope / steer.time) if long else 10 * PROVEN
-    for i, drifts in enumerate(zip(*made.drifts.tolist(), strict=True)):
-        if min(drifts) > -enough and (long or steer.excess[i] > math.sqrt(made.slope * steer.t)):
-            best = plan_rows(rows, costs[i + 1 : i + 2], np.zeros(0), join=0.5)
-            assert best.policy is not None
-            made = made.with_way(_actions(rows, best.policy.ravel()), i)
-    return made
+    limits = made.drifts.min(axis=0) > -enough
+    if not long:
+        limits &= steer.excess > math.sqrt(made.slope * steer.t)
+    if not limits.any():
+        return made
+    best = plan_rows(rows, costs[1:][limits].mean(axis=0, keepdims=True), np.zeros(0), join=0.5)
+    assert best.policy is not None
+    return made.with_reserve(_actions(rows, best.policy.ravel()), limits)
 
 
 def from_solution(solution: Solution, steer: Steer, unit: Floats) -> Steered | None:
