@@ -1,9 +1,10 @@
 """The environments by Gymnasium id: `gymnasium.make("psconrl:psconrl/Box-v0")`, which imports psconrl itself.
 
-After `import gymnasium, psconrl` the id is enough, "psconrl/Box-v0". Importing psconrl registers them where Gymnasium is loaded already. It must not load Gymnasium, which takes a third of a
-second, and changes nothing in how modules are imported; so after `import psconrl, gymnasium`, in that order, either
-something of psconrl that needs Gymnasium must have been used (`CMDPEnv`, `AddCosts`), or `psconrl.register_envs()` be
-called. An id follows from the name of an environment: "marsrover-4x4" is psconrl/Marsrover4x4-v0.
+After `import gymnasium, psconrl` the id is enough, "psconrl/Box-v0": importing psconrl registers the environments where
+Gymnasium is loaded already. It must not load Gymnasium, which takes a third of a second, and changes nothing in how
+modules are imported; so after `import psconrl, gymnasium`, in that order, either something of psconrl that needs
+Gymnasium must have been used (`CMDPEnv`, `AddCosts`), or `psconrl.register_envs()` be called. An id follows from the
+name of an environment: "marsrover-4x4" is psconrl/Marsrover4x4-v0.
 """
 
 from __future__ import annotations

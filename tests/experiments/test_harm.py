@@ -33,7 +33,7 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
         ("raise", "RuntimeError: it rained"),
         ("exit", "exit code 3"),
         ("crash", "signal 11"),
-        ("hang", "40 seconds"),
+        ("hang", "20 seconds"),
     ],
 )
 def test_a_run_that_misbehaves_fails_alone(
@@ -42,7 +42,7 @@ def test_a_run_that_misbehaves_fails_alone(
     misbehaving(monkeypatch, how)
     out = tmp_path / "out"
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "40"] if how == "hang" else []))
+    code, _, err = command(*arguments(out, seeds=4), *(["--limit-seconds", "20"] if how == "hang" else []))
     assert code == 1, err
     last = err.splitlines()[-1]
     assert last.startswith("psconrl: 1 run of 12 failed, the first (toy / Uniform, seed 1) with"), err
