@@ -61,7 +61,7 @@ _ENVIRONMENTS = (
     Environment("marsrover-4x4", grid.marsrover_4x4, "rover on a 4x4 map: to the goal, at little risk"),
     Environment("marsrover-8x8", grid.marsrover_8x8, "rover on an 8x8 map"),
     Environment("box", grid.box, "push a box out of the way without driving it into a corner"),
-    Environment("gridworld", grid.user_map, "your own map: map = a text, a list of lines or a .txt file"),
+    Environment("gridworld", grid.gridworld, "your own map: map = a text, a list of lines or a .txt file"),
     Environment("grid", grid.random_grid, "Marsrover-like random map with a safe but winding way"),
     Environment("toy", small.toy, "two states, feasible iff tau >= 1 / (1 + theta)"),
     Environment("queue", small.queue, "queue with controlled service and arrivals, two constraints"),

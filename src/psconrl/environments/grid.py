@@ -33,12 +33,13 @@ ACTIONS = ("up", "down", "left", "right")
 
 
 def gridworld(
-    map: MapSource, tau: float = 0.2, slip: float = 0.0, *, full: bool = False, sparse: bool | None = None
+    map: MapSource | None = None, tau: float = 0.2, slip: float = 0.0, full: bool = False, sparse: bool | None = None
 ) -> CMDP:
     """The model of a map.
 
     Args:
-        map: text, a list of lines, or a file (a Path, or a string that ends in .txt); see `text_map`.
+        map: text, a list of lines, or a file (a Path, or a string that ends in .txt), see `text_map`; by default that
+            of Marsrover 4x4.
         tau: the limit of the auxiliary cost per step.
         slip: the probability of going along a uniformly random action instead; costs then belong to moves.
         full: keep the states that cannot be reached from a start, too.
@@ -47,7 +48,7 @@ def gridworld(
     States are named by the row and column of the agent in the map, counted from 0: "(3, 2)", and
     "(3, 2) box (1, 1)". Without a box the model is communicating (unless `full`).
     """
-    return _build(read_map(map), tau, slip, full, sparse)
+    return _build(named_map("marsrover-4x4") if map is None else read_map(map), tau, slip, full, sparse)
 
 
 def marsrover_4x4(tau: float = 0.2, slip: float = 0.0, sparse: bool | None = None) -> CMDP:
@@ -67,18 +68,6 @@ def box(tau: float = 0.6, slip: float = 0.0, full: bool = False, sparse: bool | 
     moving the box. That model is not communicating.
     """
     return _build(named_map("box"), tau, slip, full, sparse)
-
-
-def user_map(
-    map: MapSource | None = None,
-    tau: float = 0.2,
-    slip: float = 0.0,
-    full: bool = False,
-    sparse: bool | None = None,
-) -> CMDP:
-    """A `gridworld`, by default that of the Marsrover 4x4 map."""
-    found = named_map("marsrover-4x4") if map is None else read_map(map)
-    return _build(found, tau, slip, full, sparse)
 
 
 def random_grid(
