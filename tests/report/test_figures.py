@@ -9,7 +9,7 @@ from psconrl.analysis.groups import group
 from psconrl.experiments import Cell
 from psconrl.experiments.record import RunRecord
 from psconrl.report import Level, Line, Panel, figures, panels
-from psconrl.report.environments import Agent, Environment, distinct
+from psconrl.report.environments import AgentRuns, EnvironmentRuns, distinct
 from psconrl.report.styles import COLORS, STYLES, styles
 from tests.analysis.synthetic import episodes, record
 
@@ -28,10 +28,10 @@ def panel(*labels: str, logarithmic: str = "") -> Panel:
     return Panel("title", "y", lines, [Level("here", 3.0, "optimal")], logarithmic=logarithmic)  # type: ignore[arg-type]
 
 
-def world(*runs: RunRecord) -> Environment:
+def world(*runs: RunRecord) -> EnvironmentRuns:
     """The environment of some runs, with an agent for each cell."""
     groups = list(group(runs).values())
-    return Environment("title", [Agent(*entry) for entry in zip(distinct(groups), groups, runs, strict=False)])
+    return EnvironmentRuns("title", [AgentRuns(*entry) for entry in zip(distinct(groups), groups, runs, strict=False)])
 
 
 def test_a_figure_has_one_axes_for_each_panel_and_one_legend(tmp_path: Path) -> None:

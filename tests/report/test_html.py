@@ -15,7 +15,7 @@ from psconrl.analysis import group
 from psconrl.errors import InvalidArgumentError
 from psconrl.experiments import Cell, Experiment, Store
 from psconrl.report import Level, Line, Panel, Section, Table, policies
-from psconrl.report.environments import Environment, distinct, environments
+from psconrl.report.environments import EnvironmentRuns, distinct, environments
 from psconrl.report.html import embedded, render
 from tests.report import stores
 from tests.report.stores import run
@@ -70,7 +70,7 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def environments_of(store: Store) -> list[Environment]:
+def environments_of(store: Store) -> list[EnvironmentRuns]:
     return environments(store, group(store.records()))
 
 

@@ -26,7 +26,7 @@ _unliteral: Callable[[Any], Any] = unliteral
 _call: Callable[..., Any] = CPUDispatcher.__call__
 
 
-class Kernel(CPUDispatcher):
+class OneTypeDispatcher(CPUDispatcher):
     """A kernel that is compiled once for all values of a type: numba has a type of its own for each constant."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -35,7 +35,7 @@ class Kernel(CPUDispatcher):
         return super().get_call_template(*types)
 
 
-class SignalSafeDispatcher(Kernel):
+class SignalSafeDispatcher(OneTypeDispatcher):
     """A kernel whose calls from Python defer SIGINT."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -48,7 +48,7 @@ def signal_safe(kernel: Any) -> Any:
     if isinstance(kernel, CPUDispatcher):
         kernel._cache.load_overload = partial(_deferring_sigint, kernel._cache.load_overload)  # type: ignore[attr-defined]
         result = get_type_hints(kernel.py_func).get("return")
-        kernel.__class__ = SignalSafeDispatcher if _has_named_tuples(result) else Kernel
+        kernel.__class__ = SignalSafeDispatcher if _has_named_tuples(result) else OneTypeDispatcher
     return kernel
 
 

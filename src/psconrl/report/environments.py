@@ -19,7 +19,7 @@ _LONG = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Agent:
+class AgentRuns:
     """The runs of an agent, its name among those of its environment, and the run whose plans are shown."""
 
     label: str
@@ -28,11 +28,11 @@ class Agent:
 
 
 @dataclass(frozen=True, eq=False)
-class Environment:
+class EnvironmentRuns:
     """One model, with the agents that were run in it."""
 
     title: str
-    agents: Sequence[Agent]
+    agents: Sequence[AgentRuns]
 
     @property
     def groups(self) -> list[Group]:
@@ -62,7 +62,7 @@ class Environment:
         return all(len(set(map(_key, group.env_options))) == 1 for group in self.groups)
 
 
-def environments(store: Store, groups: Groups) -> list[Environment]:
+def environments(store: Store, groups: Groups) -> list[EnvironmentRuns]:
     """The environments of a store, in the order in which psconrl lists them.
 
     Of an agent with several settings those come first that were asked for first.
@@ -150,15 +150,15 @@ def _first_runs(store: Store, groups: Groups) -> Iterator[RunRecord]:
             return
 
 
-def _environment(records: Sequence[RunRecord], groups: Sequence[Group]) -> Environment:
-    agents = [Agent(*entry) for entry in zip(distinct(groups), groups, records, strict=True)]
+def _environment(records: Sequence[RunRecord], groups: Sequence[Group]) -> EnvironmentRuns:
+    agents = [AgentRuns(*entry) for entry in zip(distinct(groups), groups, records, strict=True)]
     first = groups[0]
     options = first.shared_options
     if first.env == "box":
         options.pop("full", None)  # the number of states says it
     values = {key: " ".join(str(value).split()) for key, value in options.items()}
     words = [f"{key} = {text if len(text) <= _LONG else text[:_LONG] + '…'}" for key, text in values.items()]
-    return Environment(", ".join([title(first.env, first.S), *words]), agents)
+    return EnvironmentRuns(", ".join([title(first.env, first.S), *words]), agents)
 
 
 def _place(name: str, names: Mapping[str, Any]) -> int:

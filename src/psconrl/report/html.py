@@ -24,7 +24,7 @@ from psconrl.analysis.statistics import Interval, mean_interval
 from psconrl.environments import registry
 from psconrl.experiments.store import Store
 from psconrl.report import figures, findings, policies
-from psconrl.report.environments import Agent, Environment, agent_label
+from psconrl.report.environments import AgentRuns, EnvironmentRuns, agent_label
 from psconrl.report.panels import Line, Panel, PanelRows
 from psconrl.report.sections import Section
 from psconrl.report.styles import Style, styles
@@ -43,7 +43,7 @@ _TABLE_ROWS = 11
 
 def render(
     store: Store,
-    environments: Sequence[Environment],
+    environments: Sequence[EnvironmentRuns],
     sections: Sequence[Section] = (),
     made: Mapping[str, str] | None = None,
     overview: bool = True,
@@ -205,7 +205,7 @@ def _value(line: Line, x: float) -> str:
 # Environments
 
 
-def _environment(env: Environment) -> dict[str, Any]:
+def _environment(env: EnvironmentRuns) -> dict[str, Any]:
     record = env.record
     names = [agent_label(group) for group in env.groups]
     shown = [names.index(name) for name in dict.fromkeys(names)][:_FEW]  # one of each kind
@@ -260,7 +260,7 @@ def _row(found: findings.Finding) -> dict[str, Any]:
     }
 
 
-def _measures(agent: Agent) -> dict[str, Any]:
+def _measures(agent: AgentRuns) -> dict[str, Any]:
     """All that is measured of an agent at its horizon."""
     group = agent.group
     infeasible = curves.infeasible_steps(group)[:, -1].mean() / group.horizon

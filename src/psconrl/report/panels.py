@@ -17,7 +17,7 @@ from psconrl._core.numbers import number, plural
 from psconrl.analysis import curves
 from psconrl.analysis.groups import Group
 from psconrl.analysis.statistics import band
-from psconrl.report.environments import Environment, agent_label
+from psconrl.report.environments import EnvironmentRuns, agent_label
 
 EARLY = 0.02
 """Share of a run before which its average so far says little, and would set the scale."""
@@ -166,17 +166,17 @@ def regret_column(
     ]
 
 
-def overview(environments: Sequence[Environment]) -> PanelRows:
+def overview(environments: Sequence[EnvironmentRuns]) -> PanelRows:
     """Signed regret above signed violation; a column for each environment."""
     return _rows([regret_column(env.groups, env.title, env.labels) for env in environments])
 
 
-def averages(environments: Sequence[Environment]) -> PanelRows:
+def averages(environments: Sequence[EnvironmentRuns]) -> PanelRows:
     """The average of each cost so far, the main cost above the limits; a column for each environment."""
     return _rows([[_average(env, i) for i in range(env.groups[0].m + 1)] for env in environments])
 
 
-def prices(environments: Sequence[Environment]) -> PanelRows:
+def prices(environments: Sequence[EnvironmentRuns]) -> PanelRows:
     """Shadow prices in the plans, a panel for each limit; a column for each environment whose agents know prices."""
     columns = []
     for env in environments:
@@ -187,7 +187,7 @@ def prices(environments: Sequence[Environment]) -> PanelRows:
     return _rows(columns)
 
 
-def _average(env: Environment, cost: int) -> Panel:
+def _average(env: EnvironmentRuns, cost: int) -> Panel:
     """The average of a cost so far, with the level that it is held against where all runs share it."""
     lines = [
         _settled(agent.label, agent.group, agent.group.cumulative[:, cost] / agent.group.grid) for agent in env.agents

@@ -14,13 +14,13 @@ from psconrl.environments.text_map import LETTERS
 from psconrl.experiments.record import RunRecord
 from psconrl.experiments.world import DESCRIBED, encoded, rounded
 from psconrl.learning.run import Snapshot
-from psconrl.report.environments import Environment
+from psconrl.report.environments import EnvironmentRuns
 
 MAX_ENTRIES = 40_000
 """States times snapshots of one run on the page."""
 
 
-def document(env: Environment) -> dict[str, Any]:
+def document(env: EnvironmentRuns) -> dict[str, Any]:
     """What the page draws of an environment: the model, the optimal policy and the plans of each agent's first run."""
     record, model = env.record, env.model or {}
     return {
@@ -47,7 +47,7 @@ def snapshots(record: RunRecord) -> Sequence[Snapshot]:
     return [record.snapshots[k] for k in chosen]
 
 
-def room(env: Environment) -> str:
+def room(env: EnvironmentRuns) -> str:
     """How much room the drawings need: the name of a size in the style sheet."""
     model = env.model or {}
     rows = (model.get("map") or {}).get("rows")
@@ -56,7 +56,7 @@ def room(env: Environment) -> str:
     return "wide" if env.record.actions > 6 else ""
 
 
-def legend(env: Environment) -> list[tuple[str, str]]:
+def legend(env: EnvironmentRuns) -> list[tuple[str, str]]:
     """The marks in the drawings, with their meanings."""
     drawn = (env.model or {}).get("map")
     if not drawn:

@@ -12,7 +12,7 @@ from psconrl.experiments.store import Store
 from psconrl.io import writing
 from psconrl.io.text import printable
 from psconrl.report import figures, panels
-from psconrl.report.environments import Environment, environments
+from psconrl.report.environments import EnvironmentRuns, environments
 from psconrl.report.html import render
 from psconrl.report.sections import Section
 
@@ -80,7 +80,7 @@ def write(
     return [*paths, page]
 
 
-def overview_sections(found: Sequence[Environment]) -> list[Section]:
+def overview_sections(found: Sequence[EnvironmentRuns]) -> list[Section]:
     """What every report shows of its runs."""
     drawn = [(name, title, text, make(found)) for name, title, text, make in OVERVIEW]
     return [Section(title, (text,), {name: rows}) for name, title, text, rows in drawn if rows and rows[0]]
