@@ -29,7 +29,6 @@ from urllib.parse import urlsplit
 
 import kept
 import numpy as np
-from scipy import sparse
 
 import psconrl
 from psconrl.learning.durable import DurableLearner
@@ -53,7 +52,7 @@ class World:
 
     def __init__(self, cmdp: psconrl.CMDP, seed: int = 0) -> None:
         self.cmdp, self.rng = cmdp, np.random.default_rng(seed)
-        moves = cmdp.transitions.toarray() if sparse.issparse(cmdp.transitions) else cmdp.transitions
+        moves = cmdp.matrix.toarray()
         self.cumulative = np.cumsum(moves.reshape(cmdp.S, cmdp.A, cmdp.S), axis=2)
 
     def step(self, s: int, a: int) -> tuple[list[float], int]:
