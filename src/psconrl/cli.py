@@ -299,7 +299,8 @@ def solve(
         float | None, typer.Option(metavar="G", help="Discounted totals instead of averages; limits are on totals.")
     ] = None,
     episode: Annotated[
-        int | None, typer.Option(metavar="H", help="Totals over H steps; the policy depends on the step.")
+        int | None,
+        typer.Option(parser=_count, metavar="H", help="Totals over H steps; the policy depends on the step."),
     ] = None,
     policy: PolicyFile = None,
     as_json: AsJson = False,

@@ -92,7 +92,10 @@ def load(path: str | Path, thresholds: Mapping[str, float] | None = None) -> CMD
 
 
 def _wrong_suffix(path: Path) -> ModelFileError:
-    return ModelFileError(f"{path}: a model file must end in {' or '.join(reading.MODEL_SUFFIXES)}")
+    *suffixes, last = reading.MODEL_SUFFIXES
+    tables = path.name.lower().endswith((".csv", ".tsv", ".parquet"))
+    remedy = "; CMDP.from_tables, or --transitions and --costs, read tables" if tables else ""
+    return ModelFileError(f"{path}: a model file must end in {', '.join(suffixes)} or {last}{remedy}")
 
 
 def _read_npz(path: Path) -> CMDP:

@@ -255,8 +255,8 @@ def load(path: Path, thresholds: Mapping[str, float] | None = None) -> CMDP:
                 raise ModelFileError(f'{path}: needs the path of a table: {key} = "{key}.csv"')
             found[key] = path.parent / found[key]
     limits = found.get("limits", {})
-    if not isinstance(limits, dict):
-        raise ModelFileError(f"{path}: limits must be a table, for instance overtime = 0.3 under [limits]")
+    if not isinstance(limits, dict) or not all(isinstance(limit, (int, float)) for limit in limits.values()):
+        raise ModelFileError(f"{path}: limits must be a table of numbers, for instance overtime = 0.3 under [limits]")
     return from_tables(found["transitions"], found["costs"], limits | dict(thresholds or {}), found.get("initial"))
 
 
