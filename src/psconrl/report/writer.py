@@ -27,7 +27,7 @@ OVERVIEW = (
     (
         "averages",
         "Averages so far",
-        "What a step has cost on average up to each step, against the optimum and the limits.",
+        "The average cost per step so far, against the optimum and the limits.",
         panels.averages,
     ),
     (
