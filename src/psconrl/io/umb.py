@@ -116,6 +116,10 @@ def read_umb(
         for key, allowed in (("time", ("discrete",)), ("#players", (0, 1)), ("#observations", (0,))):
             if system[key] not in allowed:
                 raise ModelFileError(f"{key} is {system[key]!r}; only {' and '.join(map(repr, allowed))} can be read")
+        for key in ("#states", "#choices", "#branches"):
+            count = checks.whole(system[key], key, most=None)
+            if 8 * count > reading.allowance(len(content)):
+                raise ModelFileError(f"{key} is {count:,}, too many for a file of this size")
         choices, rewards = archive.choices(system)
         start = np.flatnonzero(archive.bits("state-is-initial.bin", system["#states"]))
         facts = archive.facts()
