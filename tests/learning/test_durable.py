@@ -273,6 +273,15 @@ def test_damaged_stores_are_refused_in_plain_words(tmp_path: Path, harm: str) ->
         opened(str(store))
 
 
+def test_a_flipped_bit_in_a_decision_is_noticed(tmp_path: Path) -> None:
+    with opened(str(tmp_path / "learner.db")) as learner:
+        decision = learner.ask(0)
+        assert learner.tell(decision.id, [1.0, 0.0], 4)
+        learner.store.run("UPDATE decisions SET observation = 4")
+        with pytest.raises(LearnerFileError, match="decision 0 is damaged: checksum mismatch"):
+            learner.tell(decision.id, [1.0, 0.0], 4)
+
+
 def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     user = os.geteuid()

@@ -454,7 +454,7 @@ def unpack(document: bytes, data: bytes, where: str = "") -> Any:
     """The inverse of `pack`; where: what messages about a document that `pack` never gives begin with."""
     packed = reading.parse_json(document.decode(), LearnerFileError, where)
     if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-        raise LearnerFileError(f'{where}not a learner: its document must have "format": "{FORMAT}"')
+        raise LearnerFileError(f'{where}not a learner of this version: its document must have "format": "{FORMAT}"')
     return _Unpacker(data).unpack(packed.get("state"))
 
 
