@@ -36,8 +36,6 @@ SWEPT_STEPS, REUSED_STEPS = 40, 12
 PROGRESS, MORE_PROGRESS = 0.5, 0.01
 """Methods start again as long as every round leaves no more than this share of what was left before; the second where
 another method is to follow that takes less time than many rounds."""
-CHECKED_EVERY = 4
-"""Steps of GMRES from one look at what is left to the next: a look costs as much as a step."""
 
 Solve = Callable[[Floats], Floats]
 
@@ -251,7 +249,7 @@ def gmres(apply: Solve, inverse: Solve, b: Floats, *, steps: int, enough: float)
         norm = float(np.linalg.norm(w))
         H[k, k - 1] = norm
         done = k == steps or not norm > EPS * size
-        if done or k % CHECKED_EVERY == 0:
+        if done or k % 4 == 0:  # a look at what is left costs as much as a step
             y, *_ = np.linalg.lstsq(H[: k + 1, :k], np.append(size, np.zeros(k)), rcond=None)
             left = np.linalg.norm(H[: k + 1, :k] @ y - np.append(size, np.zeros(k)))
             if done or left <= enough:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -60,9 +59,10 @@ class Mixture:
         """The averages (m + 1,) of the mixture."""
         return np.asarray(sum(weight * column.J for weight, column in self.columns))
 
-    def reached(self, limits: Limits, goal: int) -> float:
-        """The objective that its averages have: the value, or minus the margin."""
-        return float(self.J[0] if goal == VALUE else ((self.J[1:] - limits.tau) / limits.d).max())
+    @property
+    def proven(self) -> bool:
+        """Whether its bound is near enough."""
+        return self.status == INFEASIBLE or self.objective - self.bound <= PROVEN
 
 
 def _weighed(mixture: Mixture, limits: Limits, goal: int) -> bool:
@@ -73,14 +73,6 @@ def _weighed(mixture: Mixture, limits: Limits, goal: int) -> bool:
         return False
     mixture.columns = [(float(w), column) for w, (_, column) in zip(weights, mixture.columns, strict=True) if w > 0]
     return True
-
-
-class _Executed(NamedTuple):
-    """A stationary policy, its averages J (m + 1,) from the start, and the spans (m + 1,) of its bias."""
-
-    made: Execution
-    J: Floats
-    spans: Floats
 
 
 class ScaledModel:
@@ -127,7 +119,7 @@ class ScaledModel:
             return self._mixture(costs, goal, limits)
         if not inverted(self.rows):
             found = self._by_kernels(costs, goal, limits, ties.levels(self.rows.K))
-            if found is None or not self._sound(found):
+            if found is None or not found.proven:
                 return self._mixture(costs, goal, limits)
         else:
             found = self._mixture(ties.decided(costs), goal, limits)
@@ -137,7 +129,7 @@ class ScaledModel:
 
     def _mixture(self, costs: Floats, goal: int, limits: Limits, exactly: bool = True) -> Mixture:
         fast = self._by_kernels(costs, goal, limits)
-        if fast is not None and self._sound(fast):
+        if fast is not None and fast.proven:
             return fast
         pricing = ComponentPricing(self.rows, costs, None if self.single is not None else self.cmdp.initial)
         if self.single is not None:
@@ -190,14 +182,10 @@ class ScaledModel:
         if component.inverted or not _weighed(mixture, limits, goal):
             return None
         # The bound holds whatever the averages were thought to be.
-        mixture.objective = mixture.reached(limits, goal) + (0.0 if levels is None else TIE_BREAK)
+        J = mixture.J
+        objective = float(J[0] if goal == VALUE else ((J[1:] - limits.tau) / limits.d).max())
+        mixture.objective = objective + (0.0 if levels is None else TIE_BREAK)
         return mixture
-
-    def _sound(self, mixture: Mixture) -> bool:
-        """Whether what kernels found is proved by what it is in exact arithmetic, nearly."""
-        if mixture.status == INFEASIBLE:
-            return True
-        return mixture.objective - mixture.bound <= PROVEN
 
     def solution(self, join: float, horizon: int | None = None) -> Solution:
         """Value, policy, margin, prices, conflicts; horizon: that of the mixture's cores."""
@@ -218,7 +206,7 @@ class ScaledModel:
             tighter = self._tighter(best, Limits(tau - 2 * excess.max(), np.ones(len(tau))))
             if tighter.status == OPTIMAL:
                 again = self._executed(tighter, join)
-                if (again.J[1:] - units.tau <= 0).all() and again.J[0] <= averages[0] + join:
+                if (again[1][1:] - units.tau <= 0).all() and again[1][0] <= averages[0] + join:
                     made, averages, spans = again
         # Before the margin: where the search for that ends is far from here.
         prices = self._prices(best) if feasible else Prices(np.full(m, np.nan), np.nan)
@@ -299,13 +287,13 @@ class ScaledModel:
         found = self._mixture(combined[np.newaxis], VALUE, Limits(none, none))
         return self.averages(found), float(total * found.bound)
 
-    def _executed(self, mixture: Mixture, join: float) -> _Executed:
-        """The stationary policy of a mixture, evaluated exactly."""
+    def _executed(self, mixture: Mixture, join: float) -> tuple[Execution, Floats, Floats]:
+        """The stationary policy of a mixture, its averages from the start and the spans of its bias (m + 1,)."""
         start = None if self.single is not None else self.cmdp.initial
         made = executable(self.rows, self.components, mixture.columns, start, join / 4)
         chain, costs = chain_of(self.rows, made.policy), self.mean_costs(made.policy)
         found = evaluate_chain(chain, costs, self.cmdp.initial)
-        return _Executed(made, found.average_costs @ self.cmdp.initial, bias_spans(found, self.cmdp.initial))
+        return made, found.average_costs @ self.cmdp.initial, bias_spans(found, self.cmdp.initial)
 
     def _column(self, column: Column) -> Floats:
         """The averages (m + 1,) of a column, of all costs."""
