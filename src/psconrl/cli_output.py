@@ -337,7 +337,7 @@ def _print_policy(cmdp: CMDP, solution: Solution) -> None:
         if listed < cmdp.S:
             step += f"{listed} of {cmdp.S:,} states; "
     if step:
-        say(f"({step}--policy policy.csv writes the whole policy, also as .md, .json or .parquet)")
+        say(f"({step}--policy policy.csv writes the whole policy, also as .md, .tex, .json or .parquet)")
 
 
 def _action(cmdp: CMDP, shares: Any) -> str:
