@@ -41,11 +41,13 @@ def main() -> None:
         write(path, rows)
         print(f"{rows:,} rows, {path.stat().st_size / 2**20:,.0f} MiB")
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         estimate = psconrl.fit(path, {"overtime": 0.5})
-        seconds = time.perf_counter() - start
+        seconds, used = time.perf_counter() - start, time.process_time() - used
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{estimate}: {seconds:.1f} s, peak memory {peak:.2f} GiB ({before:.2f} GiB before)")
+        print(
+            f"{estimate}: {seconds:.1f} s, {used:.1f} s of processors, peak memory {peak:.2f} GiB ({before:.2f} GiB before)"
+        )
 
 
 if __name__ == "__main__":
