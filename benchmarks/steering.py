@@ -1,6 +1,7 @@
 """Steered against stationary execution of the optimum: excess, regret, their scatter and their growth.
 
     python benchmarks/steering.py [--seeds N] [--quick] [--keep]
+    python benchmarks/steering.py --garnets [--keep]
 
 Prints three tables: `Optimal` in thirteen models with both executions, and the bounds
 
@@ -10,6 +11,8 @@ Prints three tables: `Optimal` in thirteen models with both executions, and the 
 least 36 (d + span)); growth exponents of [V]+ and of the mean regret from T = 10^3 to 10^6; and PSConRL with prior 0.01
 on both Marsrovers. Exits with 1 if a bound is broken, or PSConRL's [V]+ is not below 5, its regret more than 20% above
 the stationary one's, or its violation's standard deviation above a fifth.
+
+With --garnets, instead: `Optimal` steered in twenty random models with 2 to 6 limits, up to T = 10^6.
 """
 
 import argparse
@@ -147,6 +150,27 @@ def learning(seeds: int, quick: bool) -> tuple[kept.Part, bool]:
     return kept.table(head, rows), bool(fine)
 
 
+def garnets() -> kept.Part:
+    """Four random models for each number of limits: shares of T at the end, and exponents of T by least squares."""
+    rows = []
+    for m in range(2, 7):
+        ends = np.empty((4, len(GROWTH), 3))
+        for model, T in np.ndindex(ends.shape[:2]):
+            cmdp = psconrl.make("garnet", S=20, A=3, m=m, margin=0.02, seed=model)
+            ends[model, T] = _end(cmdp, GROWTH[T])
+        last = 100 * ends[:, -1] / GROWTH[-1]
+        slopes = [_slope(GROWTH[1:], values).strip(" ()") for values in ends.mean(axis=0)[1:].T]
+        rows.append([str(m), *(f"{x.mean():.3f}% (largest {x.max():.3f}%)" for x in last.T[:2]), slopes[0], slopes[2]])
+    head = ["limits", r"$\lvert$regret$\rvert$ at $10^6$", "$[V]_+$", "exponent of regret", r"of $\max_t [V_t]_+$"]
+    return kept.table(head, rows)
+
+
+def _end(cmdp: psconrl.CMDP, T: int) -> tuple[float, float, float]:
+    """|regret|, the largest [V]+ of the limits, and the largest that it was."""
+    run = psconrl.simulate(optimal(cmdp, "steered"), cmdp, T, 0, optimum=psconrl.solve(cmdp))
+    return abs(run.regret[-1]), run.positive_violation[:, -1].max(), run.largest_violation[:, -1].max()
+
+
 _BOTH: tuple[Execution, Execution] = ("stationary", "steered")
 
 
@@ -166,7 +190,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument("--keep", action="store_true", help="for docs/benchmarks.md")
+    parser.add_argument("--garnets", action="store_true", help="random models with many limits only")
     given = parser.parse_args()
+    if given.garnets:
+        found = garnets()
+        kept.show(found)
+        if given.keep:
+            kept.keep("steering-garnets", {"steering-garnets": found})
+        return 0
     runs, bounded = bounds(given.seeds, given.quick)
     learned, promised = learning(given.seeds, given.quick)
     parts = {
