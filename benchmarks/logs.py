@@ -46,7 +46,8 @@ def main() -> None:
         seconds, used = time.perf_counter() - start, time.process_time() - used
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
-            f"{estimate}: {seconds:.1f} s, {used:.1f} s of processors, peak memory {peak:.2f} GiB ({before:.2f} GiB before)"
+            f"{estimate}: {seconds:.1f} s, {used:.1f} s of processors, "
+            f"peak memory {peak:.2f} GiB ({before:.2f} GiB before)"
         )
 
 
