@@ -36,7 +36,6 @@ from psconrl import CMDP, agents
 from psconrl.agents import planning
 from psconrl.planning import BestPolicy
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.warm_up import compile_execution
 
 PRIORS = (0.0001, 0.001, 0.01, 0.1, 1.0)
 PROVED = 1e-6
@@ -174,7 +173,10 @@ def watch(name: str, quota: int, horizon: int) -> tuple[Ledger, int]:
     cmdp = MODELS[name]()
     problems = cmdp.problem("estimated"), cmdp.problem("known")
     psconrl.simulate(agents.PSConRL(problems[0]), cmdp, 200, 1)  # what is compiled is compiled before
-    compile_execution()
+    # States that can be kept, or left for the next: classes are joined, and what is unused leads to them.
+    stay_or_go = np.array([[np.eye(3)[s], np.eye(3)[(s + 1) % 3]] for s in range(3)])
+    apart = np.array([[[0.0, 1.0], [1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]])
+    psconrl.planning.best_policy(stay_or_go, apart, [0.5], join=0.1)
     large = psconrl.make("grid", rows=20, columns=20, slip=0.1)
     psconrl.planning.best_policy(large.to_dense().transitions, large.costs, large.thresholds, join=0.1)
     psconrl.planning.best_policy(

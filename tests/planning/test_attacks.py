@@ -356,12 +356,9 @@ def test_the_believed_model_holds_together(method: str) -> None:
     believed = Oracle(p, costs, tau, initial=np.array([1.0, 0.0]))
     averages = [float(x) for x in believed.averages_at_start(solution.policy)]
     np.testing.assert_allclose(solution.average_costs, averages, atol=1e-9)
-    if method == "compiled":
-        assert solution.attained
-        assert averages[0] <= solution.value + 1e-6
-        assert averages[1] <= tau[0] + 1e-6
-    else:
-        assert not solution.attained  # the linear program's model falls apart, and says so
+    assert solution.attained
+    assert averages[0] <= solution.value + 1e-6
+    assert averages[1] <= tau[0] + 1e-6
     # In the set all time can be spent in any mixture of both states.
     assert solution.value == pytest.approx(np.interp(0.1605, [0.0773, 0.7846], [0.3887, 0.1433]), abs=1e-6)
 

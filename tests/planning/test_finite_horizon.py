@@ -132,7 +132,7 @@ def test_prices_are_derivatives() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_kernels_equal_their_plain_twins(seed: int) -> None:
     intervals, costs, _, H, start = case(seed)
-    S, A = costs.shape[1:]
+    S, costs = costs.shape[1], costs.reshape(len(costs), -1)
     within = sets.between(intervals.lower.reshape(-1, S), intervals.upper.reshape(-1, S))
     results = []
     for backward, forward, averages in (
@@ -141,7 +141,7 @@ def test_kernels_equal_their_plain_twins(seed: int) -> None:
     ):
         actions, orders = np.zeros((H, S), dtype=np.int64), np.tile(np.arange(S), (H, 1))
         V = backward(within, costs[0], actions, orders)
-        law = forward(within, A, actions, orders, start)
+        law = forward(within, actions, orders, start)
         J = np.empty(len(costs))
         averages(costs, actions, law, J)
         results.append((V, actions, orders, law, J))

@@ -181,9 +181,9 @@ def test_the_linear_program_takes_the_first_of_equal_level() -> None:
         assert stays.tolist() == [int(level.argmin())]
 
 
-@pytest.mark.parametrize(("cost", "method"), [(1.0, "compiled"), (0.0, "components")])
-def test_large_models_that_fall_apart(cost: float, method: Method) -> None:
-    """Two states apart from the others: planned without them where they are too expensive to matter, else with care."""
+@pytest.mark.parametrize("cost", [1.0, 0.0])
+def test_large_models_that_fall_apart(cost: float) -> None:
+    """Two states apart from the others, which are too expensive to matter, or not."""
     rng = np.random.default_rng(np.random.SeedSequence(5))
     S, A = 150, 3
     p = rng.dirichlet(np.full(S, 0.03), (S, A))
@@ -200,7 +200,7 @@ def test_large_models_that_fall_apart(cost: float, method: Method) -> None:
     hostile = {**first.start, "policies": np.full((1, S), 10**6), "reference": np.array([-7])} if first.start else None
     for start in (None, first.start, hostile):
         found = best_policy(p, costs, tau, join=0.01, start=start)
-        assert (found.method, found.connected) == (method, False)
+        assert (found.method, found.connected) == ("components", False)
         assert found.value == pytest.approx(wanted, abs=1e-8)
         assert found.gap <= 1e-6
 

@@ -1,4 +1,4 @@
-"""The linear program runner: closed forms, purity, fallbacks, and the check of every vertex."""
+"""The linear program runner: closed forms, purity, fallbacks."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -89,7 +89,7 @@ def test_best_policy_is_pure(method: Method) -> None:
         assert list(pool.map(plan, cmdps)) == first
 
 
-@pytest.mark.parametrize("times", [0, 1, 2, 3])
+@pytest.mark.parametrize("times", [0, 1, 2])
 def test_every_fallback_gives_the_same_optimum(times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     cmdp = psconrl.make("queue")
     program = program_of(cmdp).value
@@ -99,14 +99,14 @@ def test_every_fallback_gives_the_same_optimum(times: int, monkeypatch: pytest.M
     assert vertex.objective == pytest.approx(0.1052523, abs=1e-7)
     # A vertex: at most one positive occupancy for each row of full rank.
     assert np.count_nonzero(vertex.x > 1e-12) <= cmdp.S + cmdp.m
-    np.testing.assert_allclose(program.matrix[: cmdp.S] @ vertex.x, 0.0, atol=1e-15)
+    np.testing.assert_allclose(program.matrix[: cmdp.S] @ vertex.x, 0.0, atol=1e-12)
 
 
 def test_numerical_failure_is_not_infeasibility(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = failing(monkeypatch, 10**9)
     with pytest.raises(SolverError, match="failed numerically"):
         run(program_of(psconrl.make("marsrover-4x4")).value)
-    assert len(seen) == 4
+    assert len(seen) == 3
 
 
 def test_one_failure_does_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,31 +122,3 @@ def test_known_models_are_planned_in_without_it(monkeypatch: pytest.MonkeyPatch)
     assert psconrl.solve(cmdp).value == pytest.approx(0.775, abs=1e-9)
     assert fast_plan(cmdp, join=1e-3).method == "compiled"
     assert not seen
-
-
-def test_a_wrong_optimum_is_noticed() -> None:
-    """HiGHS calls the first answer to this program optimal; it is 1e-4 too large."""
-    cmdp = random_cmdps(887, entropy=2)[886]
-    program = program_of(cmdp.replace(costs=cmdp.costs[:1], thresholds=(), cost_names=None)).value
-    assert run(program).objective == pytest.approx(0.17154061540904664, abs=1e-10)
-
-
-def test_mispriced_vertices() -> None:
-    program, y = small(), np.array([-1.0, -1.0])
-    assert highs._mispriced(program, np.array([1.0, 3.0]), y) == 0
-    assert highs._mispriced(program, np.array([1.0, 3.0]), np.array([-1.0, 0.0])) == 1.0
-    assert highs._mispriced(program, np.array([0.0, 3.0]), np.array([0.0, -2.0])) == 1.0
-    assert highs._mispriced(program, np.array([0.0, 0.0]), np.array([0.5, -3.0])) == 0.5 + 1.0
-
-
-@pytest.mark.parametrize("rare", [1e-6, 1.001e-9])
-def test_small_occupancies_have_small_relative_errors(rare: float) -> None:
-    """Three states in a row, linked ever more rarely: mass 1, rare, rare^2 but for scale."""
-    p = np.zeros((3, 1, 3))
-    p[0, 0] = [1 - rare, rare, 0]
-    p[1, 0] = [0.5, 0.5 - rare, rare]
-    p[2, 0] = [0, 0.5, 0.5]
-    cmdp = psconrl.CMDP(p, np.zeros((1, 3, 1)))
-    x = run(program_of(cmdp).value).x
-    law = np.array([1.0, 2 * rare, 4 * rare**2])
-    np.testing.assert_allclose(x, law / law.sum(), rtol=1e-8)

@@ -17,8 +17,8 @@ from psconrl.errors import SolverError
 from psconrl.planning import solve_optimistic
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import optimistic as kernels
-from psconrl.planning.intervals import Intervals
-from psconrl.planning.optimistic import OptimisticPolicy, _by_columns, _by_program, best_optimistic
+from psconrl.planning.intervals import Intervals, in_rows, set_by_rows
+from psconrl.planning.optimistic import OptimisticPolicy, _by, _Columns, _Program, best_optimistic
 from psconrl.planning.tolerances import PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 from tests.planning.test_optimistic import bounds
@@ -57,9 +57,10 @@ def check(seed: int) -> tuple[bool, bool]:
     intervals = Intervals.around(p_hat, radius)
     frame = CMDP(intervals.nearest(), costs, thresholds)
     units = Units.of(costs.reshape(len(costs), -1), thresholds)
-    wanted = _by_program(intervals, frame, units)
+    p, rows = frame.to_dense().transitions, set_by_rows(intervals, frame.pairs)
+    wanted = _by(_Program(rows, in_rows(p, frame.pairs), frame.pairs.source, units.costs), units, np.inf)
     try:
-        found = _by_columns(intervals, frame, units, 1e-12, PROVEN)
+        found = _by(_Columns(intervals, frame, units, 1e-12), units, PROVEN)
     except SolverError:
         assert (radius == 0).any()  # else every state can be left, and columns never fail
         return False, wanted.feasible
@@ -190,7 +191,7 @@ def test_twins_of_the_kernels() -> None:
     rng = np.random.default_rng(0)
     S, A = 6, 3
     within = sets.around(rng.dirichlet(np.ones(S), S * A), rng.uniform(0.01, 0.2, S * A))
-    costs = rng.random((3, S, A))
+    costs = rng.random((3, S * A))
     actions: Ints = rng.integers(0, A, S)
     results = []
     for evaluate in (kernels.evaluate, kernels.evaluate.py_func):

@@ -16,7 +16,7 @@ from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.compiled.parametric import plan
 from psconrl.planning.compiled.pricing import Start, dual_lower_bound, lagrangian_costs
-from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.rows import Rows, closed_class, reach
 from tests.agents.drawing import dense, draw_array
 from tests.planning.reference import by_linprog, lower_bound
 
@@ -38,14 +38,13 @@ def test_closed_classes_are_what_the_graph_says(seed: int) -> None:
     rows = sampled(seed, 2 + seed % 9, 2)
     rng = np.random.default_rng(seed)
     policy = rows.begin[:-1] + rng.integers(2, size=rows.S)
-    label, count = inverses.closed_classes(rows, policy)
-    wanted = closed_classes(sparse.csr_array(chain(rows, policy)))
-    assert count == len(wanted)
-    assert {tuple(np.flatnonzero(label == k)) for k in range(count)} == {tuple(sorted(states)) for states in wanted}
+    wanted = {tuple(sorted(states)) for states in closed_classes(sparse.csr_array(chain(rows, policy)))}
     inside = np.empty(rows.S, dtype=np.bool_)
-    for states in wanted:
-        assert closed_class(rows, policy, int(states[0]), inside) == len(states)
-        np.testing.assert_array_equal(np.flatnonzero(inside), np.sort(states))
+    for start in range(rows.S):
+        assert inside[closed_class(rows, policy, start, 0.0, inside)]
+        assert tuple(np.flatnonzero(inside)) in wanted
+        reach(rows, policy, start, 0.0, inside)
+        assert set(np.flatnonzero(inside)) >= {start, *np.flatnonzero(chain(rows, policy)[start])}
     member, led = inverses.make_unichain(rows, policy, rng.random(rows.K))
     if led:
         after = closed_classes(sparse.csr_array(chain(rows, policy)))
@@ -73,7 +72,7 @@ def test_updates_follow_the_inverse() -> None:
     S, A = 12, 3
     rows = Rows.from_dense(rng.dirichlet(np.ones(S), (S, A)))
     c = rng.random(S * A)
-    own = inverses.new_inverse(rows.begin[:-1].copy(), 4)
+    own = inverses.Inverse(rows.begin[:-1].copy(), np.empty((S, S)), np.array([4]))
     assert inverses.refactor(rows, own, c)
     h, law = np.empty(S), np.empty(S)
     for _ in range(50):

@@ -10,8 +10,8 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Optimal
 from psconrl.cmdp import CMDP
 from psconrl.planning.compiled import steering_rule as rule
-from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.steering import mixed, stays
+from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.steering import mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
@@ -188,7 +188,7 @@ def test_where_a_policy_stays_against_the_closed_classes() -> None:
         p = rng.dirichlet(np.full(7, 0.2), size=(7, 1))
         rows, inside = Rows.from_dense(p), np.empty(7, dtype=np.bool_)
         least = float(rng.choice([1e-3, 0.02, 1 / 7]))
-        stays(rows, rows.begin[:-1], 0, least, inside)
+        closed_class(rows, rows.begin[:-1], 0, least, inside)
         chain = np.where(p[:, 0] >= least, p[:, 0], 0.0)
         after = np.linalg.matrix_power((chain + np.eye(7) > 0).astype(float), 7) > 0
         assert after[0, inside].all()
@@ -274,11 +274,11 @@ def test_the_rule_against_its_text() -> None:
         made, t = random_steered(rng, k, f, 5, m), int(rng.integers(1, 500))
         V, acting = rng.normal(size=m) * 15, int(rng.integers(-1, k + f))
         band = np.sqrt(2.0 * t)
-        assert rule.act(made, V, acting, 2) == plain_action(made, V, acting, 2)
+        assert rule.chosen(made, V, acting, 2) == plain_action(made, V, acting, 2)
         floored, again = V.copy(), V.copy()
-        after = rule.after(made, floored, acting, t)
+        after = rule.settle(made, floored, acting, t)
         assert after == plain_decision(made, np.maximum(V, -band), acting, t)
-        assert rule.after.py_func(made, again, acting, t) == after
+        assert rule.settle.py_func(made, again, acting, t) == after
         np.testing.assert_array_equal(floored, np.maximum(V, -band))
         np.testing.assert_array_equal(floored, again)
         kinds.add((np.sign(acting - k + 0.5) + (acting != FREE), np.sign(after - k + 0.5) + (after != FREE)))

@@ -407,7 +407,7 @@ class Learner:
         """The action of the current plan in a state, and its probability; u: a uniform random number."""
         policy, steered, A = self.compiled.policy, self.compiled.steered, self.problem.A
         if steered is not None:
-            a = steering_rule.act(steered, self.excess, self.clock.item(4), state)
+            a = steering_rule.chosen(steered, self.excess, self.clock.item(4), state)
             if a >= 0:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
@@ -462,7 +462,7 @@ class Learner:
         if self.current is None:
             return
         if plan.steered is not None:
-            self.clock[4] = steering_rule.after(plan.steered, self.excess, self.clock.item(4), self.t)
+            self.clock[4] = steering_rule.settle(plan.steered, self.excess, self.clock.item(4), self.t)
         if self.clock[1] >= plan.max_length:
             self._end(0)
         elif self.visits[state, action] > plan.count_limit[state, action]:

@@ -18,7 +18,6 @@ from psconrl.errors import InvalidArgumentError, InvalidTypeError
 from psconrl.planning.steered import Steered
 
 kernels = lazy_import("psconrl.learning._kernels")  # they need the types below
-steering_rule = lazy_import("psconrl.planning.compiled.steering_rule")
 
 BLOCK = 4096
 """Random numbers drawn at once."""
@@ -200,7 +199,7 @@ def _checked_steered(plan: Plan, pairs: Pairs, m: int, unavailable: Callable[[in
     if not all(array.flags.carray for array in steered[:-1]):
         copies: dict[str, Any] = {name: np.array(getattr(steered, name), order="C") for name in Steered._fields[:-1]}
         steered = steered._replace(**copies)
-    if not steering_rule.sound(steered, A):
+    if not steered.is_sound(A):
         raise InvalidArgumentError(
             "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
         )

@@ -111,7 +111,7 @@ class Steering:
         with self._lock:
             s, named = self._states.find(state, "state")
             if self._asked is None or self._asked[0] != s:
-                a = -1 if self._steered is None else rule.act(self._steered, self._excess, self._forced, s)
+                a = -1 if self._steered is None else rule.chosen(self._steered, self._excess, self._forced, s)
                 if a < 0:
                     law = self.solution.policy[s]
                     a = int(law.argmax()) if law.max() == 1.0 else int(self._rng.choice(len(law), p=law / law.sum()))
@@ -136,7 +136,7 @@ class Steering:
             self._violation += over
             self._excess += over / self._unit[1:]
             if self._steered is not None:
-                self._forced = rule.after(self._steered, self._excess, self._forced, self._t)
+                self._forced = rule.settle(self._steered, self._excess, self._forced, self._t)
 
     def __repr__(self) -> str:
         return f"Steering({len(self.solution.mixture)} policies, t={self._t}, violation={self._violation.round(6)})"

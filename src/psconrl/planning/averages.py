@@ -38,8 +38,17 @@ class Averages:
         """Long-run averages of a stationary policy (1, S, A); those of its L steps if a policy (L, S, A) is not."""
         by_pairs = np.ascontiguousarray(self.cmdp.pairs.taken(policy))
         if len(policy) > 1:
-            return kernels.of_steps(self.rows, self.costs, by_pairs, state)
+            return self._of_steps(by_pairs, state)
         return long_run(self.rows, self.costs, by_pairs[0], state)
+
+    def _of_steps(self, policy: Floats, state: int) -> Floats:
+        """The expected averages (m + 1,) of the first L steps under a policy (L, K), from a state."""
+        law, totals, onward = np.eye(self.rows.S)[state], np.zeros(len(self.costs)), self.rows.matrix().T
+        for chosen in policy:
+            x = law[self.rows.source] * chosen
+            totals += self.costs @ x
+            law = onward @ x
+        return totals / len(policy)
 
 
 def long_run(rows: Rows, costs: Floats, policy: Floats, state: int) -> Floats:

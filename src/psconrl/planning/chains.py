@@ -19,7 +19,6 @@ from psconrl._core.graph import closed_classes
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.elimination import (
     Chain,
-    as_shares,
     collect,
     correct,
     eliminate,
@@ -30,12 +29,20 @@ from psconrl.planning.compiled.elimination import (
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, PoissonSolver, factor_work, generator_of
+from psconrl.planning.precise_chains import PreciseChain
 from psconrl.planning.tolerances import DISTRIBUTION_TOL, MAX_FACTOR_WORK, MAX_FULL, MAX_WORK, SUPPORT, UNLIKELY
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `evaluation.Evaluation.parts`."""
 MAX_ELIMINATION_WORK = 3e6
 """Eliminations of more multiplications than this come after sparse factors and iteration, which then are faster."""
+LEAST = 1e-60
+"""Ways out of states that are likelier, and times until kept states are met that are shorter than the inverse of this,
+make no more of what floats lose than a share of 1e-100."""
+MAX_PRECISE = 30
+"""States: in chains up to this size nothing is lost, however rare it is."""
+MAX_PRECISE_WORK = 1e7
+"""Eliminations of more multiplications than this are not repeated with numbers of many bits: it takes ten seconds."""
 ROUNDING = 16.0
 """Equations of the bias that fail by more than this many times the bound on rounding are solved once more."""
 
@@ -80,7 +87,10 @@ class SolvedChain(Protocol):
 
 
 def solve_chain(chain: Chain, classes: list[Ints], sparsely: bool = True) -> SolvedChain:
-    """By elimination without subtractions, unless that takes long and sparse factors or iteration serve."""
+    """By elimination without subtractions, unless that takes long and sparse factors or iteration serve.
+
+    With numbers of many bits where floats lose some.
+    """
     kept = np.array([likely_state(chain, int(states[0])) for states in classes], dtype=np.int64)
     order, work = elimination_order(chain, kept)
     if work > (MAX_ELIMINATION_WORK if sparsely else MAX_WORK):
@@ -88,7 +98,12 @@ def solve_chain(chain: Chain, classes: list[Ints], sparsely: bool = True) -> Sol
         # What is not certain is checked once more by those who ask; elimination would take hours.
         if found.converged and (found.is_certain() or work > MAX_FACTOR_WORK):
             return found
-    return EliminatedChain(chain, classes, kept, order)
+    eliminated = EliminatedChain(chain, classes, kept, order)
+    if eliminated.exact:
+        return eliminated
+    if work > MAX_PRECISE_WORK:
+        raise SolverError("the numbers of a chain exceed the range of floats: its probabilities are too uneven")
+    return PreciseChain(chain, classes, kept, order, PARTS)
 
 
 class EliminatedChain:
@@ -111,26 +126,36 @@ class EliminatedChain:
         self.order, self._by_place = order, np.concatenate([order, np.sort(self.kept)])
         self.place = np.argsort(self._by_place)
         self.elimination = eliminate(self.chain, order, self.place)
-        if not self.elimination.fine:
+        if self.elimination.exact and not self.elimination.fine:
             raise SolverError("some states of a chain lead to none of its recurrent classes")
         # The law: expected visits on the way from each kept state back to it.
-        start, group = np.zeros(self.S), np.empty(self.S, dtype=np.int64)
-        group[self.place] = self.label
+        start = np.zeros(self.S)
         for s in self.kept:
             entries = slice(self.chain.indptr[s], self.chain.indptr[s + 1])
             np.add.at(start, self.place[self.chain.indices[entries]], self.chain.data[entries])
         start[self.place[self.kept]] = 0.0
-        m, x = visits(self.elimination, start, False)
-        m[self.place[self.kept]], x[self.place[self.kept]] = 1.0, 0
-        self.law = as_shares(m, x, group, len(self.classes))[self.place]
+        with np.errstate(all="ignore"):
+            met, exact = visits(self.elimination, start, False)
+        mass = met[self.place]
+        mass[self.kept] = 1.0
+        self.exact, self.law = exact and self.elimination.exact, np.zeros(self.S)
+        for states in self.classes:
+            total = mass[states].sum()
+            if total < np.inf:
+                self.law[states] = mass[states] / total
+            else:  # the kept state is hardly ever visited
+                self.exact, self.law[states[mass[states].argmax()]] = False, 1.0
+        if not self.exact and self.S > MAX_PRECISE and (mass < np.inf).all() and self.elimination.out.min() >= LEAST:
+            # What was lost is below 1e-300 each time. That matters where it may take for ever to be corrected.
+            with np.errstate(all="ignore"):
+                self.exact = bool(self.collected(np.ones(self.S)).max() <= 1.0 / LEAST)
 
     def shares(self, initial: Floats) -> Floats:
         """See `SolvedChain.shares`."""
         start = np.empty(self.S)
         start[self.place] = initial
-        m, x = visits(self.elimination, start, True)
-        at = self.place[self.kept]
-        return as_shares(m[at], x[at], np.zeros(len(at), dtype=np.int64), 1)
+        met = visits(self.elimination, start, True)[0][self.place[self.kept]]
+        return np.asarray(met / met.sum())
 
     def values(self, of_classes: Floats) -> Floats:
         """See `SolvedChain.values`."""

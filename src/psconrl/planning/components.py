@@ -40,8 +40,8 @@ from psconrl._core.graph import closed_classes, groups
 from psconrl._core.lazy import lazy_import
 from psconrl.errors import SolverError
 from psconrl.planning.chains import SolvedChain, chain_of, solve_chain, stationary_distribution
+from psconrl.planning.compiled.attractor import attractor_policy
 from psconrl.planning.compiled.generation import OPTIMAL, PricingProblem, PricingResult
-from psconrl.planning.compiled.inverses import attractor_policy
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.parametric import plan
 from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan

@@ -24,7 +24,7 @@ from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import relaxation
-from psconrl.planning.chains import PARTS, EliminatedChain, SolvedChain, chain_of, solve_chain
+from psconrl.planning.chains import PARTS, SolvedChain, SparseChain, chain_of, solve_chain
 from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
 from psconrl.planning.finite_time import Setting, first_steps
 from psconrl.planning.tolerances import EVAL_TOL, NOISE
@@ -300,7 +300,7 @@ def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: SolvedChain,
         return float("inf")
     off = max(float(solved.law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
     if not off <= EVAL_TOL:
-        if isinstance(solved, EliminatedChain):
+        if not isinstance(solved, SparseChain):
             return float("inf")
         raise SolverError(
             f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "

@@ -21,7 +21,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.errors import SolverError
 from psconrl.planning.chains import stationary_distribution
-from psconrl.planning.compiled.inverses import attractor_policy
+from psconrl.planning.compiled.attractor import attractor_policy
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import MAX_ROUNDS
 

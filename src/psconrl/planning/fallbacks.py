@@ -12,7 +12,7 @@ from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture
-from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.rows import Rows, reach
 from psconrl.planning.components import ComponentPricing
 from psconrl.planning.executable import executable
 from psconrl.planning.for_agents import BestPolicy, Steer
@@ -31,7 +31,7 @@ def exact_mixture(
     distributions, matrix = np.zeros(mixture.distributions.shape), rows.matrix()
     for policy, rough, mu in zip(mixture.policies, mixture.distributions, distributions, strict=True):
         inside = np.zeros(rows.S, dtype=np.bool_)
-        closed_class(rows, policy, int(rough.argmax()), inside)
+        reach(rows, policy, int(rough.argmax()), 0.0, inside)
         found = stationary_distribution(matrix[policy[inside]][:, inside])
         if found is None:
             return None

@@ -58,11 +58,11 @@ def solve_finite(
     costs (m + 1, S, A), budgets (m,) for the whole horizon; columns: those of an earlier plan. pairs: those that are
     available; all if left out.
     """
-    (n, S, A), m = costs.shape, len(budgets)
+    (_, S, A), m = costs.shape, len(budgets)
     pairs = Pairs.all(S, A) if pairs is None else pairs
     lower, upper = in_slots(intervals.lower, pairs), in_slots(intervals.upper, pairs)
     flat = np.array(pairs.taken(costs), order="C")
-    given = pairs.in_slots(flat).reshape(n, S, -1), pairs.in_slots(ties.levels(flat.shape[1])), budgets / H
+    given = pairs.in_slots(flat), pairs.in_slots(ties.levels(flat.shape[1])), budgets / H
     columns = np.zeros((0, 2, H, S), dtype=np.int64) if columns is None else columns
     for goal in (VALUE, MARGIN):
         status, objective, bound, multipliers, found, policy, value = plan_steps(

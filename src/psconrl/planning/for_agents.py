@@ -32,9 +32,8 @@ from psconrl.planning.tolerances import FEASIBLE, PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
-    from psconrl.planning import fallbacks, largest_part, steering
+    from psconrl.planning import fallbacks, steering
 else:
-    largest_part = lazy_import("psconrl.planning.largest_part")
     steering = lazy_import("psconrl.planning.steering")
     fallbacks = lazy_import("psconrl.planning.fallbacks")
 
@@ -47,7 +46,8 @@ _OFF = 8e-9
 """What averages of columns, which come from inverses or by iteration, may be off by: of 100,000 plans the worst was off
 by 6e-9."""
 _LINK = 1e-6
-"""Where columns meet more rarely than this, distributions need their digits in the states where they do."""
+"""Probability: where columns meet more rarely than this, distributions need their digits in the states where they do,
+which inverses and iteration do not give."""
 _ROUGH = 4e-9
 """Where averages may be off by more than this, distributions are made anew, without subtractions."""
 
@@ -279,18 +279,13 @@ def _compiled(
     few, m = inverted(rows), n - 1
     into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
     multipliers, bias, J, distributions, policies, weights, policy, averages, way, reference = into
-    made: list[Any]
-    levels = ties.levels(K)
-    status = FAILED
+    levels, status, made = ties.levels(K), FAILED, list[Any]()
     if few:
         status, objective, bound, off, count, *made = plan_by_inverses(model, costs, levels, limits, given, VALUE, into)
     # Where biases are so large that rounding decides between equals anyway, models are planned in without a rule.
     for deciding in (levels,) if few else (levels, NO_LEVELS):
         if status == FAILED:
-            arguments = rows, costs, Limits(*limits), Begin(*given[:4])
-            found = plan_sparse(*arguments, VALUE, deciding)
-            if found.status == FAILED:
-                found = largest_part.plan_largest_component(rows, costs, deciding, *arguments[2:]) or found
+            found = plan_sparse(rows, costs, Limits(*limits), Begin(*given[:4]), VALUE, deciding)
             status, objective, bound, off, multipliers, bias, (J, distributions, policies, weights), _ = found
             count, made = len(weights), []
     if status == INFEASIBLE:
@@ -301,22 +296,15 @@ def _compiled(
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
         return None
     bound -= TIE_BREAK
-    if len(made) and steer is None and made[1] == 1 and made[3] >= _LINK and off <= _ROUGH:
-        # What most plans are: one class, executed already.
-        value, _, connected, _ = made
-        following = _next_start(policies if count == n else policies[:count], multipliers, reference, bias, way)
-        gap, policy = max(value - bound, 0.0) + _OFF, policy.reshape(shape)
-        return BestPolicy(True, policy, value, averages, multipliers, 1, connected, gap, "compiled", following)
     mixture = Mixture(J, distributions, policies, weights).first(count)
     met = MISSED if few else FEASIBLE
     if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
     value, classes, connected, link = made or (np.nan, 0, False, 1.0)
-    rough = off > _ROUGH
-    if classes != 1 and not rough:
+    if classes != 1 and off <= _ROUGH:
         executed = execute(model, costs, mixture, last_way, join)
         policy, value, averages, classes, connected, link, way, reference, _ = executed
-    if rough or link < _LINK:
+    if off > _ROUGH or link < _LINK:
         exact = fallbacks.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
         if exact is None:
             return None

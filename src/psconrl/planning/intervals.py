@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from psconrl._core import checks
-from psconrl._core.checks import Bools, Floats
+from psconrl._core.checks import Floats
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidModelError
 from psconrl.planning.compiled.confidence_sets import nearest_members
-from psconrl.planning.tolerances import FEASIBLE, SUPPORT
+from psconrl.planning.tolerances import FEASIBLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,31 +58,19 @@ class Intervals:
         rows = (array.reshape(-1, S) for array in (self.center, self.lower, self.upper))
         return nearest_members(*rows).reshape(self.center.shape)
 
-    def believed(self, mu: Floats, w: Floats, otherwise: Floats) -> Floats:
-        """The transitions q / mu = l + w / mu of the pairs that are used; those of `otherwise` elsewhere."""
-        free = np.zeros_like(self.lower)
-        free[self.free] = w[: np.count_nonzero(self.free)].clip(0.0)
-        used = mu > SUPPORT
-        p = otherwise.copy()
-        p[used] = self.lower[used] + free[used] / mu[used][:, np.newaxis]
-        p = np.clip(p, self.lower, self.upper)
-        # A pair whose occupancy is rounding may have no flow at all.
-        lost = p.sum(axis=-1) < 0.5
-        p[lost] = otherwise[lost]
-        return nearest_members(p, self.lower, self.upper)
-
-    def least_means(self, h: Floats) -> Floats:
-        """The least mean of h (S,) over all members, for each of the rows (K, S)."""
+    def least_members(self, h: Floats) -> tuple[Floats, Floats]:
+        """The members (K, S) of least mean of h (S,), for each of the rows (K, S), and these means (K,)."""
         order = np.argsort(h)
         room = (self.upper - self.lower)[:, order]
         rest = (1.0 - self.lower.sum(axis=1))[:, np.newaxis]
-        shares = np.clip(rest - (np.cumsum(room, axis=1) - room), 0.0, room)
-        return np.asarray(self.lower @ h + shares @ h[order])
+        members = self.lower.copy()
+        members[:, order] += np.clip(rest - (np.cumsum(room, axis=1) - room), 0.0, room)
+        return members, members @ h
 
-    @property
-    def free(self) -> Bools:
-        """The entries that can vary."""
-        return self.upper > self.lower
+
+def set_by_rows(intervals: Intervals, pairs: Pairs) -> Intervals:
+    """A set by the rows (K, S) of pairs."""
+    return Intervals(*(in_rows(array, pairs) for array in (intervals.center, intervals.lower, intervals.upper)))
 
 
 def in_rows(array: Floats, pairs: Pairs) -> Floats:

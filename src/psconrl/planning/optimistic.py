@@ -1,15 +1,16 @@
 """The best policy over all models in an element-wise confidence set, exactly.
 
 Columns are policies in models of the set (`compiled.optimistic`), mixed by the frame of column generation; each answer
-carries a proven gap. Where that exceeds REPORTED, the linear program (`lp.optimistic`) is asked; agents plan without it
-where all that is not known is whole pairs (`point_sets`).
+carries a proven gap. Where that exceeds REPORTED, a linear program is asked, to which members of the set are added as
+long as they are better; agents plan without it where all that is not known is whole pairs (`point_sets`).
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,11 +32,9 @@ from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, merge_overlapping, policy_of_occupancy
 from psconrl.planning.for_agents import Steer
-from psconrl.planning.intervals import Intervals, in_rows, in_slots
+from psconrl.planning.intervals import Intervals, in_rows, in_slots, set_by_rows
 from psconrl.planning.lp.decomposition import deterministic
-from psconrl.planning.lp.highs import Vertex
-from psconrl.planning.lp.occupancy import OccupancyProgram, best_vertex, conflict, largest_margin
-from psconrl.planning.lp.optimistic import optimistic_program
+from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
 from psconrl.planning.mixtures import executed, members_of, switching_times
 from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.point_sets import best_of_points
@@ -43,11 +42,10 @@ from psconrl.planning.shortest_paths import expected_visits
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered
 from psconrl.planning.steering import from_solution, steered_between
-from psconrl.planning.tolerances import EPS, JOIN, PROVEN, REPORTED, SUPPORT, TIE_BREAK, TINY
+from psconrl.planning.tolerances import EPS, FEASIBLE, JOIN, MAX_ROUNDS, PROVEN, REPORTED, SUPPORT, TIE_BREAK, TINY
 from psconrl.planning.units import Units
 
 Method = Literal["compiled", "highs"]
-Found = TypeVar("Found", Believed, Vertex)
 
 
 def solve_optimistic(
@@ -157,75 +155,174 @@ def _solution(frame: CMDP, units: Units, found: _Optimum, join: float) -> Soluti
     )
 
 
-class _Safest(NamedTuple, Generic[Found]):
-    """What violates limits least: averages J (m + 1,) in scaled units, the prices (m,) that prove it, what it is."""
+class _Best(NamedTuple):
+    """The best mixture for a goal, or that limits cannot be met: status, bound and the multipliers (m,) that prove it.
 
-    J: Floats
+    J: its averages (m + 1,) of all costs, in scaled units; (0,) where columns mixed for VALUE have them. found: what it
+    is.
+    """
+
+    status: int
+    bound: float
     multipliers: Floats
-    found: Found
+    J: Floats
+    found: Any
+
+
+class _Believed(NamedTuple):
+    """What a mixture believes in: columns, model and occupancy as those of `_Optimum`."""
+
+    columns: list[tuple[float, Ints, Floats]]
+    p: Floats
+    flow: Floats | None
 
 
 def _optimum(intervals: Intervals, frame: CMDP, units: Units, join: float, method: Method) -> _Optimum:
     """The optimum by generating columns, or by the linear program where that has no proof; else with what it has."""
-    if method == "highs":
-        return _by_program(intervals, frame, units)
-    try:
-        # In sets that nearly fall apart biases leave no better bound. The linear program, whose tolerance is hardly
-        # less, gives flows that are wrong by as much there. Units are less than twice the range.
-        return _by_columns(intervals, frame, units, join / 4, REPORTED / 2)
-    except SolverError:
-        pass
-    try:
-        return _by_program(intervals, frame, units)
-    except SolverError:
-        return _by_columns(intervals, frame, units, join / 4, np.inf)
+    pairs, close = frame.pairs, REPORTED / 2
+    nearest = in_rows(frame.to_dense().transitions, pairs)
+    program = _Program(set_by_rows(intervals, pairs), nearest, pairs.source, units.costs)
+    columns = _Columns(intervals, frame, units, join / 4)
+    # In sets that nearly fall apart biases leave no better bound. Units are less than twice the range.
+    for oracle, enough in ((columns, close), (program, close), (columns, np.inf)) if method == "compiled" else ():
+        with suppress(SolverError):
+            return _by(oracle, units, enough)
+    return _by(program, units, np.inf)
 
 
-def _by_columns(intervals: Intervals, frame: CMDP, units: Units, join: float, close: float) -> _Optimum:
-    """The optimum by generating columns; SolverError if it is further than `close` from its bound."""
-    S, m, pairs = frame.S, frame.m, frame.pairs
-    within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
-    scaled = pairs.in_slots(units.costs).reshape(m + 1, S, -1)
-    every, nothing = np.arange(m), np.zeros((0, 2, 1, S), dtype=np.int64)
+def _by(oracle: _Columns | _Program, units: Units, close: float) -> _Optimum:
+    """The optimum by an oracle; SolverError if it is further than `close` from its bound."""
+    m = len(units.tau)
+    every, margin, held = np.arange(m), np.inf, tuple[int, ...]()
 
-    def best(goal: int, which: Ints, limits: Limits, close: float) -> Believed:
-        costs = np.ascontiguousarray(units.costs[np.append(0, which + 1)])
-        slotted = pairs.in_slots(ties.decided(costs) if goal == VALUE else costs).reshape(len(costs), S, -1)
-        found = optimise(within, slotted, limits, nothing, goal)
-        gap = found.optimum.objective - found.optimum.bound
-        if found.optimum.status == FAILED or (found.optimum.status == OPTIMAL and gap > close):
-            raise SolverError("no policy and model of the set were proved to be the best: numbers are too uneven")
-        return found
+    def least(which: Ints, close: float) -> _Best:
+        return oracle.best(VALUE, which, Limits(units.near[which], np.ones(len(which))), close)
 
-    def least(which: Ints, close: float) -> Believed:
-        return best(VALUE, which, Limits(units.near[which], np.ones(len(which))), close)
-
-    def safest(limits: Limits) -> _Safest[Believed]:
-        found = best(MARGIN, every, limits, close)
-        columns = believed(within, scaled, found, np.zeros((scaled[0].size, S)))
-        return _Safest(found.weights @ columns.J, found.optimum.multipliers, found)
-
-    found = least(every, close)
-    feasible = found.optimum.status == OPTIMAL
-    margin, held = np.inf, tuple[int, ...]()
-    bound, multipliers = float(found.optimum.bound) - TIE_BREAK, found.optimum.multipliers + 0.0  # -0 is 0
+    best = least(every, close)
+    feasible = best.status == OPTIMAL
+    bound, multipliers = best.bound - TIE_BREAK, best.multipliers + 0.0  # -0 is 0
     if m:
-        margin, attained = margins.largest(units.tau, units.unit[1:], safest)
+        margin, safest = margins.largest(
+            units.tau, units.unit[1:], lambda limits: oracle.best(MARGIN, every, limits, close)
+        )
     if not feasible:
         kept = every[multipliers > 0]
         for i in kept[::-1]:
-            if len(kept) > 1 and least(kept[kept != i], np.inf).optimum.status == INFEASIBLE:
+            if len(kept) > 1 and least(kept[kept != i], np.inf).status == INFEASIBLE:
                 kept = kept[kept != i]
         held = tuple(int(i) + 1 for i in kept)
-        found, bound, multipliers = attained.found, np.nan, np.full(m, np.nan)
-    p = in_slots(frame.to_dense().transitions, pairs).copy()
-    columns = believed(within, scaled, found, p)
-    used = [(float(w), pairs.slots[columns.policies[k]], columns.distributions[k]) for k, w in enumerate(found.weights)]
-    value = sum(w * float(units.costs[0, policy] @ mu) for w, policy, mu in used) if feasible else np.nan
-    _lead_in(within, found, columns, p)
-    p, flow = _held_together(within, found, columns, p, join)
-    places = pairs.places
-    return _Optimum(feasible, margin, value, bound, multipliers, used, p[places], held, flow[places])
+        best, bound, multipliers = safest, np.nan, np.full(m, np.nan)
+    columns, p, flow = oracle.believed(best.found)
+    value = np.nan
+    if feasible:  # columns made of an occupancy may be off by its rounding in rare states
+        mean = sum(w * float(units.costs[0, policy] @ mu) for w, policy, mu in columns)
+        value = float(best.J[0]) if len(best.J) else mean
+    return _Optimum(feasible, margin, value, bound, multipliers, columns, p, held, flow)
+
+
+class _Columns:
+    """Policies in models of the set, one at a time (`compiled.optimistic`)."""
+
+    def __init__(self, intervals: Intervals, frame: CMDP, units: Units, join: float) -> None:
+        """join: the share of time for round trips; see `_held_together`."""
+        self.frame, self.units, self.join, pairs = frame, units, join, frame.pairs
+        self.within = between(*(in_slots(array, pairs) for array in (intervals.lower, intervals.upper)))
+        self.scaled = pairs.in_slots(units.costs)
+
+    def best(self, goal: int, which: Ints, limits: Limits, close: float) -> _Best:
+        """The best for VALUE or MARGIN under the limits `which`, SolverError if unproven to `close`."""
+        costs = np.ascontiguousarray(self.units.costs[np.append(0, which + 1)])
+        slotted = self.frame.pairs.in_slots(ties.decided(costs) if goal == VALUE else costs)
+        found = optimise(self.within, slotted, limits, np.zeros((0, 2, 1, self.frame.S), dtype=np.int64), goal)
+        status, objective, bound, multipliers, _ = found.optimum
+        if status == FAILED or (status == OPTIMAL and objective - bound > close):
+            raise SolverError("no policy and model of the set were proved to be the best: numbers are too uneven")
+        J = np.empty(0)
+        if goal == MARGIN:
+            columns = believed(self.within, self.scaled, found, np.zeros((self.scaled.shape[1], self.frame.S)))
+            J = found.weights @ columns.J
+        return _Best(status, float(bound), multipliers, J, found)
+
+    def believed(self, found: Believed) -> _Believed:
+        """The model that a mixture believes in."""
+        pairs = self.frame.pairs
+        p = in_slots(self.frame.to_dense().transitions, pairs).copy()
+        columns = believed(self.within, self.scaled, found, p)
+        used = [
+            (float(w), pairs.slots[policy], mu)
+            for w, policy, mu in zip(found.weights, columns.policies, columns.distributions, strict=True)
+        ]
+        _lead_in(self.within, found, columns, p)
+        p, flow = _held_together(self.within, found, columns, p, self.join)
+        return _Believed(used, p[pairs.places], flow[pairs.places])
+
+
+class _Occupancy(NamedTuple):
+    """A vertex of the program: the occupancy x (n,) of members (n, S) of the sets of some pairs (n,)."""
+
+    x: Floats
+    pair: Ints
+    members: Floats
+
+    def rows(self, source: Ints) -> Rows:
+        """The model in which a pair, of the states `source` (K,), is there once for each of its members."""
+        S = self.members.shape[1]
+        return Rows(np.searchsorted(source[self.pair], np.arange(S + 1)), *compress(self.members))
+
+
+class _Program:
+    """The linear program of a model in which each pair is there once for every member of its set that was of use.
+
+    The duals of an optimum are a bias, and say whether another member would be better.
+    """
+
+    def __init__(self, rows: Intervals, nearest: Floats, source: Ints, costs: Floats) -> None:
+        """The rows (K, S) of a set, their members to begin with, the state of each pair, and costs (m + 1, K)."""
+        self.set, self.nearest, self.source, self.costs = rows, nearest, source, costs
+        self.pair, self.members = np.arange(len(source)), np.ascontiguousarray(nearest)
+
+    def best(self, goal: int, which: Ints, limits: Limits, close: float) -> _Best:
+        """See `_Columns.best`."""
+        costs, tau, S = self.costs[np.append(0, which + 1)], limits.tau / limits.d, len(self.members[0])
+        costs[1:] /= limits.d[:, np.newaxis]
+        for _ in range(MAX_ROUNDS):
+            own = _Occupancy(np.empty(0), self.pair, self.members)
+            program = occupancy_program(own.rows(self.source), costs[:, self.pair], tau)
+            room, vertex = largest_margin(program)
+            met = not room < 0
+            if goal == VALUE and met:
+                vertex = best_vertex(program, vertex)
+            assert vertex is not None  # there is one for either goal
+            prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0)
+            c, h = np.append(float(goal == VALUE and met), prices) @ costs, vertex.row_duals[:S]
+            members, means = self.set.least_members(h)
+            known = np.full(len(c), np.inf)
+            np.minimum.at(known, self.pair, self.members @ h)
+            reduced = c + means - h[self.source]
+            better = np.flatnonzero((reduced < vertex.row_duals[S] - FEASIBLE) & (means < known - SUPPORT))
+            if not len(better):
+                break
+            order = np.argsort(np.append(self.pair, better), kind="stable")
+            self.pair = np.append(self.pair, better)[order]
+            self.members = np.concatenate([self.members, members[better]])[order]
+        rounding = (4 + S) * EPS * (np.ptp(h) + np.abs(c).max())
+        bound = float(reduced.min() - prices @ tau - rounding)
+        assert vertex is not None
+        if (goal == MARGIN or met) and vertex.objective - bound > close:
+            raise SolverError("the linear program of a confidence set is proved to its tolerances only")
+        x = np.where(vertex.x > SUPPORT, vertex.x, 0.0)[: len(own.pair)]
+        status = OPTIMAL if goal == MARGIN or met else INFEASIBLE
+        return _Best(status, bound, prices / limits.d, self.costs[:, own.pair] @ x, own._replace(x=x))
+
+    def believed(self, found: _Occupancy) -> _Believed:
+        """The model that a mixture believes in."""
+        x, pair, members = found
+        mass, p = np.bincount(pair, x, len(self.nearest)), self.nearest.copy()
+        flow = np.zeros_like(p)
+        np.add.at(flow, pair, x[:, np.newaxis] * members)
+        p[mass > 0] = flow[mass > 0] / mass[mass > 0, np.newaxis]
+        columns = [(w, pair[policy], law) for w, policy, law in deterministic(found.rows(self.source), x)]
+        return _Believed(columns, p, None)
 
 
 def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
@@ -273,54 +370,6 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     flow = (1.0 - e) * flow + e * trip / total
     mass = flow.sum(axis=1)
     return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass
-
-
-def _rows(intervals: Intervals, pairs: Pairs) -> Intervals:
-    """The set by rows of pairs (K, S)."""
-    return Intervals(*(in_rows(array, pairs) for array in (intervals.center, intervals.lower, intervals.upper)))
-
-
-def _by_program(intervals: Intervals, frame: CMDP, units: Units) -> _Optimum:
-    """The optimum by the linear program; its occupancy is one column per class."""
-    m, pairs = frame.m, frame.pairs
-    rows = _rows(intervals, pairs)
-
-    def program_of(limits: Limits) -> OccupancyProgram:
-        return optimistic_program(rows, pairs.source, units.costs, limits.tau, limits.d)
-
-    def safest(limits: Limits) -> _Safest[Vertex]:
-        program = program_of(limits)
-        _, vertex = largest_margin(program)
-        assert vertex is not None
-        return _Safest(units.costs @ vertex.x[: pairs.K].clip(0.0), -vertex.row_duals[program.constraint_rows], vertex)
-
-    program = program_of(Limits(units.near, np.ones(m)))
-    room, vertex = largest_margin(program)
-    feasible, margin, held = not room < 0, np.inf, tuple[int, ...]()
-    if m:
-        margin, attained = margins.largest(units.tau, units.unit[1:], safest)
-    if feasible:
-        vertex = best_vertex(program, vertex)
-    else:
-        vertex, held = attained.found, conflict(program, vertex)
-    assert vertex is not None
-    mu, more = np.split(np.where(vertex.x > SUPPORT, vertex.x, 0.0), [pairs.K])
-    p = rows.believed(mu, more, in_rows(frame.to_dense().transitions, pairs))
-    value = float(vertex.objective) if feasible else np.nan
-    prices = (-vertex.row_duals[program.constraint_rows]).clip(0.0) if feasible else np.full(m, np.nan)
-    columns = deterministic(Rows(pairs.begin, *compress(np.ascontiguousarray(p))), mu)
-    spent = sum(w * (units.costs[:, policy] @ mu) for w, policy, mu in columns)
-    if np.abs(spent - units.costs @ mu).max() > REPORTED:
-        raise SolverError("the linear program's model is not what it says: probabilities are below its tolerances")
-    bound = max(_bound(rows, pairs.source, units, sign * vertex.row_duals[: frame.S], prices) for sign in (1.0, -1.0))
-    return _Optimum(feasible, margin, value, bound, prices, columns, p, held)
-
-
-def _bound(rows: Intervals, source: Ints, units: Units, h: Floats, prices: Floats) -> float:
-    """A bound of the optimum, for any bias h (S,) and prices (m,): see `compiled.optimistic`."""
-    tags = np.append(1.0, prices) @ units.costs
-    rounding = (4 + len(h)) * EPS * (np.ptp(h) + np.abs(tags).max())
-    return float((tags + rows.least_means(h - h.min()) - (h - h.min())[source]).min() - prices @ units.near - rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,7 +422,7 @@ def best_optimistic(
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
     thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs), order="C")
-    slotted = pairs.in_slots(flat).reshape(m + 1, S, -1)
+    slotted = pairs.in_slots(flat)
     center, wide = in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius))
     levels = pairs.in_slots(ties.levels(flat.shape[1]))
     status, objective, bound, multipliers, found, proven, mixture, model = plan_within(
@@ -430,10 +479,11 @@ def optimistic_margin(p_hat: Floats, radius: Floats, costs: Floats, thresholds: 
     """The largest margin of any model of the set; arguments as those of `best_optimistic`."""
     S, m = len(p_hat), len(thresholds)
     within = around(in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius)))
-    slotted = np.array(pairs.in_slots(pairs.taken(costs))).reshape(m + 1, S, -1)
+    flat, limits = np.array(pairs.taken(costs), order="C"), Limits(np.array(thresholds), np.ones(m))
     start = np.zeros((0, 2, 1, S), dtype=np.int64)
-    found = optimise(within, slotted, Limits(np.array(thresholds), np.ones(m)), start, MARGIN).optimum
+    found = optimise(within, pairs.in_slots(flat), limits, start, MARGIN).optimum
     if found.status == OPTIMAL and found.objective - found.bound <= PROVEN:
         return -float(found.objective)
-    rows = _rows(Intervals.around(p_hat, radius, pairs.available), pairs)
-    return largest_margin(optimistic_program(rows, pairs.source, pairs.taken(costs), thresholds, np.ones(m)))[0]
+    intervals = Intervals.around(p_hat, radius, pairs.available)
+    program = _Program(set_by_rows(intervals, pairs), in_rows(intervals.nearest(), pairs), pairs.source, flat)
+    return -program.best(MARGIN, np.arange(m), limits, np.inf).bound

@@ -7,15 +7,10 @@ from scipy import sparse
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import reachable
-from psconrl.planning.compiled.elimination import Chain, as_floats, eliminate, visits
+from psconrl.planning.compiled.attractor import proper_policy
+from psconrl.planning.compiled.elimination import Chain, eliminate, visits
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.compiled.shortest_path import (
-    ShortestPath,
-    almost_surely,
-    fastest,
-    moves_into,
-    nearest_targets,
-)
+from psconrl.planning.compiled.shortest_path import ShortestPath, fastest
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, generator_of
 from psconrl.planning.tolerances import CHEAP_WORK, EPS, EVAL_TOL, MAX_DENSE, MAX_ROUNDS, TIE
@@ -26,13 +21,10 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
     if rows.S <= MAX_DENSE:
         return _without_subtractions(rows, targets)
     times, pairs = np.where(targets, 0.0, np.inf), np.full(rows.S, -1, dtype=np.int64)
-    into = moves_into(rows, 0.0)
-    inside, allowed = almost_surely(targets, into)
-    left, nearest = nearest_targets(rows, targets, inside, allowed, into)
+    policy, generator = pairs.copy(), generator_of(rows)
+    left, allowed = proper_policy(rows, targets, policy)
     if not len(left):
         return ShortestPath(times, pairs)
-    policy, generator = rows.begin[:-1].copy(), generator_of(rows)
-    policy[left] = nearest
     reached = np.ones(rows.S, dtype=np.bool_)
     reached[left] = False
     kept, first = np.flatnonzero(reached), rows.begin[:-1]
@@ -110,7 +102,7 @@ def expected_visits(rows: Rows, policy: Ints, start: Floats, targets: Bools) -> 
         starts = np.empty(len(met))
         starts[place] = start[met]
         elimination = eliminate(small, order, place)
-        result[met] = as_floats(*visits(elimination, starts, False))[place] if elimination.fine else np.nan
+        result[met] = visits(elimination, starts, False)[0][place] if elimination.fine else np.nan
         return result
     factor = Factor(generator_of(Rows(np.arange(len(met) + 1), *small)), kept)
     found = factor.visit(start[met][factor.rest])

@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.graph import closed_classes
+from psconrl.planning.compiled.attractor import attractor_policy
 from psconrl.planning.compiled.generation import (
     FAILED,
     OPTIMAL,
@@ -30,7 +30,7 @@ from psconrl.planning.compiled.generation import (
     PricingResult,
     plain_generate,
 )
-from psconrl.planning.compiled.inverses import MOVES, attractor_policy, make_unichain
+from psconrl.planning.compiled.inverses import MOVES
 from psconrl.planning.compiled.planned import NO_LEVELS, MixturePlan
 from psconrl.planning.compiled.pricing import (
     Mixture,
@@ -255,14 +255,9 @@ class SparsePricing:
     def _make_unichain(self) -> bool:
         """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.
 
-        Of several closed classes the best is that with the least average. Of places that are hardly ever left it is
-        where steps cost the least some hundred moves later; its core is where those moves end.
+        The best is where steps cost the least some hundred moves later; its core is where those moves end.
         """
         self.h, chain = np.zeros(self.rows.S), self.solver.chain
-        if len(closed_classes(chain)) > 1:
-            self.solver.reference, led = make_unichain(self.rows, self.policy, self.c)
-            self.solver.switch_policy(self.policy)
-            return bool(led)
         into, later, chance = chain.T.tocsr(), self.c[self.policy], np.zeros(self.rows.S)
         for _ in range(MOVES):
             later = later - 0.5 * (chain @ later)

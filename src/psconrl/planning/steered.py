@@ -92,6 +92,18 @@ class Steered(NamedTuple):
                 return name
         return "" if isinstance(self.slope, float) else "slope"
 
+    def is_sound(self, A: int) -> bool:
+        """Whether the numbers make sense: actions below A, or -1, weights of one in all, all finite."""
+        numbers = (self.drifts, self.directions, self.levels, self.limits, np.array([self.slope]))
+        return bool(
+            len(self.actions)
+            and self.slope >= 0.0
+            and (self.weights >= 0.0).all()
+            and abs(self.weights.sum() - 1.0) < 1e-9
+            and all(((actions >= -1) & (actions < A)).all() for actions in (self.actions, self.ways))
+            and all(np.isfinite(values).all() for values in numbers)
+        )
+
     @property
     def choices(self) -> int:
         """How many columns and ways there are; a run numbers what acts so, the columns first."""

@@ -11,7 +11,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns, Mixture
-from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.rows import Rows, reach
 from psconrl.planning.compiled.steering import meet, mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
@@ -107,7 +107,7 @@ def _way_and_core(rows: Rows, way: Ints, actions: Ints, mu: Floats, core: Bools)
     """
     led = np.where(core, actions, np.maximum(way, -1))
     reached = np.empty(rows.S, dtype=np.bool_)
-    closed_class(rows, rows.begin[:-1] + np.maximum(led, 0), int(mu.argmax()), reached)
+    reach(rows, rows.begin[:-1] + np.maximum(led, 0), int(mu.argmax()), 0.0, reached)
     return led if reached[core].all() else np.where(actions >= 0, actions, led)
 
 

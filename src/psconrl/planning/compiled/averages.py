@@ -81,27 +81,6 @@ def long_run(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
 
 
 @njit
-def of_steps(rows: Rows, costs: Floats, policy: Floats, start: int) -> Floats:
-    """The expected averages (n,) of the first L steps under a policy (L, K), from the state `start`."""
-    begin, indptr, indices, data = rows
-    L, S, n = len(policy), len(begin) - 1, costs.shape[0]
-    law, after, totals = np.zeros(S), np.zeros(S), np.zeros(n)
-    law[start] = 1.0
-    for step in range(L):
-        after[:] = 0.0
-        for s in range(S):
-            for pair in range(begin[s], begin[s + 1]):
-                p = law[s] * policy[step, pair]
-                if p > 0.0:
-                    for i in range(n):
-                        totals[i] += p * costs[i, pair]
-                    for entry in range(indptr[pair], indptr[pair + 1]):
-                        after[indices[entry]] += p * data[entry]
-        law, after = after, law
-    return totals / L
-
-
-@njit
 def advance(chain: Chain, amounts: Floats, values: Floats, steps: int) -> Floats:
     """values <- amounts + P values (S,), so many times.
 

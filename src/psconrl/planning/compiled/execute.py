@@ -7,7 +7,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit_inline
 from psconrl.planning.compiled.pricing import Mixture
-from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.rows import Rows, reach
 from psconrl.planning.compiled.shortest_path import fastest
 from psconrl.planning.shortest_paths import round_trip
 from psconrl.planning.tolerances import MIN_OVERLAP
@@ -101,7 +101,7 @@ def execute_mixture(
         for s in range(S):
             if law[s] > law[likeliest]:
                 likeliest = s
-        closed_class(rows, actions, likeliest, own[k])
+        reach(rows, actions, likeliest, 0.0, own[k])
         group[k], stops[k] = k, likeliest
         for j in range(k):
             most = 0.0

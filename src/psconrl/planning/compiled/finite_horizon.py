@@ -8,19 +8,15 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
 from psconrl.planning.compiled.generation import VALUE, Limits, PricingProblem, PricingResult, generate
-from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
-from psconrl.planning.compiled.pricing import decided
-from psconrl.planning.tolerances import EPS
-
-_CLOSE = 1e-12  # distance from the proven bound at which the generation stops
-_ROUNDS = 200
-_SAME = 1e-14  # columns whose averages are this near are one
+from psconrl.planning.compiled.optimistic import CLOSE_OPTIMISTIC, MAX_COLUMNS, Believed, first_column, used_columns
+from psconrl.planning.compiled.pricing import decided, lagrangian_costs
+from psconrl.planning.tolerances import EPS, SUPPORT
 
 
 class Steps(NamedTuple):
     """A oracle of pricing: policies in models of a confidence set for H steps from a state `origin`.
 
-    costs (m + 1, S, A); columns: actions and orders (room, H, S), averages J (room, m + 1) per step; `known` (1,).
+    costs (m + 1, S * A); columns: actions and orders (room, H, S), averages J (room, m + 1) per step; `known` (1,).
     """
 
     within: Set
@@ -38,33 +34,27 @@ def plan_steps(
 ) -> tuple[int, float, float, Floats, Ints, Floats, float]:
     """Plan for H steps from a state `origin` between `lower` and `upper` (S * A, S), for VALUE or MARGIN.
 
-    costs (m + 1, S, A); levels (S * A,): added to c_0 to decide between equals; tau (m,): limits per step; start
+    costs (m + 1, S * A); levels (S * A,): added to c_0 to decide between equals; tau (m,): limits per step; start
     (n, 2, H, S): columns to begin with. Gives status, objective, bound and multipliers of the optimum, its columns,
     the policy (H, S, A) of their mixture, and the average of c_0 per step.
     """
-    m, S, A, H = len(tau), costs.shape[1], costs.shape[2], start.shape[2]
-    within = between(lower, upper)
-    by_rule = decided(costs.reshape((m + 1, S * A)), levels).reshape((m + 1, S, A))
-    optimum, columns, weights = optimise_steps(within, by_rule, Limits(tau, np.ones(m)), start, goal, H, origin)
-    c, J, value = np.empty((S, A)), np.empty(m + 1), 0.0
-    for s in range(S):
-        for a in range(A):
-            c[s, a] = by_rule[0, s, a] if goal == VALUE else 0.0
-            for i in range(m):
-                c[s, a] += optimum.multipliers[i] * by_rule[i + 1, s, a]
+    m, within, by_rule = len(tau), between(lower, upper), decided(costs, levels)
+    optimum, columns, weights = optimise_steps(within, by_rule, Limits(tau, np.ones(m)), start, goal, origin)
+    c, J, value = np.empty(costs.shape[1]), np.empty(m + 1), 0.0
+    lagrangian_costs(c, by_rule, 1.0 if goal == VALUE else 0.0, optimum.multipliers)
     for k in range(len(weights)):
         actions, orders = columns[k, 0], columns[k, 1]
-        averages(costs, actions, forward(within, A, actions, orders, origin), J)
+        averages(costs, actions, forward(within, actions, orders, origin), J)
         value += weights[k] * J[0]
     policy = mixed_policy(within, c, columns, weights, origin)
     return optimum.status, optimum.objective, optimum.bound, optimum.multipliers, columns, policy, value
 
 
 @njit_inline
-def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, H: int, origin: int) -> Believed:
+def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int, origin: int) -> Believed:
     """The best mixture of policies in models of a set for H steps; start (n, 2, H, S): columns to begin with."""
-    m, S = len(limits.tau), costs.shape[1]
-    room = len(start) + _ROUNDS * (m + 1)
+    m, H, S = len(limits.tau), start.shape[2], start.shape[3]
+    room = len(start) + MAX_COLUMNS * (m + 1)
     oracle = Steps(
         within,
         costs,
@@ -80,10 +70,10 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
             copy(start[k, 1], oracle.orders[k])
         else:
             first_column(costs[0], oracle.actions[0], oracle.orders[0])
-        law = forward(within, costs.shape[2], oracle.actions[k], oracle.orders[k], origin)
+        law = forward(within, oracle.actions[k], oracle.orders[k], origin)
         averages(costs, oracle.actions[k], law, oracle.J[k])
         oracle.known[0] += 1
-    optimum = generate(_price, oracle, limits, goal, np.zeros(m), _CLOSE)
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), CLOSE_OPTIMISTIC)
     return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 
@@ -91,40 +81,37 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
 def _price(oracle: Steps, problem: PricingProblem) -> PricingResult:
     """The best column for some prices by backward induction, added if it is new."""
     costs, prices, known = oracle.costs, problem.prices, oracle.known[0]
-    S, A, m, H = costs.shape[1], costs.shape[2], len(prices), oracle.actions.shape[1]
+    _, H, S = oracle.actions.shape
     if known == len(oracle.J):
         return PricingResult(False, -np.inf, prices, False, prices)
-    c, spent, largest = np.empty((S, A)), 0.0, 0.0
-    for i in range(m):
+    c, spent, largest = np.empty(costs.shape[1]), 0.0, 0.0
+    for i in range(len(prices)):
         spent += prices[i] * problem.tau[i]
-    for s in range(S):
-        for a in range(A):
-            total = problem.main * costs[0, s, a]
-            for i in range(m):
-                total += prices[i] * costs[i + 1, s, a]
-            c[s, a] = total
-            largest = max(largest, abs(total))
+    lagrangian_costs(c, costs, problem.main, prices)
+    for pair in range(len(c)):
+        largest = max(largest, abs(c[pair]))
     actions, orders = oracle.actions[known], oracle.orders[known]
     copy(oracle.orders[known - 1], orders)
     V = backward(oracle.within, c, actions, orders)
-    averages(costs, actions, forward(oracle.within, A, actions, orders, oracle.origin), oracle.J[known])
+    averages(costs, actions, forward(oracle.within, actions, orders, oracle.origin), oracle.J[known])
     new = True
     for k in range(known):
         apart = 0.0
         for i in range(len(costs)):
             apart = max(apart, abs(oracle.J[k, i] - oracle.J[known, i]))
-        new = new and apart > _SAME
+        new = new and apart > SUPPORT
     oracle.known[0] += new
     return PricingResult(True, V[oracle.origin] / H - spent - 2 * S * EPS * largest, prices, False, prices)
 
 
 @njit
 def backward(within: Set, c: Floats, actions: Ints, orders: Ints) -> Floats:
-    """The values V (S,) of the optimistic problem for H steps with costs c (S, A); the best actions, orders (H, S).
+    """The values V (S,) of the optimistic problem for H steps with costs c (S * A,); the best actions, orders (H, S).
 
     orders are read as a start for sorting: each must hold all states. Of equally good actions the lowest is taken.
     """
-    S, A = c.shape
+    S = orders.shape[1]
+    A = len(c) // S
     V, after = np.zeros(S), np.zeros(S)
     for h in range(len(actions) - 1, -1, -1):
         V, after = after, V
@@ -133,17 +120,17 @@ def backward(within: Set, c: Floats, actions: Ints, orders: Ints) -> Floats:
         for s in range(S):
             V[s] = np.inf
             for a in range(A):
-                value = c[s, a] + least_mean(within, s * A + a, order, after, 0.0)
+                value = c[s * A + a] + least_mean(within, s * A + a, order, after, 0.0)
                 if value < V[s]:
                     V[s], actions[h, s] = value, a
     return V
 
 
 @njit
-def forward(within: Set, A: int, actions: Ints, orders: Ints, start: int) -> Floats:
+def forward(within: Set, actions: Ints, orders: Ints, start: int) -> Floats:
     """Where the policy is in the models that it believes in: the distributions (H, S), from a start state."""
     H, S = actions.shape
-    states = np.empty(S, dtype=np.int64)
+    A, states = len(within.lower) // S, np.empty(S, dtype=np.int64)
     for s in range(S):
         states[s] = s
     law = np.zeros((H, S))
@@ -159,22 +146,23 @@ def forward(within: Set, A: int, actions: Ints, orders: Ints, start: int) -> Flo
 def averages(costs: Floats, actions: Ints, law: Floats, J: Floats) -> None:
     """Fill in the averages J (m + 1,) per step."""
     H, S = actions.shape
+    A = costs.shape[1] // S
     for i in range(len(costs)):
         total = 0.0
         for h in range(H):
             for s in range(S):
-                total += law[h, s] * costs[i, s, actions[h, s]]
+                total += law[h, s] * costs[i, s * A + actions[h, s]]
         J[i] = total / H
 
 
 @njit_inline
 def mixed_policy(within: Set, c: Floats, columns: Ints, weights: Floats, start: int) -> Floats:
-    """The policy (H, S, A) of a mixture of columns (n, 2, H, S); where it has no mass, the best action for c (S, A)."""
-    S, A = c.shape
-    n, H = columns.shape[0], columns.shape[2]
+    """The policy (H, S, A) of a mixture of columns (n, 2, H, S); without mass the best action for c (S * A,)."""
+    n, _, H, S = columns.shape
+    A = len(c) // S
     policy = np.zeros((H, S, A))
     for k in range(n):
-        law = forward(within, A, columns[k, 0], columns[k, 1], start)
+        law = forward(within, columns[k, 0], columns[k, 1], start)
         for h in range(H):
             for s in range(S):
                 policy[h, s, columns[k, 0, h, s]] += weights[k] * law[h, s]

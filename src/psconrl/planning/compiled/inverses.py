@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.rows import Rows, end_of, moves_of, row_times
-from psconrl.planning.compiled.shortest_path import moves_into
+from psconrl.planning.compiled.attractor import attractor_policy
+from psconrl.planning.compiled.rows import Rows, closed_class, end_of, moves_of, row_times
 
 HUGE = 1e11
 """Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
@@ -23,23 +23,12 @@ HUGE = 1e11
 _LARGE = 1e7
 """Numbers above this in an inverse may come from a bad reference state; then another one is tried."""
 
-_NARROW = 1e-13
-"""A rank-one update that shrinks the determinant below this share has no correct digits: invert anew."""
-
-_RESIDUAL = 1e-13
-"""Errors in the equations of the bias that are not worth a correction."""
-
-_NOTHING = 1e-16
-"""Updates of the inverse by less than this are left out."""
-
-_ELIMINATED = 300
-"""Closed classes up to this size are eliminated to compare their averages."""
+_ROUNDED = 1e-13
+"""Errors in the equations of the bias that are not worth a correction. A rank-one update that shrinks the determinant
+below this share leaves no correct digits: invert anew. Updates by less than a thousandth of it are left out."""
 
 MOVES = 256
-"""Larger ones are compared after so many moves."""
-
-_LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
-"""Rerouted states prefer moves at least this likely, the first that gives a way."""
+"""Steps: closed classes are compared by what is paid so many moves later."""
 
 
 class Inverse(NamedTuple):
@@ -64,32 +53,12 @@ def largest_size(v: Floats) -> float:
 
 
 @njit
-def new_inverse(policy: Ints, r: int) -> Inverse:
-    """Room for the inverse of a policy, which is not computed yet."""
-    S = len(policy)
-    reference = np.empty(1, dtype=np.int64)
-    reference[0] = r
-    return Inverse(policy, np.empty((S, S)), reference)
-
-
-@njit
-def copy_inverse(chain: Inverse) -> Inverse:
-    """A copy that can be changed."""
-    return Inverse(chain.policy.copy(), chain.inverse.copy(), chain.reference.copy())
-
-
-@njit
-def switch_policy(rows: Rows, chain: Inverse, wanted: Ints) -> int:
+def switch_policy(rows: Rows, chain: Inverse, wanted: Ints, limit: float = _LARGE) -> int:
     """Make a policy another one, and its inverse that of the other; -1 if this succeeded.
 
-    Else a state in which the new action cost the inverse its digits.
+    Else a state in which the new action cost the inverse its digits, or made numbers larger than the limit. Pair -1
+    leads to the reference.
     """
-    return _switch(rows, chain, wanted, _LARGE)
-
-
-@njit
-def _switch(rows: Rows, chain: Inverse, wanted: Ints, limit: float) -> int:
-    """The same with a limit of the numbers in the inverse; pair -1 leads to the reference."""
     v = np.empty(len(wanted))
     lost = -1
     for s in range(len(wanted)):
@@ -126,14 +95,14 @@ def _sherman_morrison(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, l
         for j in range(S):
             v[j] += out * inverse[s, j]
     share = 1.0 + v[s]
-    if not abs(share) > _NARROW * (1.0 + size):
+    if not abs(share) > _ROUNDED * (1.0 + size):
         return False
     largest, most = largest_size(v), largest_size(inverse[:, s])
     if not largest * most < limit * abs(share):
         return False
-    least = _NOTHING * abs(share) / largest if largest > 0.0 else np.inf
+    least = 1e-3 * _ROUNDED * abs(share) / largest if largest > 0.0 else np.inf
     for i in range(S):
-        # Most states hardly ever attractor_policy to s, and rounding is corrected anyway.
+        # Most states hardly ever lead to s, and rounding is corrected anyway.
         if abs(inverse[i, s]) > least:
             f = inverse[i, s] / share
             for j in range(S):
@@ -143,7 +112,7 @@ def _sherman_morrison(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, l
 
 @njit_inline
 def _invert(rows: Rows, chain: Inverse, nowhere: Ints, limit: float) -> int:
-    """Fill in the inverse of M, from that of a chain in which all states attractor_policy to r; -1 if this succeeded.
+    """Fill in the inverse of M, from that of a chain in which all states lead to r; -1 if this succeeded.
 
     Else a state that completed a closed class without r. nowhere (S,) is overwritten.
     """
@@ -154,12 +123,12 @@ def _invert(rows: Rows, chain: Inverse, nowhere: Ints, limit: float) -> int:
         chain.inverse[s, s] = 1.0
         chain.inverse[s, r] = 1.0 if s == r else -1.0
         nowhere[s] = -1
-    return _switch(rows, Inverse(nowhere, chain.inverse, chain.reference), chain.policy, limit)
+    return switch_policy(rows, Inverse(nowhere, chain.inverse, chain.reference), chain.policy, limit)
 
 
 @njit
 def refactor(rows: Rows, chain: Inverse, c: Floats) -> bool:
-    """Compute the inverse of a policy, which is rerouted for c (K,) if it has several classes; False if that failed."""
+    """Compute the inverse of a policy, made unichain for the costs c (K,) if need be; False if that failed."""
     lost, nowhere = 0, np.empty(len(chain.policy), dtype=np.int64)
     for attempt in range(4):
         if attempt == 2:
@@ -223,7 +192,7 @@ def bias_of(rows: Rows, chain: Inverse, c: Floats, h: Floats) -> float:
             left += rows.data[move] * (h[end_of(rows, move)] - h[s])
         rhs[s] = left
         largest = max(largest, abs(left))
-    if largest > _RESIDUAL:
+    if largest > _ROUNDED:
         g += _add_solution(chain.inverse, rhs, chain.reference[0], h)
     return g
 
@@ -243,190 +212,24 @@ def _add_solution(inverse: Floats, rhs: Floats, r: int, h: Floats) -> float:
 
 
 @njit
-def closed_classes(rows: Rows, policy: Ints) -> tuple[Ints, int]:
-    """For each state the number of its closed class, -1 if it is in none; and how many there are (Tarjan)."""
-    S = len(policy)
-    found = np.full(S, -1)
-    low = np.zeros(S, dtype=np.int64)
-    component = np.full(S, -1)
-    leaves = np.zeros(S, dtype=np.bool_)
-    stack = np.empty(S, dtype=np.int64)
-    call = np.empty(S, dtype=np.int64)
-    at = np.empty(S, dtype=np.int64)
-    size, order, components, classes = 0, 0, 0, 0
-    label = np.full(S, -1)
-    for root in range(S):
-        if found[root] >= 0:
-            continue
-        depth = -1
-        enter = root
-        while True:
-            if enter >= 0:
-                found[enter] = low[enter] = order
-                order += 1
-                stack[size] = enter
-                size += 1
-                at[enter] = rows.indptr[policy[enter]]
-                depth += 1
-                call[depth] = enter
-                enter = -1
-            s = call[depth]
-            if at[s] < rows.indptr[policy[s] + 1]:
-                x = rows.indices[at[s]]
-                at[s] += 1
-                if found[x] < 0:
-                    enter = x
-                elif component[x] < 0:
-                    low[s] = min(low[s], found[x])
-                else:
-                    leaves[s] = True
-                continue
-            depth -= 1
-            if low[s] == found[s]:
-                first = size
-                leaving = False
-                while True:
-                    first -= 1
-                    component[stack[first]] = components
-                    leaving = leaving or leaves[stack[first]]
-                    if stack[first] == s:
-                        break
-                if not leaving:
-                    for i in range(first, size):
-                        label[stack[i]] = classes
-                    classes += 1
-                size = first
-                components += 1
-                if depth >= 0:
-                    leaves[call[depth]] = True
-            elif depth >= 0:
-                low[call[depth]] = min(low[call[depth]], low[s])
-            if depth < 0:
-                break
-    return label, classes
-
-
-@njit
 def make_unichain(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
-    """Make a policy's closed class that seems best for c (K,) its only one, by leading the rest to it.
+    """Change a policy, in place, so that all states lead to a closed class where the costs c (K,) seem least.
 
-    Changes the policy in place; a state of the class, and whether all others can be attracted to it.
+    A state of the class, and whether all others can be led to it. The class is one into which the policy leads from
+    where a step costs least some hundred moves later; lazy moves, so that cycles mix.
     """
     S = len(policy)
-    label, classes = closed_classes(rows, policy)
-    best, least = 0, np.inf
-    for k in range(classes):
-        average = _class_average(rows, policy, k, label, c)
-        if average < least:
-            best, least = k, average
-    attracted = np.zeros(S, dtype=np.bool_)
-    member = 0
-    for s in range(S):
-        attracted[s] = label[s] == best
-        if attracted[s]:
-            member = s
-    return member, attractor_policy(rows, policy, attracted)
-
-
-@njit
-def attractor_policy(rows: Rows, policy: Ints, attracted: Bools) -> bool:
-    """Change a policy, in place, so that all states lead to those attracted already; whether that is possible.
-
-    States are attracted along likely moves, and by the pair that they take already if that will do.
-    """
-    S = len(policy)
-    into = moves_into(rows, 0.0)
-    likely, queue = np.zeros(len(rows.indptr) - 1), np.empty(S, dtype=np.int64)
-    size = 0
-    for s in range(S):
-        if attracted[s]:
-            queue[size] = s
-            size += 1
-    looked = 0
-    for level in range(len(_LIKELY)):
-        if level > 0:
-            # What was too unlikely before may do now.
-            for s in range(S):
-                for pair in range(rows.begin[s], rows.begin[s + 1]):
-                    if not attracted[s] and likely[pair] > _LIKELY[level]:
-                        policy[s] = policy[s] if likely[policy[s]] > _LIKELY[level] else pair
-                        attracted[s] = True
-                        queue[size] = s
-                        size += 1
-        while looked < size:
-            x = queue[looked]
-            looked += 1
-            for k in range(into.begin[x], into.begin[x + 1]):
-                pair = into.pair_of[into.move[k]]
-                s = into.state_of[pair]
-                likely[pair] += rows.data[into.move[k]]
-                if not attracted[s] and likely[pair] > _LIKELY[level]:
-                    policy[s] = policy[s] if likely[policy[s]] > _LIKELY[level] else pair
-                    attracted[s] = True
-                    queue[size] = s
-                    size += 1
-    return size == S
-
-
-@njit
-def _class_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> float:
-    """The average of c on the closed class k, by elimination without subtractions; roughly, if the class is large."""
-    S = len(policy)
-    place, size = np.empty(S, dtype=np.int64), 0
-    for s in range(S):
-        if label[s] == k:
-            place[s] = size
-            size += 1
-    if size > _ELIMINATED:
-        return _rough_average(rows, policy, k, label, c)
-    P, collected, time = np.zeros((size, size)), np.empty(size), np.ones(size)
-    for s in range(S):
-        if label[s] == k:
-            pair = policy[s]
-            collected[place[s]] = c[pair]
-            for move in moves_of(rows, pair):
-                P[place[s], place[end_of(rows, move)]] += rows.data[move]
-    for last in range(size - 1, 0, -1):
-        out = 0.0
-        for j in range(last):
-            out += P[last, j]
-        for i in range(last):
-            if P[i, last] > 0.0:
-                visits = P[i, last] / out
-                for j in range(last):
-                    P[i, j] += visits * P[last, j]
-                collected[i] += visits * collected[last]
-                time[i] += visits * time[last]
-    return collected[0] / time[0]
-
-
-@njit
-def _rough_average(rows: Rows, policy: Ints, k: int, label: Ints, c: Floats) -> float:
-    """The average of c on the closed class k after some hundred moves from anywhere: enough to choose a class by."""
-    later = expected_costs_later(rows, policy, c, label, k)
-    total, size = 0.0, 0
-    for s in range(len(policy)):
-        if label[s] == k:
-            total += later[s]
-            size += 1
-    return total / size
-
-
-@njit
-def expected_costs_later(rows: Rows, policy: Ints, c: Floats, label: Ints, k: int) -> Floats:
-    """What a step of a policy costs (S,), by c (K,), some hundred moves after each state; lazy ones, so cycles mix.
-
-    Of states with the label k (S,) alone, which do not leave it.
-    """
-    S = len(policy)
-    mean, after = np.empty(S), np.empty(S)
+    mean, after, inside = np.empty(S), np.empty(S), np.empty(S, dtype=np.bool_)
     for s in range(S):
         mean[s] = c[policy[s]]
     for _ in range(MOVES):
         for s in range(S):
-            if label[s] == k:
-                after[s] = mean[s]
-                for move in moves_of(rows, policy[s]):
-                    after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
+            after[s] = mean[s]
+            for move in moves_of(rows, policy[s]):
+                after[s] += 0.5 * rows.data[move] * (mean[end_of(rows, move)] - mean[s])
         mean, after = after, mean
-    return mean
+    best = 0
+    for s in range(S):
+        best = s if mean[s] < mean[best] else best
+    member = closed_class(rows, policy, best, 0.0, inside)
+    return member, attractor_policy(rows, policy, inside)

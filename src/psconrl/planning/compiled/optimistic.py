@@ -7,7 +7,7 @@ an action and a member of its set. Given a bias h, the best member depends on th
 takes the place of policy iteration, it is actions and an order for every step.
 
 The chain of a column leads from everywhere to the first state of its order, unless nothing is left to hand out. So
-one elimination without subtractions , the first state kept and the last of the order eliminated first,
+one elimination without subtractions, the first state kept and the last of the order eliminated first,
 gives the averages J_i and the biases h_i of all costs at once, and with them those of every c. Chains where that state
 is not reached are not dealt with.
 
@@ -33,12 +33,14 @@ from psconrl.planning.compiled.generation import (
     PricingResult,
     generate,
 )
-from psconrl.planning.compiled.pricing import Columns, Mixture, decided, mix
+from psconrl.planning.compiled.pricing import Columns, Mixture, decided, lagrangian_costs, mix, span_of
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
 
-_CLOSE = 1e-12  # distance from the proven bound, relative to the range of costs, at which the generation stops
-_ROUNDS = 200
+CLOSE_OPTIMISTIC = 1e-12
+"""Distance from the proven bound, as a share of the range of costs, at which the generation of columns ends."""
+MAX_COLUMNS = 200
+"""Columns for each limit and for the costs; also policies from one question to the next."""
 
 
 class Work(NamedTuple):
@@ -53,7 +55,7 @@ class Work(NamedTuple):
 class Sets(NamedTuple):
     """A oracle of pricing: policies in models of a confidence set.
 
-    costs (m + 1, S, A); columns: actions and orders (room, 1, S), averages J (room, m + 1), biases H (room, m + 1, S);
+    costs (m + 1, S * A); columns: actions and orders (room, 1, S), averages J (room, m + 1), biases H (room, m + 1, S);
     `known` (1,) of them.
     """
 
@@ -79,18 +81,18 @@ class Believed(NamedTuple):
 def plan_within(
     center: Floats, radius: Floats, costs: Floats, levels: Floats, tau: Floats, start: Ints
 ) -> tuple[int, float, float, Floats, Ints, bool, Any, Any]:
-    """Plan within `radius` (S * A,) of a centre (S * A, S), costs (m + 1, S, A), limits tau (m,), as agents do.
+    """Plan within `radius` (S * A,) of a centre (S * A, S), costs (m + 1, S * A), limits tau (m,), as agents do.
 
     levels (S * A,): added to c_0 to decide between equals. start (n, 2, 1, S): first columns. Gives status, objective,
     bound and multipliers of the optimum, its columns, and whether it is proven; if so, also its `Mixture` and the
     `Rows` in which that is executed, as plain tuples (see `planned`).
     """
-    m, S, A = len(tau), costs.shape[1], costs.shape[2]
+    m, S = len(tau), center.shape[1]
     within = around(center, radius)
-    by_rule = decided(costs.reshape((m + 1, S * A)), levels).reshape((m + 1, S, A))
-    found = optimise(within, by_rule, Limits(tau, np.ones(m)), start, VALUE)
+    found = optimise(within, decided(costs, levels), Limits(tau, np.ones(m)), start, VALUE)
     optimum, n = found.optimum, len(found.weights)
-    proven = optimum.status == OPTIMAL and optimum.objective - optimum.bound <= PROVEN * max(1.0, _range(costs))
+    least = PROVEN * max(1.0, span_of(costs.ravel()))
+    proven = optimum.status == OPTIMAL and optimum.objective - optimum.bound <= least
     J, distributions, policies, weights = (
         np.empty((n, m + 1)),
         np.empty((n, S)),
@@ -112,8 +114,8 @@ def plan_within(
 @njit_inline
 def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int) -> Believed:
     """The best mixture of policies in models of a set, for VALUE or MARGIN; start (n, 2, 1, S): first columns."""
-    m, S = len(limits.tau), costs.shape[1]
-    room = len(start) + _ROUNDS * (m + 1)
+    m, S = len(limits.tau), within.lower.shape[1]
+    room = len(start) + MAX_COLUMNS * (m + 1)
     oracle = Sets(
         within,
         costs,
@@ -134,7 +136,7 @@ def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int)
         oracle.known[0] += evaluate(
             within, costs, oracle.actions[at, 0], oracle.orders[at, 0], oracle.work, oracle.J[at], oracle.H[at]
         )
-    optimum = generate(_price, oracle, limits, goal, np.zeros(m), _CLOSE * max(1.0, _range(costs)))
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), CLOSE_OPTIMISTIC * max(1.0, span_of(costs.ravel())))
     return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 
@@ -160,26 +162,16 @@ def used_columns(optimum: Optimum, actions: Ints, orders: Ints) -> tuple[Ints, F
 
 
 @njit
-def _range(costs: Floats) -> float:
-    least, largest = np.inf, -np.inf
-    for i in range(costs.shape[0]):
-        for s in range(costs.shape[1]):
-            for a in range(costs.shape[2]):
-                least, largest = min(least, costs[i, s, a]), max(largest, costs[i, s, a])
-    return largest - least
-
-
-@njit
 def first_column(cost: Floats, actions: Ints, orders: Ints) -> None:
     """The cheapest action everywhere, and the states in the order of what it costs; at every step."""
-    S, A = cost.shape
-    least = np.empty(S)
+    S = orders.shape[1]
+    A, least = len(cost) // S, np.empty(S)
     for h in range(len(actions)):
         for s in range(S):
-            actions[h, s], orders[h, s], least[s] = 0, s, cost[s, 0]
+            actions[h, s], orders[h, s], least[s] = 0, s, cost[s * A]
             for a in range(A):
-                if cost[s, a] < least[s]:
-                    actions[h, s], least[s] = a, cost[s, a]
+                if cost[s * A + a] < least[s]:
+                    actions[h, s], least[s] = a, cost[s * A + a]
         sort(orders[h], least)
 
 
@@ -190,17 +182,11 @@ def _price(oracle: Sets, problem: PricingProblem) -> PricingResult:
     It ends when the bound is enough to end the generation of columns too, or close to the least average found.
     """
     within, costs, prices, own = oracle.within, oracle.costs, problem.prices, problem.main
-    S, A, m = costs.shape[1], costs.shape[2], len(prices)
-    spent = 0.0
+    S, m, c = oracle.orders.shape[2], len(prices), np.empty(costs.shape[1])
+    A, spent = len(c) // S, 0.0
     for i in range(m):
         spent += prices[i] * problem.tau[i]
-    c = np.empty((S, A))
-    for s in range(S):
-        for a in range(A):
-            total = own * costs[0, s, a]
-            for i in range(m):
-                total += prices[i] * costs[i + 1, s, a]
-            c[s, a] = total
+    lagrangian_costs(c, costs, own, prices)
     best, at = np.inf, 0
     for k in range(oracle.known[0]):
         g = own * oracle.J[k, 0]
@@ -212,7 +198,7 @@ def _price(oracle: Sets, problem: PricingProblem) -> PricingResult:
         best = min(best, g)
     bound, enough = -np.inf, problem.enough + spent
     h, advantage = np.empty(S), np.empty(A)
-    for _ in range(_ROUNDS):
+    for _ in range(MAX_COLUMNS):
         g = own * oracle.J[at, 0]
         for i in range(m):
             g += prices[i] * oracle.J[at, i + 1]
@@ -234,7 +220,7 @@ def _price(oracle: Sets, problem: PricingProblem) -> PricingResult:
         for s in range(S):
             better = 0
             for a in range(A):
-                advantage[a] = c[s, a] - g + least_mean(within, s * A + a, order, h, h[s])
+                advantage[a] = c[s * A + a] - g + least_mean(within, s * A + a, order, h, h[s])
                 if advantage[a] < advantage[better]:
                     better = a
             worst = min(worst, advantage[better])
@@ -263,8 +249,8 @@ def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work,
     as elimination leaves them.
     """
     P, R, ends, out = work
-    S, A = costs.shape[1], costs.shape[2]
-    d = len(J)
+    S, d = len(order), len(J)
+    A = costs.shape[1] // S
     position = np.empty(S, dtype=np.int64)
     for k in range(S):
         position[order[k]] = k
@@ -275,7 +261,7 @@ def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work,
             P[k, j] = 0.0
         add_member(within, s * A + a, order, position, 1.0, P[k])
         for i in range(d):
-            R[k, i] = costs[i, s, a]
+            R[k, i] = costs[i, s * A + a]
         R[k, d] = 1.0
     for k in range(S - 1, 0, -1):
         total = 0.0
@@ -319,7 +305,8 @@ def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
     A pair that several columns use gets the mean of their members, weighted by how often they use it. Laws are those
     of each column in its own model, so only their mixture is an occupancy of the model believed in.
     """
-    S, A, n = costs.shape[1], costs.shape[2], len(found.weights)
+    S, n = p.shape[1], len(found.weights)
+    A = len(p) // S
     work = Work(np.empty((S, S)), np.empty((S, len(costs) + 1)), np.empty(S, dtype=np.int64), np.empty(S))
     J, H = np.empty((n, len(costs))), np.empty((len(costs), S))
     distributions, policies, known = np.zeros((n, S)), np.empty((n, S), dtype=np.int64), np.empty(1, dtype=np.int64)

@@ -17,9 +17,7 @@ from psconrl.planning.compiled.inverses import (
     HUGE,
     Inverse,
     bias_of,
-    copy_inverse,
     largest_size,
-    new_inverse,
     refactor,
     stationary_of,
     switch_policy,
@@ -106,7 +104,7 @@ def plan_by_inverses(
         order[k] = k % S
     own, c = np.empty(K), np.empty(K)
     policies, guess, r = begin(rows, costs, start, c, h)
-    chain = new_inverse(policy, r)
+    chain = Inverse(policy, np.empty((S, S)), np.array([r]))
     copy(policies[-1], policy)
     if not refactor(rows, chain, costs[0]):
         return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
@@ -259,7 +257,8 @@ def _follow_multiplier(
     Whether the optimum was reached, the multiplier, the lower bound.
     """
     rows, costs, h, own = oracle.rows, oracle.costs, oracle.h, oracle.own
-    chain, g = copy_inverse(oracle.chain), last_gain
+    own_chain, g = oracle.chain, last_gain
+    chain = Inverse(own_chain.policy.copy(), own_chain.inverse.copy(), own_chain.reference.copy())
     S = len(h)
     slope, h1 = np.empty(len(own)), np.empty(S)
     wanted = chain.policy.copy()

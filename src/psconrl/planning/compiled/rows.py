@@ -178,26 +178,53 @@ def end_of(rows: Rows, move: int) -> np.uint64:
 
 
 @njit
-def closed_class(rows: Rows, policy: Ints, s: int, inside: Bools) -> int:
-    """Mark the states that a policy leads to from s, s included, in `inside` (S,); how many they are."""
+def reach(rows: Rows, policy: Ints, s: int, least: float, inside: Bools) -> None:
+    """Mark the states (S,) that a policy leads to from s, s included, by moves of probability `least` or more."""
     S = len(policy)
     stack = np.empty(S, dtype=np.int64)
     for x in range(S):
         inside[x] = False
     inside[s] = True
     stack[0] = s
-    size = total = 1
+    size = 1
     while size > 0:
         size -= 1
         pair = policy[stack[size]]
         for move in moves_of(rows, pair):
             end = end_of(rows, move)
-            if not inside[end] and rows.data[move] > 0.0:
+            if not inside[end] and rows.data[move] > 0.0 and rows.data[move] >= least:
                 inside[end] = True
                 stack[size] = end
                 size += 1
-                total += 1
-    return total
+
+
+@njit
+def closed_class(rows: Rows, policy: Ints, s: int, least: float, inside: Bools) -> int:
+    """Mark a closed class (S,), by moves of probability `least` or more, that a policy may end in from s; one of it.
+
+    As long as something that was reached does not lead back to where the search began, it begins anew from there.
+    """
+    S = len(policy)
+    back, start = np.empty(S, dtype=np.bool_), -1
+    while start != s:
+        start = s
+        reach(rows, policy, start, least, inside)
+        for x in range(S):
+            back[x] = x == start
+        found = True
+        while found:
+            found = False
+            for x in range(S):
+                if inside[x] and not back[x]:
+                    for move in moves_of(rows, policy[x]):
+                        if rows.data[move] > 0.0 and rows.data[move] >= least and back[end_of(rows, move)]:
+                            back[x] = found = True
+                            break
+        for x in range(S):
+            if inside[x] and not back[x]:
+                s = x
+                break
+    return s
 
 
 @njit

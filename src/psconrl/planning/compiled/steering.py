@@ -6,52 +6,13 @@ import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.compiled.rows import Rows, closed_class
+from psconrl.planning.compiled.rows import Rows, closed_class, reach
 from psconrl.planning.tolerances import FEASIBLE
 
 _LIKELY = 0.25
 """States with this share of 1 / S in two stationary distributions are visited often enough to change columns there."""
 _WHOLE = 0.9
 """A column is whole if it spends this share of its time where it stays."""
-
-
-@njit
-def stays(rows: Rows, policy: Ints, start: int, least: float, inside: Bools) -> None:
-    """Mark the states (S,) in which a policy that starts in one stays by moves of probability `least` or more.
-
-    They are a closed class of these moves: as long as something that was reached does not lead back to where the
-    search began, it begins anew from there.
-    """
-    S = len(rows.begin) - 1
-    back, stack = np.empty(S, dtype=np.bool_), np.empty(S, dtype=np.int64)
-    while start >= 0:
-        for s in range(S):
-            inside[s] = back[s] = False
-        inside[start] = back[start] = True
-        stack[0], top = start, 1
-        while top > 0:
-            top -= 1
-            pair = policy[stack[top]]
-            for entry in range(rows.indptr[pair], rows.indptr[pair + 1]):
-                x = rows.indices[entry]
-                if rows.data[entry] >= least and not inside[x]:
-                    inside[x] = True
-                    stack[top] = x
-                    top += 1
-        found = True
-        while found:
-            found = False
-            for s in range(S):
-                if inside[s] and not back[s]:
-                    for entry in range(rows.indptr[policy[s]], rows.indptr[policy[s] + 1]):
-                        if rows.data[entry] >= least and back[rows.indices[entry]]:
-                            back[s] = found = True
-                            break
-        start = -1
-        for s in range(S):
-            if inside[s] and not back[s]:
-                start = s
-                break
 
 
 @njit
@@ -77,7 +38,7 @@ def mixed(
         for s in range(S):
             if law[s] > law[likeliest]:
                 likeliest = s
-        closed_class(rows, policy, likeliest, own)
+        reach(rows, policy, likeliest, 0.0, own)
         for s in range(S):
             actions[k, s] = policy[s] - begin[s] if own[s] else -1
             distributions[k, s] = law[s] if own[s] else 0.0
@@ -94,7 +55,7 @@ def mixed(
         for s in range(S):
             if distributions[k, s] > distributions[k, likeliest]:
                 likeliest = s
-        stays(rows, policies[k], likeliest, least, own)
+        closed_class(rows, policies[k], likeliest, least, own)
         share = 0.0
         for s in range(S):
             share += distributions[k, s] if own[s] else 0.0

@@ -96,33 +96,3 @@ def take_over(steered: Steered, excess: Floats, direction: Floats, t: int) -> in
         if alike > most:
             best, most = len(steered.actions) + f, alike
     return settle(steered, excess, best, t)
-
-
-@njit
-def act(steered: Steered, excess: Floats, acting: int, s: int) -> int:
-    """`chosen`, for callers outside of compiled code."""
-    return chosen(steered, excess, acting, s)
-
-
-@njit
-def after(steered: Steered, excess: Floats, acting: int, t: int) -> int:
-    """`settle`, for callers outside of compiled code."""
-    return settle(steered, excess, acting, t)
-
-
-@njit
-def sound(steered: Steered, A: int) -> bool:
-    """Whether the numbers of a mixture make sense: actions below A, or -1, weights of one in all, all finite."""
-    total, fine = 0.0, bool(0.0 <= steered.slope < np.inf) and len(steered.actions) > 0
-    for k in range(len(steered.weights)):
-        fine = fine and bool(steered.weights[k] >= 0.0)
-        total += steered.weights[k]
-    for actions in (steered.actions, steered.ways):
-        for a in actions.flat:
-            fine = fine and bool(-1 <= a < A)
-    for numbers in (steered.drifts, steered.directions, steered.levels):
-        for x in numbers.flat:
-            fine = fine and bool(abs(x) < np.inf)
-    for x in steered.limits:
-        fine = fine and bool(abs(x) < np.inf)
-    return bool(fine and abs(total - 1.0) < 1e-9)

@@ -83,19 +83,10 @@ def _assembled(matrix: sparse.csc_array, costs: Floats, equalities: Floats, thre
         col_lower=np.zeros(columns),
         col_upper=np.full(columns, np.inf),
     )
-    return with_margin(value, costs, thresholds, np.ones(m))
-
-
-def with_margin(value: LinearProgram, costs: Floats, thresholds: Floats, measure: Floats) -> OccupancyProgram:
-    """The program of the value, whose last column is gamma if there are constraints, with that of the margin.
-
-    measure (m,): the coefficients of gamma.
-    """
-    m = len(thresholds)
     margin = value
     if m:
         gain, least = np.zeros_like(value.cost), value.col_lower.copy()
-        gain[-1], least[-1] = -1.0, ((thresholds - costs[1:].reshape(m, -1).max(axis=1)) / measure).min()
+        gain[-1], least[-1] = -1.0, (thresholds - costs[1:].reshape(m, -1).max(axis=1)).min()
         margin = replace(value, cost=gain, col_lower=least)
     return OccupancyProgram(value, margin, m)
 
@@ -130,21 +121,3 @@ def feasible_vertex(program: OccupancyProgram, basis: Basis | None, shortfall: f
         if vertex.status == "optimal":
             return vertex
     raise SolverError("the linear program was found feasible, then infeasible; its numbers are too uneven")
-
-
-def conflict(program: OccupancyProgram, safest: Vertex | None) -> tuple[int, ...]:
-    """An irreducible set of constraints of an infeasible program that cannot hold together, as numbers 1..m.
-
-    The duals that prove a negative margin prove that the constraints which carry them are in conflict; of those,
-    each is left out in turn and stays out if the others are in conflict without it.
-    """
-    if safest is None:
-        return ()
-    kept = -safest.row_duals[program.constraint_rows] > 1e-9
-    for i in np.flatnonzero(kept):
-        without = kept.copy()
-        without[i] = False
-        limits = np.where(without, program.thresholds, np.inf)
-        if without.any() and largest_margin(program.with_thresholds(limits))[0] < 0:
-            kept = without
-    return tuple(int(i) + 1 for i in np.flatnonzero(kept))
