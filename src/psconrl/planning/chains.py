@@ -30,7 +30,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, PoissonSolver, factor_work, generator_of
 from psconrl.planning.precise_chains import PreciseChain
-from psconrl.planning.tolerances import DISTRIBUTION_TOL, MAX_FACTOR_WORK, MAX_FULL, MAX_WORK, SUPPORT, UNLIKELY
+from psconrl.planning.tolerances import MAX_FACTOR_WORK, MAX_FULL, MAX_WORK, SOLVED, SUPPORT, UNLIKELY
 
 PARTS = 4
 """In so many parts of falling size a bias is held; see `evaluation.Evaluation.parts`."""
@@ -209,7 +209,7 @@ class SparseChain:
         if len(classes) == 1:
             self.solver = PoissonSolver(self.generator)
             self.solver.switch_policy(np.arange(S))
-            law = self.solver.distribution(np.full(S, 1.0 / S), DISTRIBUTION_TOL / S**0.5)
+            law = self.solver.distribution(np.full(S, 1.0 / S), SOLVED / S**0.5)
             self.converged = law is not None
             if law is not None:
                 self.law[classes[0]] = law[classes[0]] / law[classes[0]].sum()
@@ -229,7 +229,7 @@ class SparseChain:
         probe = np.random.default_rng(0).random(len(self.law))
         amounts = probe - self.values(self._by_class(self.law * probe))
         left = np.abs(amounts - self.generator @ self.bias(amounts)[0])
-        return bool(left.max() <= DISTRIBUTION_TOL)
+        return bool(left.max() <= SOLVED)
 
     def shares(self, initial: Floats) -> Floats:
         """See `SolvedChain.shares`."""

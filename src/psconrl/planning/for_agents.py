@@ -19,7 +19,7 @@ from psconrl.planning.averages import long_run
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
-from psconrl.planning.compiled.parametric import MISSED, plan_by_inverses
+from psconrl.planning.compiled.parametric import plan_by_inverses
 from psconrl.planning.compiled.planned import NO_LEVELS, room
 from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.pricing import Start as Begin
@@ -28,7 +28,7 @@ from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import FEASIBLE, PROVEN, TIE_BREAK
+from psconrl.planning.tolerances import FEASIBLE, PROVEN, SOLVED, TIE_BREAK
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ by 6e-9."""
 _LINK = 1e-6
 """Probability: where columns meet more rarely than this, distributions need their digits in the states where they do,
 which inverses and iteration do not give."""
-_ROUGH = 4e-9
+_ROUGH = _OFF / 2
 """Where averages may be off by more than this, distributions are made anew, without subtractions."""
 
 
@@ -297,7 +297,7 @@ def _compiled(
         return None
     bound -= TIE_BREAK
     mixture = Mixture(J, distributions, policies, weights).first(count)
-    met = MISSED if few else FEASIBLE
+    met = SOLVED if few else FEASIBLE
     if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
     value, classes, connected, link = made or (np.nan, 0, False, 1.0)

@@ -29,7 +29,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.elimination import Chain, likely_state
 from psconrl.planning.compiled.pricing import gauss_seidel_sweep
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import DISTRIBUTION_TOL, EPS, MAX_DENSE, MAX_FACTOR_WORK, MAX_WORK, UNLIKELY
+from psconrl.planning.tolerances import EPS, MAX_DENSE, MAX_FACTOR_WORK, MAX_WORK, SOLVED, UNLIKELY
 
 SWEPT_STEPS, REUSED_STEPS = 40, 12
 """Most steps of GMRES, after sweeps and with the factor of another policy, before it starts again."""
@@ -171,8 +171,8 @@ class PoissonSolver:
                 h = h + solve(left - g)
         return best
 
-    def distribution(self, guess: Floats, tolerance: float = DISTRIBUTION_TOL) -> Floats | None:
-        """The stationary distribution (S,) from a guess; None where it is not found to DISTRIBUTION_TOL at least."""
+    def distribution(self, guess: Floats, tolerance: float = SOLVED) -> Floats | None:
+        """The stationary distribution (S,) from a guess; None where it is not found to SOLVED at least."""
         into, best, least = self.chain.T.tocsr(), guess, np.inf
         for solve, progress in self._methods(tolerance, transposed=True):
             mu, before = guess / guess.sum(), np.inf
@@ -185,7 +185,7 @@ class PoissonSolver:
                     break
                 before = error
                 mu = mu - solve(left)
-            if least <= DISTRIBUTION_TOL:
+            if least <= SOLVED:
                 mu = np.maximum(best, 0.0)
                 return np.asarray(mu / mu.sum())
         return None

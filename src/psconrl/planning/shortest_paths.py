@@ -13,7 +13,7 @@ from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.compiled.shortest_path import ShortestPath, fastest
 from psconrl.planning.elimination_order import elimination_order
 from psconrl.planning.poisson import Factor, generator_of
-from psconrl.planning.tolerances import CHEAP_WORK, EPS, EVAL_TOL, MAX_DENSE, MAX_ROUNDS, TIE
+from psconrl.planning.tolerances import CHEAP_WORK, EPS, EVAL_TOL, MAX_DENSE, MAX_ROUNDS, NOISE
 
 
 def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
@@ -36,14 +36,14 @@ def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
         except RuntimeError:  # singular, by rounding
             return _without_subtractions(rows, targets)
         advantage = 1.0 - generator @ V
-        if not (V.max() <= TIE / EPS and np.abs(advantage[policy[left]]).max() <= EVAL_TOL):
+        if not (V.max() <= NOISE / EPS and np.abs(advantage[policy[left]]).max() <= EVAL_TOL):
             return _without_subtractions(rows, targets)
         if V.sum() >= times[left].sum():
             break  # what is not faster is so by rounding only
         times[left], pairs[left] = V[left], policy[left]
         advantage[~allowed] = np.inf
         least = np.minimum.reduceat(advantage, first)
-        better = least < -TIE * np.maximum(V, 1.0)
+        better = least < -NOISE * np.maximum(V, 1.0)
         better[kept] = False
         if not better.any():
             break

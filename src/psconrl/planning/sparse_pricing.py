@@ -58,8 +58,8 @@ from psconrl.planning.tolerances import (
     MAX_REPAIRS,
     MAX_ROUNDS,
     MAX_SEARCH,
+    NOISE,
     PROVEN,
-    TIE,
     UNLIKELY,
 )
 
@@ -125,7 +125,7 @@ class SparsePricing:
         self.policy, self.mu = self.starts[-1].copy(), np.full(S, 1.0 / S)
         self.solver = PoissonSolver(generator_of(rows))
         self.solver.reference = reference
-        self.accuracy, self.finest = FIRST_ACCURACY, TIE if exactly else EVAL_TOL
+        self.accuracy, self.finest = FIRST_ACCURACY, NOISE if exactly else EVAL_TOL
         self.low, self.high = 0.0, np.inf
         self.asked = self.evaluations = 0
         self._before, self._excess_before = 0.0, 0.0

@@ -6,7 +6,7 @@ A result that rounding decides is none: it would change with the machine. So c_0
 
 in units of its range, which makes the optimum unique but for pairs of equal level; of those the first, or the one in
 use, is taken. Comparisons with a tolerance alone would not do: they are not transitive. Levels are further apart than
-`tolerances.TIE`, from which on one action counts as better than another, and that is far above rounding.
+`tolerances.NOISE`, from which on one action counts as better than another, and that is far above rounding.
 
 Averages are those of the true costs, and what the rule may cost is part of every gap. Where biases are so large that
 rounding does more to them than levels do, from about 10^5 on, rounding decides all the same.

@@ -9,24 +9,32 @@ range unless it says otherwise. "Work" counts multiplications: some 10^9 of them
 EPS = 2.0**-53
 """Relative: half a unit in the last place, what one rounding may do."""
 
+ROUNDED = 8 * EPS
+"""Relative: what some roundings may do to a sum."""
+
 NOISE = 1e-11
-"""What rounding may do to an average. Averages that differ by less are equal, and smaller numbers are printed as 0."""
+"""What rounding may do to an average. Averages that differ by less are equal, smaller numbers are printed as 0, and an
+action is better only by more than this, and by more than rounding can feign."""
+
+SOLVED = 1e-12
+"""Relative: so well hold small systems of equations, stationary distributions, limits that are met, and the bounds of
+iterations that end when nothing changes any more."""
+
+PIVOT = 1e-13
+"""Relative: pivots, determinants and errors of equations below this are rounding."""
+
+DOUBTFUL = 1e-7
+"""Pivots below this are taken only if there is no larger one; weights that are off by more are wrong."""
 
 TINY = 2.0**-1022
 """The least positive float of full accuracy. A margin is below zero by so much if the limits conflict by less."""
 
-TIE = 1e-11
-"""An action is better only by more than this, and by more than rounding can feign. Times: a share of the time left."""
-
 TIE_BREAK = 1e-9
 """The most that the rule for ties can cost: far above rounding, and a tenth of what counts as proved."""
 
-FLAT = 1e-9
-"""Advantages whose slope in a multiplier is below this do not cross zero."""
-
 SUPPORT = 1e-14
-"""Probability: occupancies and weights below this are rounding where a policy was evaluated by an inverse, by iteration
-or by a program."""
+"""Probability: occupancies, weights and reduced costs below this are rounding where a policy was evaluated by an
+inverse, by iteration or by a program."""
 
 # Proofs.
 
@@ -41,13 +49,12 @@ REPORTED = 1e-6
 """People are told what exceeds this: that a value is not proven, or not attained by a stationary policy."""
 
 FEASIBLE = 1e-9
-"""Limits missed by less than this count as met, and as binding: rounding may be all that is missing."""
+"""Limits missed by less than this count as met, and as binding: rounding may be all that is missing. HiGHS is asked for
+as much."""
 
 EVAL_TOL = 1e-9
-"""Evaluations by iteration are exact to this in the end; ten times as much is a certificate."""
-
-DISTRIBUTION_TOL = 1e-12
-"""Probability: so are stationary distributions."""
+"""Evaluations by iteration are exact to this in the end; advantages with a smaller slope in a multiplier do not cross
+zero."""
 
 UNLIKELY = 1e-2
 """Share of the likeliest state's mass: less likely states are on the way to a place, and no references, from which all
@@ -93,6 +100,9 @@ MAX_SEARCH = 100
 
 MAX_COLUMNS = 128
 """Policies that sparse factors keep as columns, beyond two for each limit; models need some ten."""
+
+FEW_SWEEPS = 2
+"""How often improvements are passed on in small models before the next evaluation, and policies led by a guess."""
 
 MAX_REPAIRS = 3
 """How often a policy is changed, or a state exchanged, for what makes numbers large: where that does not help, nothing

@@ -11,11 +11,10 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.tolerances import EPS
+from psconrl.planning.tolerances import ROUNDED
 
 # What rounding leaves of a row's rest is not handed out: a move of probability 1e-17 would make a plan's states lead
 # to all others, which would then keep the actions of whatever column they were last part of.
-_NOTHING = 8 * EPS
 
 
 class Set(NamedTuple):
@@ -74,7 +73,7 @@ def least_mean(within: Set, pair: int, order: Ints, h: Floats, base: float) -> f
         total += within.value[t] * (h[within.state[t]] - base)
     left = within.rest[pair]
     for k in range(len(order)):
-        if left <= _NOTHING:
+        if left <= ROUNDED:
             break
         j = order[k]
         share = min(left, within.upper[pair, j] - within.lower[pair, j])
@@ -90,7 +89,7 @@ def add_member(within: Set, pair: int, order: Ints, position: Ints, weight: floa
         row[position[within.state[t]]] += weight * within.value[t]
     left = within.rest[pair]
     for k in range(len(order)):
-        if left <= _NOTHING:
+        if left <= ROUNDED:
             break
         j = order[k]
         share = min(left, within.upper[pair, j] - within.lower[pair, j])

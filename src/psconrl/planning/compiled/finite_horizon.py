@@ -8,9 +8,9 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
 from psconrl.planning.compiled.generation import VALUE, Limits, PricingProblem, PricingResult, generate
-from psconrl.planning.compiled.optimistic import CLOSE_OPTIMISTIC, MAX_COLUMNS, Believed, first_column, used_columns
+from psconrl.planning.compiled.optimistic import MAX_COLUMNS, Believed, first_column, used_columns
 from psconrl.planning.compiled.pricing import decided, lagrangian_costs
-from psconrl.planning.tolerances import EPS, SUPPORT
+from psconrl.planning.tolerances import EPS, SOLVED, SUPPORT
 
 
 class Steps(NamedTuple):
@@ -73,7 +73,7 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
         law = forward(within, oracle.actions[k], oracle.orders[k], origin)
         averages(costs, oracle.actions[k], law, oracle.J[k])
         oracle.known[0] += 1
-    optimum = generate(_price, oracle, limits, goal, np.zeros(m), CLOSE_OPTIMISTIC)
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), SOLVED)
     return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 

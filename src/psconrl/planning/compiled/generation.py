@@ -33,17 +33,12 @@ from psconrl.planning.compiled.master import (
     leave_out_violation,
     solve_master,
 )
-from psconrl.planning.tolerances import FEASIBLE
+from psconrl.planning.tolerances import FEASIBLE, MAX_ROUNDS, SOLVED
 
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
 
-ROUNDS = 2000
 _STRETCH, _FAR = 16.0, 256.0
 """How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
-
-
-_ROOM = 1e-12
-"""Limits that can just be met are relaxed by so much more."""
 
 
 class PricingProblem(NamedTuple):
@@ -128,7 +123,7 @@ def generate(
         stretch = _STRETCH if guess[i] > 0.0 else stretch
     trial = True
     hint, hinted = np.empty(m), False
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         before = oracle.known[0]
         if before == 0 or based:
             goal_bound = bound if stage != REACH else out_of_reach
@@ -190,7 +185,7 @@ def generate(
                 if not sound:
                     _copy(last, master)
                     for i in range(m):
-                        tau[i] += _ROOM * limits.d[i]
+                        tau[i] += SOLVED * limits.d[i]
                     objective, sound = solve_master(oracle.J, known, relaxed, REACH, master)
                     if sound and objective <= 0.0:
                         objective, sound = _from_reach(oracle.J, known, relaxed, goal, master)

@@ -16,16 +16,13 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.attractor import attractor_policy
 from psconrl.planning.compiled.rows import Rows, closed_class, end_of, moves_of, row_times
+from psconrl.planning.tolerances import PIVOT
 
 HUGE = 1e11
 """Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
 
 _LARGE = 1e7
 """Numbers above this in an inverse may come from a bad reference state; then another one is tried."""
-
-_ROUNDED = 1e-13
-"""Errors in the equations of the bias that are not worth a correction. A rank-one update that shrinks the determinant
-below this share leaves no correct digits: invert anew. Updates by less than a thousandth of it are left out."""
 
 MOVES = 256
 """Steps: closed classes are compared by what is paid so many moves later."""
@@ -95,12 +92,12 @@ def _sherman_morrison(rows: Rows, chain: Inverse, v: Floats, s: int, old: int, l
         for j in range(S):
             v[j] += out * inverse[s, j]
     share = 1.0 + v[s]
-    if not abs(share) > _ROUNDED * (1.0 + size):
+    if not abs(share) > PIVOT * (1.0 + size):
         return False
     largest, most = largest_size(v), largest_size(inverse[:, s])
     if not largest * most < limit * abs(share):
         return False
-    least = 1e-3 * _ROUNDED * abs(share) / largest if largest > 0.0 else np.inf
+    least = 1e-3 * PIVOT * abs(share) / largest if largest > 0.0 else np.inf
     for i in range(S):
         # Most states hardly ever lead to s, and rounding is corrected anyway.
         if abs(inverse[i, s]) > least:
@@ -192,7 +189,7 @@ def bias_of(rows: Rows, chain: Inverse, c: Floats, h: Floats) -> float:
             left += rows.data[move] * (h[end_of(rows, move)] - h[s])
         rhs[s] = left
         largest = max(largest, abs(left))
-    if largest > _ROUNDED:
+    if largest > PIVOT:
         g += _add_solution(chain.inverse, rhs, chain.reference[0], h)
     return g
 

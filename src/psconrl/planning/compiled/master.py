@@ -14,7 +14,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.tolerances import CLOSE, EPS
+from psconrl.planning.tolerances import CLOSE, DOUBTFUL, MAX_ROUNDS, MAX_SEARCH, PIVOT, ROUNDED, SOLVED, SUPPORT
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -23,15 +23,7 @@ REACH = 1
 MARGIN = 2
 """Least v of any sign: minus the margin."""
 
-_PIVOT = 1e-13  # smaller pivots are rounding
-_DOUBTFUL = 1e-7  # and below this a larger one is better,
-_SLIGHT = 1e-13  # if that takes no more than this off a weight
-_PRICED = 1e-14  # reduced costs above minus this are zero,
-_ROUNDED = 8 * EPS  # and above minus this share of what they are the sum of
-_ROUGH, _REFINED = 1e-12, 4  # weights whose sum is off by more are refined so often
-_WRONG = 1e-7  # weights below minus this, or whose sum is so far from one, are more than rounding
-_STEPS = 500
-_DANTZIG = 100  # steps after which the rule that cannot cycle is used, and less is gained
+_REFINED = 4  # so often weights are refined whose sum is off
 
 
 class Limits(NamedTuple):
@@ -84,7 +76,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
     inverse = np.empty((n, n))
     column = np.empty(n)
     direction = np.empty(n)
-    for step in range(_STEPS):
+    for step in range(MAX_ROUNDS):
         if not _invert(J, limits.d, basis, inverse):
             return np.nan, False
         whole = 0.0
@@ -94,7 +86,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
                 total += inverse[r, i] * limits.tau[i]
             weights[r] = total
             whole += total if basis[r] >= 0 else 0.0
-        if abs(whole - 1.0) > _ROUGH:
+        if abs(whole - 1.0) > SOLVED:
             whole = _refine(J, limits, basis, inverse, weights)
         objective, lost = 0.0, 0.0
         for r in range(n):
@@ -107,7 +99,7 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
             for r in range(n):
                 total += _cost(J, basis[r], m, goal) * inverse[r, i]
             prices[i] = total if i == m else -total
-        entering, least = known, -_PRICED if step < _DANTZIG else -CLOSE
+        entering, least = known, -SUPPORT if step < MAX_SEARCH else -CLOSE
         for name in range(-n if goal != VALUE else -m, known):
             reduced = _cost(J, name, m, goal)
             size = abs(reduced)
@@ -122,12 +114,12 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
             else:
                 reduced += prices[-name - 1]
             # Where prices are large, rounding is, too.
-            if reduced < min(least, -_ROUNDED * size) and not _basic(basis, name):
+            if reduced < min(least, -ROUNDED * size) and not _basic(basis, name):
                 entering, least = name, reduced
-                if step >= _DANTZIG:
+                if step >= MAX_SEARCH:
                     break
         if entering == known:
-            return objective, lost <= _WRONG and abs(whole - 1.0) <= _WRONG
+            return objective, lost <= DOUBTFUL and abs(whole - 1.0) <= DOUBTFUL
         _column(J, limits.d, entering, column)
         leaving, ratio = -1, np.inf
         for r in range(n):
@@ -136,14 +128,14 @@ def solve_master(J: Floats, known: int, limits: Limits, goal: int, master: Maste
                 direction[r] += inverse[r, i] * column[i]
             if goal == MARGIN and basis[r] == -n:
                 direction[r] = 0.0
-            if direction[r] > _PIVOT:
+            if direction[r] > PIVOT:
                 at = weights[r] / direction[r]
                 # Of equals v leaves first, then the lowest name.
                 if at < ratio or (at == ratio and basis[r] < basis[leaving]):
                     leaving, ratio = r, at
         if leaving < 0:
             return np.nan, False
-        if direction[leaving] < _DOUBTFUL and step < _DANTZIG:
+        if direction[leaving] < DOUBTFUL and step < MAX_SEARCH:
             leaving = _surest(weights, direction)
         basis[leaving] = entering
     return np.nan, False
@@ -175,11 +167,11 @@ def _surest(weights: Floats, direction: Floats) -> int:
     """Of the rows that may leave, if weights (m + 1,) a little below zero are none, that with the largest pivot."""
     most = np.inf
     for r in range(len(weights)):
-        if direction[r] > _PIVOT:
-            most = min(most, (weights[r] + _SLIGHT) / direction[r])
+        if direction[r] > PIVOT:
+            most = min(most, (weights[r] + PIVOT) / direction[r])
     best = -1
     for r in range(len(weights)):
-        allowed = direction[r] > _PIVOT and weights[r] / direction[r] <= most
+        allowed = direction[r] > PIVOT and weights[r] / direction[r] <= most
         if allowed and (best < 0 or direction[r] > direction[best]):
             best = r
     return best

@@ -35,10 +35,8 @@ from psconrl.planning.compiled.generation import (
 )
 from psconrl.planning.compiled.pricing import Columns, Mixture, decided, lagrangian_costs, mix, span_of
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, PROVEN, SUPPORT
+from psconrl.planning.tolerances import EPS, PROVEN, SOLVED, SUPPORT
 
-CLOSE_OPTIMISTIC = 1e-12
-"""Distance from the proven bound, as a share of the range of costs, at which the generation of columns ends."""
 MAX_COLUMNS = 200
 """Columns for each limit and for the costs; also policies from one question to the next."""
 
@@ -136,7 +134,7 @@ def optimise(within: Set, costs: Floats, limits: Limits, start: Ints, goal: int)
         oracle.known[0] += evaluate(
             within, costs, oracle.actions[at, 0], oracle.orders[at, 0], oracle.work, oracle.J[at], oracle.H[at]
         )
-    optimum = generate(_price, oracle, limits, goal, np.zeros(m), CLOSE_OPTIMISTIC * max(1.0, span_of(costs.ravel())))
+    optimum = generate(_price, oracle, limits, goal, np.zeros(m), SOLVED * max(1.0, span_of(costs.ravel())))
     return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
 
 

@@ -41,20 +41,14 @@ from psconrl.planning.compiled.pricing import (
     span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import CLOSE, FLAT, PROVEN, TIE
+from psconrl.planning.tolerances import CLOSE, EVAL_TOL, FEW_SWEEPS, MAX_COLUMNS, MAX_SEARCH, NOISE, PROVEN, SOLVED
 
-_COLUMNS = 128
-_ROUNDS = 100
 _ANEW = 8
 """Policy iteration that needs more inverses than this goes round in circles; of 3,000 plans none needed so many."""
-_SWEEPS = 2
-"""How often improvements are passed on before the next evaluation."""
 MAX_CHANGES = 40
 """How many actions `_follow_multiplier` changes at most."""
 _WORN = 4e-14
 """What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
-MISSED = 1e-12
-"""What limits may be missed by, for all that rounding does."""
 
 
 class Inverses(NamedTuple):
@@ -98,9 +92,9 @@ def plan_by_inverses(
     value, classes, connected, link = np.nan, 0, False, 1.0
     if not all_finite(costs, limits.tau):
         return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
-    columns, policy = room_for(_COLUMNS, m, S), np.empty(S, dtype=np.int64)
-    fresh, order = np.ones(1, dtype=np.int64), np.empty(_SWEEPS * S, dtype=np.int64)
-    for k in range(_SWEEPS * S):
+    columns, policy = room_for(MAX_COLUMNS, m, S), np.empty(S, dtype=np.int64)
+    fresh, order = np.ones(1, dtype=np.int64), np.empty(FEW_SWEEPS * S, dtype=np.int64)
+    for k in range(FEW_SWEEPS * S):
         order[k] = k % S
     own, c = np.empty(K), np.empty(K)
     policies, guess, r = begin(rows, costs, start, c, h)
@@ -108,7 +102,7 @@ def plan_by_inverses(
     copy(policies[-1], policy)
     if not refactor(rows, chain, costs[0]):
         return FAILED, np.nan, -np.inf, 0.0, 0, value, classes, connected, link
-    sizes = np.empty(_COLUMNS)
+    sizes = np.empty(MAX_COLUMNS)
     oracle = Inverses(rows, costs, columns, columns.J, columns.known, sizes, chain, h, own, c, policies, fresh, order)
     optimum = generate(_price, oracle, limits, goal, guess, CLOSE)
     off = 0.0
@@ -134,7 +128,7 @@ def _misses(mixture: Mixture, count: int, tau: Floats) -> bool:
         total = 0.0
         for k in range(count):
             total += mixture.weights[k] * mixture.J[k, i + 1]
-        if total - tau[i] > MISSED:
+        if total - tau[i] > SOLVED:
             return True
     return False
 
@@ -146,7 +140,7 @@ def _price(oracle: Inverses, problem: PricingProblem) -> PricingResult:
     m = len(problem.prices)
     lagrangian_costs(oracle.c, costs, problem.main, problem.prices)
     fine, g = _iterate(oracle)
-    if not fine or columns.known[0] >= _COLUMNS - 2 - len(oracle.start):
+    if not fine or columns.known[0] >= MAX_COLUMNS - 2 - len(oracle.start):
         return PricingResult(False, -np.inf, problem.prices, False, problem.prices)
     limit = 0.0
     for i in range(m):
@@ -210,12 +204,12 @@ def _iterate(oracle: Inverses) -> tuple[bool, float]:
     S = len(h)
     fresh, made = False, 0
     wanted = np.empty(S, dtype=np.int64)
-    for _ in range(1, _ROUNDS):
+    for _ in range(1, MAX_SEARCH):
         g = bias_of(rows, chain, c, h)
         span = span_of(h)
         if not (span < HUGE and abs(g) < HUGE):  # nan included
             return False, np.nan
-        tie = max(TIE, 1e-15 * span)
+        tie = max(NOISE, 1e-15 * span)
         _, own, _ = improve(rows, c, g, h, chain.policy, wanted, oracle.own, oracle.order, tie)
         changes = 0
         for s in range(S):
@@ -271,7 +265,7 @@ def _follow_multiplier(
         for s in range(S):
             for pair in range(rows.begin[s], rows.begin[s + 1]):
                 fall = -sign * slope[pair]
-                if fall > FLAT and max(own[pair], 0.0) < fall * most and pair != chain.policy[s]:
+                if fall > EVAL_TOL and max(own[pair], 0.0) < fall * most and pair != chain.policy[s]:
                     most, enter, at = max(own[pair], 0.0) / fall, pair, s
         if not most < np.inf:
             return False, multiplier, -np.inf

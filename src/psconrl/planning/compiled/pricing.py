@@ -9,10 +9,8 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, copy, end_of, moves_of
-from psconrl.planning.tolerances import EPS, FLAT, SUPPORT, TIE
+from psconrl.planning.tolerances import EPS, EVAL_TOL, FEW_SWEEPS, NOISE, SUPPORT
 
-_WARM_START_SWEEPS = 2
-"""How often `greedy_warm_start` goes through the states."""
 _MUCH_FURTHER = 3.0
 """Steps of a multiplier are too short where many actions take over; where the last ones do, they end at the limit."""
 
@@ -218,7 +216,7 @@ def multiplier_step(
     for s in range(S):
         for pair in range(rows.begin[s], rows.begin[s + 1]):
             fall = -sign * slope[pair]
-            if fall > FLAT and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
+            if fall > EVAL_TOL and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
                 when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
                 count += 1
     changes, step, met, there = 0, -multiplier, sign < 0.0, False
@@ -249,7 +247,7 @@ def greedy_warm_start(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) 
     g = np.inf
     for pair in range(rows.begin[r], rows.begin[r + 1]):
         g = min(g, advantage_of(rows, c, 0.0, h, r, pair))
-    for _ in range(_WARM_START_SWEEPS):
+    for _ in range(FEW_SWEEPS):
         for s in range(len(h)):
             k = 1
             while k < len(policies) and policies[k, s] == policies[0, s]:
@@ -261,7 +259,7 @@ def greedy_warm_start(rows: Rows, c: Floats, h: Floats, r: int, policies: Ints) 
             for pair in range(rows.begin[s], rows.begin[s + 1]):
                 advantage = advantage_of(rows, c, g, h, s, pair)
                 if pair == own:
-                    advantage -= TIE
+                    advantage -= NOISE
                 if advantage < least or (pair == own and advantage == least):
                     best, least = pair, advantage
             h[s] += least
@@ -297,7 +295,7 @@ def discounted_value_iteration(
                 for move in moves_of(rows, pair):
                     total += rows.data[move] * ahead[end_of(rows, move)]
                 total = c[pair] + (1.0 - rate) * total
-                if total < least - TIE:
+                if total < least - NOISE:
                     least, policy[s] = total, pair
             low, high = min(low, least - ahead[s]), max(high, least - ahead[s])
             ahead[s] = least

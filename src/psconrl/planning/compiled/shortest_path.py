@@ -27,10 +27,8 @@ from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.attractor import proper_policy
 from psconrl.planning.compiled.elimination import Chain, collect, correct, difference, eliminate
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import EPS
+from psconrl.planning.tolerances import EPS, SOLVED
 
-_TIE = 1e-12
-"""Relative: an action that is better by less is as good."""
 _CORRECTIONS, _PARTS = 6, 2
 
 
@@ -134,7 +132,7 @@ def _improve(rows: Rows, allowed: Bools, order: Ints, place: Ints, parts: Floats
         for k in range(rows.begin[s], rows.begin[s + 1]):
             if allowed[k]:
                 advantage[k], size = _advantage(rows, k, i, place, parts)
-                noise[k] = _TIE * size + 2e-4 * EPS * parts[0, i]
+                noise[k] = SOLVED * size + 2e-4 * EPS * parts[0, i]
                 best = min(best, advantage[k])
         own = 2 * abs(advantage[policy[s]])
         for k in range(rows.begin[s], rows.begin[s + 1]):

@@ -7,7 +7,7 @@ import numpy as np
 from psconrl._core.checks import Floats
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.steered import FREE, Steered
-from psconrl.planning.tolerances import TIE
+from psconrl.planning.tolerances import NOISE
 
 
 @njit_inline
@@ -46,7 +46,7 @@ def best_column(steered: Steered, excess: Floats, s: int) -> int:
             for i in range(len(excess)):
                 if steered.binding[i] or excess[i] > 0.0:
                     score += excess[i] * steered.drifts[k, i]
-            if score < least - TIE:  # rounding decides nothing where excesses are zero
+            if score < least - NOISE:  # rounding decides nothing where excesses are zero
                 best, least = k, score
     return best
 

@@ -18,12 +18,10 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
+from psconrl.planning.tolerances import FEASIBLE
 
 Basis = NDArray[np.uint8]
 """HiGHS's status of each column, then of each row."""
-
-TOLERANCE = 1e-9
-"""Feasibility of rows and of reduced costs asked of the solver."""
 
 SCALE = 1e6
 """Bounds and right-hand sides are handed over times this: an occupancy that sums to one may then be negative
@@ -97,8 +95,8 @@ def _attempt(
         "output_flag": False,
         "threads": 1,
         "solver": "simplex",
-        "primal_feasibility_tolerance": TOLERANCE,
-        "dual_feasibility_tolerance": TOLERANCE,
+        "primal_feasibility_tolerance": FEASIBLE,
+        "dual_feasibility_tolerance": FEASIBLE,
         "simplex_iteration_limit": ITERATIONS * (rows + columns),
         # HiGHS counts the time of all runs of an instance.
         "time_limit": solver.getRunTime() + SECONDS,
