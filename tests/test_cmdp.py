@@ -471,3 +471,12 @@ def test_limits_by_name() -> None:
 def test_limits_by_wrong_names(limits: Any, names: Any, message: str) -> None:
     with pytest.raises(PsconrlError, match=re.escape(message)):
         CMDP(P, C, limits, cost_names=names)
+
+
+def test_costs_whose_sums_would_overflow_are_refused() -> None:
+    def swing(size: float) -> CMDP:
+        return CMDP([[[0.0, 1.0]], [[1.0, 0.0]]], [[[size], [-size / 2]]], [])
+
+    assert psconrl.solve(swing(1e200)).value == pytest.approx(2.5e199)
+    with pytest.raises(InvalidModelError, match="size"):
+        swing(1e201)

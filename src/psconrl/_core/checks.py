@@ -26,6 +26,9 @@ FLOAT, INT, BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)
 ROW_TOLERANCE = 1e-6
 """How far a row of probabilities may be from summing to one, as in single precision; it is renormalised then."""
 
+MAX_NUMBER = 1e200
+"""Of costs, limits and their ranges: what is computed with them stays within the range of floats."""
+
 NEGATIVE_TOLERANCE = 1e-12
 """Probabilities below zero by no more than this are what rounding leaves of zero, and become zero."""
 
@@ -136,11 +139,12 @@ def short_repr(value: Any) -> str:
 
 
 def finite(array: Floats, what: str, remedy: str) -> None:
-    """Refuse NaN and infinities."""
-    bad = ~np.isfinite(array)
+    """Refuse NaN, infinities, and numbers whose sums and ranges could overflow."""
+    bad = ~(np.abs(array) <= MAX_NUMBER)
     if bad.any():
         at = _first(bad)
-        raise InvalidModelError(f"{what}[{_text(at)}] is {array[at]}; it must be finite; {remedy}")
+        rule = f"at most {MAX_NUMBER:g} in size" if np.isfinite(array[at]) else "finite"
+        raise InvalidModelError(f"{what}[{_text(at)}] is {array[at]}; it must be {rule}; {remedy}")
 
 
 def within_ranges(costs: Floats, what: str, ranges: Floats | None) -> None:
