@@ -75,6 +75,7 @@ def table(runs: list[dict[str, Any]]) -> kept.Part:
         family = model.replace("Continuous", "").removeprefix("communicating-")
         row = [model.replace("Continuous", ""), *(f"{x:.2f}" for x in PUBLISHED.get(family, ()))]
         row += ["-"] * (4 - len(row))
+        row.append(str(len({run["seed"] for run in runs if run["model"] == model})))
         for name in names:
             own = [run for run in runs if run["model"] == model and run["agent"] == name]
             if own:
@@ -85,8 +86,8 @@ def table(runs: list[dict[str, Any]]) -> kept.Part:
             else:
                 row.append("-")
         rows.append(row)
-    rows.append(["mean", "", "", "", *(f"{np.mean(means[name]):.3f}" if means[name] else "-" for name in names)])
-    return kept.table(["model", "published: PSRL", "Q-learning", "UCRL2", *names], rows)
+    rows.append(["mean", "", "", "", "", *(f"{np.mean(means[name]):.3f}" if means[name] else "-" for name in names)])
+    return kept.table(["model", "published: PSRL", "Q-learning", "UCRL2", "seeds", *names], rows)
 
 
 def main() -> None:

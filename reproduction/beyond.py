@@ -261,7 +261,7 @@ def rivals_table(found: Mapping[str, Any]) -> str:
         if rival is not None:
             best = f"{rival['agent']}, {rival['setting']} (of {rival['of']})"
             rows.append((world["world"], *_told(world["own"]), best, *_told(rival)))
-    names = ("environment", *_COLUMNS, "Best as tuned", *(f"its {name}" for name in _COLUMNS))
+    names = ("environment", *_COLUMNS, "Least L as tuned", *(f"its {name}" for name in _COLUMNS))
     return markdown_table(names, rows)
 
 
