@@ -3,7 +3,6 @@
 python benchmarks/parts.py factors     without one of its parts [--seeds 10] [--only NAME ...] [--variants NAME ...]
 python benchmarks/parts.py doors       where a door often stays shut [--seeds 60]
 python benchmarks/parts.py conflict    limits that cannot be met [--seeds 5]
-python benchmarks/parts.py speed       processor time per plan at 16, 64, 121 and 1,024 states
 
 With --keep the table goes into the documentation.
 
@@ -12,11 +11,9 @@ Numbers are means and standard errors over seeds.
 """
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import gymnasium
 import kept
@@ -24,7 +21,7 @@ import numpy as np
 
 import psconrl
 from psconrl import CMDP, agents
-from psconrl.agents import Memory, Plan, hierarchy
+from psconrl.agents import Memory, hierarchy
 from psconrl.agents.posterior import CUT
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.errors import LimitsOutOfReachWarning
@@ -216,53 +213,9 @@ def doors(seeds: int) -> kept.Part:
     return kept.table(["environment", "T", "PSConRL: L", "never through", "recommended: L", "never through"], rows)
 
 
-def speed() -> kept.Part:
-    worlds = {
-        "marsrover-4x4": (psconrl.make("marsrover-4x4"), 5_000),
-        "marsrover-8x8": (psconrl.make("marsrover-8x8"), 20_000),
-        "marsrover-8x8, slip 0.1": (psconrl.make("marsrover-8x8", slip=0.1), 20_000),
-        "box, 121 states": (psconrl.make("box", full=True), 20_000),
-        "grid 32 x 32, slip 0.1": (psconrl.make("grid", rows=32, columns=32, slip=0.1, sparse=True), 3_000),
-    }
-    rows = []
-    for name, (cmdp, T) in worlds.items():
-        fixed = ("0.01", 0.01) if cmdp.S < 1_000 else ("0.01 for possible moves", cmdp.matrix > 0)
-        for prior, given in (fixed, (hierarchy.LEARNED, hierarchy.LEARNED)):
-            agent = Timed(cmdp.problem(), prior=given)
-            psconrl.simulate(agent, cmdp, min(T, 1_000), 1)
-            Timed.spent.clear()
-            Timed.sampled.clear()
-            psconrl.simulate(agent, cmdp, T, 0)
-            plan, sample = (1e3 * np.array(times) for times in (Timed.spent, Timed.sampled))
-            times = f"{np.median(plan):.3f}", f"{plan.mean():.3f}", f"{np.median(sample):.3f}"
-            rows.append([name, str(cmdp.S), prior, str(len(plan)), *times])
-    head = ["environment", "S", "prior", "plans", "ms per plan: median", "mean", "of it sample and costs: median"]
-    return kept.table(head, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Timed(agents.PSConRL):
-    """PSConRL with a clock."""
-
-    spent: ClassVar[list[float]] = []
-    sampled: ClassVar[list[float]] = []
-
-    def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
-        begin = time.thread_time()
-        found = super().sample(memory, rng)
-        self.sampled.append(time.thread_time() - begin)
-        return found
-
-    def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
-        begin = time.thread_time()
-        found = super().plan(memory, rng)
-        self.spent.append(time.thread_time() - begin)
-        return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["factors", "doors", "conflict", "speed"])
+    parser.add_argument("what", choices=["factors", "doors", "conflict"])
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--only", nargs="*", default=list(WORLDS), choices=list(WORLDS))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
@@ -272,10 +225,8 @@ def main() -> None:
         found = factors(args.seeds or 10, args.only, args.variants)
     elif args.what == "doors":
         found = doors(args.seeds or 60)
-    elif args.what == "conflict":
-        found = conflict(args.seeds or 5)
     else:
-        found = speed()
+        found = conflict(args.seeds or 5)
     kept.show(found)
     if args.keep:
         kept.keep(f"parts-{args.what}", {f"parts-{args.what}": found})
