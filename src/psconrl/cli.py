@@ -556,10 +556,9 @@ def export(
 
 @app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def reproduce() -> None:
-    """Say where to find the reproduction of the paper."""
+    """Say where to find the reproduction."""
     raise PsconrlError(
-        "the reproduction of the PSConRL paper is not part of the library; in a copy of the repository: "
-        "python -m reproduction --out results"
+        "the reproduction is not part of the library; in a copy of the repository: python -m reproduction --out results"
     )
 
 

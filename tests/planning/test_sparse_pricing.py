@@ -29,14 +29,14 @@ def sampled(rows: int, columns: int, prior: float | Bools, visits: int, seed: in
 
 
 def check_agreement(rows: Rows, costs: Floats, thresholds: Floats, whole: bool = True) -> None:
-    """With the linear program; by sparse factors unless the model is not whole: then component by component."""
+    """With the linear program; by sparse factors, or where parts hardly hold together component by component."""
     assert rows.S > MAX_INVERTED
     ours = best_policy(rows, costs, thresholds, join=0.1)
     theirs = best_policy(rows, costs, thresholds, join=0.1, method="components")
     assert ours.method == "compiled" or (not whole and ours.method == "components")
     assert ours.feasible == theirs.feasible
     if ours.feasible:
-        assert ours.gap <= 1e-8 or ours.classes > 1
+        assert ours.gap <= 2e-8 or ours.classes > 1  # the search ends at 1e-8; ties and rough averages come on top
         assert abs(ours.value - theirs.value) <= 2e-8
         again = best_policy(rows, costs, thresholds, join=0.1, start=ours.start)
         assert again.method == ours.method
@@ -81,9 +81,8 @@ def test_models_that_fall_apart(visits: int) -> None:
     traps = 0
     for seed in range(8):
         cmdp, rows = sampled(15, 15, neighbours(make("grid", rows=15, columns=15, slip=0.1, seed=seed)), visits, seed)
-        whole = is_communicating(rows.matrix())
-        traps += not whole
-        check_agreement(rows, cmdp.costs, cmdp.thresholds, whole)
+        traps += not is_communicating(rows.matrix())
+        check_agreement(rows, cmdp.costs, cmdp.thresholds, whole=False)
     assert traps > 0 or visits > 0
 
 
@@ -111,9 +110,9 @@ def test_samples_that_hardly_hold_together() -> None:
         assert abs(ours.value - theirs.value) <= 2e-8
         if is_communicating(rows.matrix()):
             whole += 1
-            assert (ours.method, ours.connected) == ("compiled", True)
+            assert ours.connected
         if ours.classes == 1:
-            assert ours.gap <= 1e-8
+            assert ours.gap <= 2e-8
     assert 0 < whole < 10
 
 

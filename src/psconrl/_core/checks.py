@@ -373,7 +373,7 @@ def sound_sparse(matrix: Any, what: str) -> None:
             # Arrays of other kinds or shapes are not even measured; of a copy, as scipy cuts what is too long.
             parts = matrix.indices, matrix.indptr
             if not all(isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in "iu" for part in parts):
-                raise ValueError
+                raise InvalidTypeError("indices must be one-dimensional arrays of whole numbers")
             copy.copy(matrix).check_format(full_check=True)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidModelError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -328,7 +329,7 @@ def _canonical_env(name: str) -> str:
     try:
         return environments.find(name).name
     except UnknownNameError as error:
-        if Path(name).exists():
+        if os.path.exists(name):  # unlike a path, refuses no name
             raise SpecError(
                 f"{name}: experiments take a model from one file; write it: psconrl convert {name} model.json"
             ) from error

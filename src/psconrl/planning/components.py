@@ -175,7 +175,9 @@ class Component:
             return None
         h = vertex.row_duals[: self.rows.S] / LP_SCALE
         bound = max(dual_lower_bound(self.rows, c, 0.0, sign * h) for sign in (1.0, -1.0))
-        used = np.flatnonzero(vertex.x[: self.rows.K] > 0)
+        x = vertex.x[: self.rows.K]
+        used = np.flatnonzero(x > SUPPORT)  # the rest is what rounding leaves of zero
+        used = used[np.argsort(x[used], kind="stable")]  # of several pairs of a state the last one counts
         policy = self.attract(
             self.rows.begin[:-1], dict(zip(self.rows.source[used].tolist(), used.tolist(), strict=True))
         )
