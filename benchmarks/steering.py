@@ -161,7 +161,7 @@ def garnets() -> kept.Part:
         last = 100 * ends[:, -1] / GROWTH[-1]
         slopes = [_slope(GROWTH[1:], values).strip(" ()") for values in ends.mean(axis=0)[1:].T]
         rows.append([str(m), *(f"{x.mean():.3f}% (largest {x.max():.3f}%)" for x in last.T[:2]), slopes[0], slopes[2]])
-    head = ["limits", r"$\lvert$regret$\rvert$ at $10^6$", "$[V]_+$", "exponent of regret", r"of $\max_t [V_t]_+$"]
+    head = ["limits", r"regret (absolute) at $10^6$", "$[V]_+$", "exponent of regret", r"of $\max_t [V_t]_+$"]
     return kept.table(head, rows)
 
 

@@ -174,7 +174,7 @@ def test_learn_refuses_what_leaves_the_ranges() -> None:
         ([(0, 1), (3, 3)], "cost_ranges[1] is (3.0, 3.0); low must be below high"),
         ([(0, 1), (3, 2)], "cost_ranges[1] is (3.0, 2.0); low must be below high"),
         ([(0, 1), (0, np.inf)], "cost_ranges[1, 1] is inf; it must be finite"),
-        ([(0, 1), (-1.5e308, 1.5e308)], "cost_ranges[1]"),
+        ([(0, 1), (-1.5e308, 1.5e308)], "cost_ranges[1"),
         ([(0, 1), (0, 1e-310)], "thresholds[0] is inf"),
         ("wide", "cost_ranges must be real numbers"),
     ],

@@ -23,7 +23,7 @@ class Executed(NamedTuple):
     value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
     classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
     there (those that do not act uniformly). link: how likely the states are in which columns meet, where that is least,
-    1 if they need not. way (S,): the pairs of the fastest way, -1 on the support. reference (1,): the likeliest state.
+    1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,): the pairs of the fastest way, -1 on the support. reference (1,): the likeliest state.
     stops: the first `classes` of them are states of each class.
     """
 
@@ -108,8 +108,9 @@ def execute_mixture(
             for s in range(S):
                 if own[j, s] and own[k, s]:
                     most = max(most, min(weights[j] * distributions[j, s], weights[k] * law[s]))
-            if most > MIN_OVERLAP:
+            if most > 0.0:
                 link = min(link, most)
+            if most > MIN_OVERLAP:
                 before, after = group[k], group[j]
                 for i in range(k + 1):
                     if group[i] == before:
