@@ -152,6 +152,7 @@ class PoissonSolver:
         """From now on solve for the chain of a policy (S,)."""
         self.chain, self._current = self.generator[policy], False
 
+    @np.errstate(all="ignore")  # what is not finite is no improvement
     def bias(self, c: Floats, guess: Floats, tolerance: float) -> Bias:
         """Gain and bias for costs c (S,) from a guess (S,) of the bias; the error says whether they were found."""
         best = Bias(np.nan, guess, np.inf)
@@ -171,6 +172,7 @@ class PoissonSolver:
                 h = h + solve(left - g)
         return best
 
+    @np.errstate(all="ignore")
     def distribution(self, guess: Floats, tolerance: float = SOLVED) -> Floats | None:
         """The stationary distribution (S,) from a guess; None where it is not found to SOLVED at least."""
         into, best, least = self.chain.T.tocsr(), guess, np.inf

@@ -23,8 +23,9 @@ class Executed(NamedTuple):
     value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
     classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
     there (those that do not act uniformly). link: how likely the states are in which columns meet, where that is least,
-    1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,): the pairs of the fastest way, -1 on the support. reference (1,): the likeliest state.
-    stops: the first `classes` of them are states of each class.
+    1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,): the pairs of
+    the fastest way, -1 on the support. reference (1,): the likeliest state. stops: the first `classes` of them are
+    states of each class.
     """
 
     policy: Floats

@@ -5,6 +5,7 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.graph import closed_classes
+from psconrl.errors import SolverError
 from psconrl.planning.chains import stationary_distribution
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.shortest_paths import shortest_path_policy
@@ -14,9 +15,12 @@ from psconrl.planning.tolerances import SUPPORT
 def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
     """An occupancy x (K,) as a mixture: weight, pairs (S,) and law (S,) of each policy.
 
-    As long as there is mass, the policy of the likeliest pairs is taken as often as they last.
+    As long as there is mass, the policy of the likeliest pairs is taken as often as they last. A vertex without any,
+    which HiGHS has been seen to call optimal, is refused by a `SolverError`.
     """
     left, source = np.where(x > SUPPORT, x, 0.0), rows.source
+    if not left.any():
+        raise SolverError("the linear program has a vertex without occupancy: the numbers of the model are too uneven")
     left = left / left.sum()
     found: list[tuple[float, Ints, Floats]] = []
     matrix = rows.matrix()
@@ -51,5 +55,8 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
 def _stationary_of(chain: sparse.csr_array, states: Ints) -> Floats:
     """The stationary law (S,) of a closed class."""
     law = np.zeros(chain.shape[0])
-    law[states] = stationary_distribution(chain[states][:, states])
+    found = stationary_distribution(chain[states][:, states])
+    if found is None:
+        raise SolverError("a chain of the linear program was not evaluated: the numbers of the model are too uneven")
+    law[states] = found
     return law
