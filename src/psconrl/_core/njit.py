@@ -107,13 +107,21 @@ def interpreted(small: bool, kernel: Kernel[..., Any]) -> Iterator[None]:
         yield
         return
     start = time.thread_time()
-    _Mode.plain = True
     try:
-        with np.errstate(all="ignore"):  # as compiled code does
+        with as_python(), np.errstate(all="ignore"):  # as compiled code does
             yield
     finally:
-        _Mode.plain = False
         _Mode.seconds += time.thread_time() - start
+
+
+@contextmanager
+def as_python() -> Iterator[None]:
+    """Run kernels as plain Python within the context; they may get arrays of numbers that numba does not know."""
+    before, _Mode.plain = _Mode.plain, True
+    try:
+        yield
+    finally:
+        _Mode.plain = before
 
 
 def solved_at_once(work: float, kernel: Kernel[..., Any], compute: Callable[[], Answer]) -> Answer:

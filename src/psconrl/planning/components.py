@@ -326,7 +326,7 @@ class ComponentPricing:
         classes, solved = _solved(self.rows.matrix()[policy])
         mu = np.zeros(self.rows.S)
         for share, states in zip(solved.shares(start), classes, strict=True):
-            mu[states] = share * solved.law[states]
+            mu[states] = share * solved.stationary[states]
         return Column(policy, self.costs[:, policy] @ mu, mu)
 
     def _column(self, k: int, priced: Priced) -> Column:

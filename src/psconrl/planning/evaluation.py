@@ -4,7 +4,7 @@ The policy induces a chain P with costs c. In each recurrent class C the average
 stationary distribution; a transient state inherits g = P g. The bias solves h = c - g + P h with x_C' h = 0 in every
 class. Periodic and multichain policies are covered: averages are Cesaro limits.
 
-`chains` says how they are found. In the end the equations of the bias are checked, whatever the method.
+`chains` says how they are found. What iteration finds is checked by the equations of the bias.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from psconrl._core.njit import solved_at_once
 from psconrl.cmdp import CMDP, require_model
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import relaxation
-from psconrl.planning.chains import PARTS, SolvedChain, SparseChain, chain_of, solve_chain
-from psconrl.planning.compiled.elimination import Chain, eliminate, residuals
+from psconrl.planning.chains import SolvedChain, chain_of, solve_chain
+from psconrl.planning.compiled.elimination import eliminate, residuals
 from psconrl.planning.finite_time import Setting, first_steps
-from psconrl.planning.tolerances import EVAL_TOL, NOISE
+from psconrl.planning.tolerances import EPS, EVAL_TOL, NOISE
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,28 +38,20 @@ class Evaluation:
         average_costs: (m + 1, S), the expected average of each cost from each start state: of the first `horizon`
             steps, or in the long run without one.
         long_run_costs: (m + 1, S), the long-run averages.
-        error: (m + 1,), bounds: no average of cost i is off by more than error[i]; `psconrl.planning.finite_time` says
-            why.
+        error: (m + 1,), bounds: no average of cost i is off by more than error[i]; `psconrl.planning.chains` and
+            `finite_time` say why.
         horizon: the number of steps, None for the long run.
         time_step: the time between the steps of `chain`; not 1 for models with durations.
         stationary: (S,), long-run share of time in each state, starting from the model's initial distribution.
         bias: (m + 1, S), the expected total cost above the average, from each start state (Cesaro sense); infinite
             where it is beyond the range of floats.
         classes: the policy's recurrent classes.
-        residual: by how much of a cost's range the equations h = c - g + P h fail on average over a recurrent class,
-            the worst of them, bounds on rounding included. No average in one is off by more; inf where a bias is, or
-            where it has no digits left.
-        parts: (m + 1, L, S), the bias in L parts of falling size, bias = parts.sum(axis=1). Where a chain nearly falls
-            apart, the bias is huge, and states that hold together by likely moves share the large parts bit for bit:
-            differences taken part by part are accurate although those of the sums are not.
     """
 
     average_costs: Floats
     stationary: Floats
     bias: Floats
     classes: tuple[Ints, ...]
-    residual: float
-    parts: Floats
     long_run_costs: Floats
     error: Floats
     chain: sparse.csr_array = field(repr=False)
@@ -167,7 +159,7 @@ def evaluate(
         pi = cmdp.check_policy(policy) if actions is None else np.eye(cmdp.A)[actions]
         found = evaluate(cmdp.uniformized(), time_shares(cmdp, pi))
         step = cmdp.time_step
-        return replace(found, bias=step * found.bias, parts=step * found.parts, time_step=step)
+        return replace(found, bias=step * found.bias, time_step=step)
     chain, costs = _chain(cmdp, policy)
     work = cmdp.S**2 * (cmdp.m + 1) ** 2
     return solved_at_once(work, eliminate, lambda: evaluate_chain(chain, costs, cmdp.initial, steps))
@@ -228,85 +220,64 @@ def evaluate_chain(
     """
     chain, classes = chain_of(matrix), closed_classes(matrix)
     solved = solve_chain(chain, classes)
-    weights = solved.shares(initial)
-    stationary = np.zeros(len(initial))
-    for weight, states in zip(weights, classes, strict=True):
-        stationary[states] = weight * solved.law[states]
+    weights = np.append(solved.shares(initial), 0.0)
     # In units of its range, a power of two, and from its least value on, each cost is of ordinary size.
-    least, unit = costs.min(axis=1)[:, np.newaxis], _units(costs)[:, np.newaxis]
+    least, most, unit = costs.min(axis=1)[:, np.newaxis], costs.max(axis=1)[:, np.newaxis], _units(costs)[:, np.newaxis]
     scaled = (costs - least) / unit
-    gains, parts, residual = np.empty_like(costs), np.zeros((len(costs), PARTS, len(initial))), np.empty(len(costs))
+    gains, bias = np.empty_like(costs), np.empty_like(costs)
     for i, cost in enumerate(scaled):
-        gains[i] = solved.values(np.array([cost[states] @ solved.law[states] for states in classes]))
-        parts[i] = np.ascontiguousarray(solved.bias(cost - gains[i]))
-        # Costs far from zero are rounded, and so are their averages, by more than their range is.
-        rounded = 4 * 2.0**-53 * float(np.abs(costs[i]).max() / unit[i, 0])
-        residual[i] = rounded + _residual(chain, cost - gains[i], parts[i], solved, classes)
-    drift, drifted = _drift(solved, chain, classes, gains)
-    long_run = np.clip(gains * unit + least, least, costs.max(axis=1)[:, np.newaxis])
-    averages, error = long_run, residual + drifted
+        gains[i] = solved.values(solved.averages(cost))
+        bias[i] = solved.bias(cost - gains[i])
+    drift = _drift(solved, gains)
+    averages = long_run = np.clip(gains * unit + least, least, most)
+    error = drift + [_off(solved, cost - g, h) for cost, g, h in zip(scaled, gains, bias, strict=True)]
     if horizon is not None:
-        setting = Setting(chain, scaled, gains, parts, drift, drifted)
-        first = first_steps(setting, horizon, good)
-        averages = np.clip(first.values * unit + least, least, costs.max(axis=1)[:, np.newaxis])
-        error = first.error + 4 * 2.0**-53 * np.abs(costs).max(axis=1) / unit[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        parts *= unit[:, np.newaxis]
-        bias = np.where(np.isfinite(parts[:, 0]), parts.sum(axis=1), parts[:, 0])
+        first = first_steps(Setting(chain, scaled, gains, bias, drift), horizon, good)
+        averages, error = np.clip(first.values * unit + least, least, most), first.error
+    # Costs far from zero are rounded, and so are their averages, by more than their range is.
+    error = error * unit[:, 0] + 4 * EPS * np.abs(costs).max(axis=1)
+    with np.errstate(over="ignore"):
+        bias *= unit
     return Evaluation(
         averages,
-        stationary,
+        weights[solved.label] * solved.stationary,
         bias,
         tuple(classes),
-        float(residual.max()),
-        parts,
         long_run_costs=long_run,
-        error=np.minimum(error * unit[:, 0], np.ptp(costs, axis=1)),
+        error=np.minimum(error, np.ptp(costs, axis=1)),
         chain=matrix,
         horizon=horizon,
     )
 
 
-def _drift(solved: SolvedChain, chain: Chain, classes: list[Ints], gains: Floats) -> tuple[Floats, Floats]:
-    """By how much g = P g fails in transient states, at most, and what that may come to: bounds (n,) for gains (n, S).
+def _drift(solved: SolvedChain, gains: Floats) -> Floats:
+    """Bounds (n,) on what the averages of transient states may be off by; nothing where there is one class."""
+    transient = solved.label < 0
+    if len(solved.classes) == 1 or not transient.any():
+        return np.zeros(len(gains))
+    amounts = np.zeros(gains.shape[1])
+    failed = [np.add(*np.abs(residuals(solved.chain, amounts, 0.0, g)))[transient].max() for g in gains]
+    return np.minimum(np.array(failed) * solved.collected(transient.astype(np.float64)).max(), solved.error)
 
-    Nothing where there is one class: all states have its average.
+
+def _off(solved: SolvedChain, amounts: Floats, h: Floats) -> float:
+    """What the averages in a recurrent class are off by at most, by the equations of their bias h (S,) or otherwise.
+
+    SolverError where they are by iteration and not certain.
     """
-    nothing: Floats = np.zeros(len(gains))
-    transient = np.ones(gains.shape[1])
-    transient[np.concatenate(classes)] = 0.0
-    if len(classes) == 1 or not transient.any():
-        return nothing, nothing
-    drift = np.empty(len(gains))
-    for i, g in enumerate(gains):
-        left, rounding, _ = residuals(chain, np.zeros(len(g)), 0.0, np.ascontiguousarray(g[np.newaxis]))
-        drift[i] = (transient * (np.abs(left) + rounding)).max()
-    return drift, drift * float(solved.collected(transient).max())
+    off = solved.averages(np.add(*np.abs(residuals(solved.chain, amounts, 2.0, h)))).max()
+    if solved.error == np.inf and not off <= EVAL_TOL:
+        raise SolverError(
+            f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
+            "the averages are not certain"
+        )
+    return float(np.fmin(off, solved.error))
 
 
 def bias_spans(found: Evaluation, initial: Floats) -> Floats:
     """The spans (n,) of the biases over the states that an initial distribution (S,) leads to; inf where a bias is."""
     bias = found.bias[:, reachable(found.chain, initial > 0)]
     return np.array([np.ptp(h) if np.isfinite(h).all() else np.inf for h in bias])
-
-
-def _residual(chain: Chain, amounts: Floats, parts: Floats, solved: SolvedChain, classes: list[Ints]) -> float:
-    """By how much, on average, the equations of a bias fail in a class; inf where the bias has no digits left.
-
-    Averages by elimination do not depend on it. By iteration they may be as wrong as it is: SolverError.
-    """
-    left, rounding, _ = residuals(chain, amounts, 2.0, parts)
-    if not np.isfinite(parts[0, solved.law > 0]).all():
-        return float("inf")
-    off = max(float(solved.law[states] @ (np.abs(left[states]) + rounding[states])) for states in classes)
-    if not off <= EVAL_TOL:
-        if not isinstance(solved, SparseChain):
-            return float("inf")
-        raise SolverError(
-            f"the equations of a policy's bias fail by {off:.2g} of a cost's range on average, after refinement; "
-            "the averages are not certain"
-        )
-    return off
 
 
 def _units(costs: Floats) -> Floats:

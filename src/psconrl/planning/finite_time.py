@@ -5,20 +5,20 @@ r = c - g + P h - h, the sum of T costs is, for periodic and multichain chains t
 
     sum_{t < T} P^t c  =  sum_{t < T} P^t g  +  h - P^T h  +  sum_{t < T} P^t r
 
-P^t averages, so the last term is at most T max |r|: a bound that holds whatever the rounding in g and h. Several
-ways lead to the sum; u is 2^-53, C the size of the costs, counted from the middle of their range, H that of the bias.
+P^t averages, so the last term is at most T max |r|: a bound that holds whatever the rounding in g and h. Biases cancel
+where T is far below them, in a chain that nearly falls apart: there sums have to be taken. In small chains P^T comes
+from squaring P, in large ones from steps; u is 2^-53, C half the range of the costs, H the size of the bias:
 
-    way          how                                                          the average is off by at most
-    biases       P^T h: in small chains by squaring P                         max |r| + (S + 3) u H
-                 in large ones by P^n h, for |P^T h| <= max |P^n h|           max |r| + ((k + 4) u H n + |P^n h|) / T
-    steps        v <- c + P v, T times                                        (k + 4) u C T / 2
-    doubling     V_2t = V_t + P^t V_t, with P^2t = P^t P^t                    (S + 3) u C (T + 2 log2 T + 2)
+    method       how                                              the average is off by at most
+    biases       small: P^2t = P^t P^t                            max |r| + (S + 3) u H
+                 large: P^n h, for |P^T h| <= max |P^n h|         max |r| + ((k + 4) u H n + |P^n h|) / T
+    sums         small: V_2t = V_t + P^t V_t                      (S + 3) u C (T + 2 log2 T + 2)
+                 large: v <- c + P v, T times                     (k + 4) u C T / 2
 
-k is the largest number of entries in a row. Biases cancel where T is far below them, in a chain that nearly falls
-apart: there sums have to be taken. The first way whose bound is good is taken, or else the one with the least.
+k is the largest number of entries in a row. Sums of few steps are taken at once, else biases unless their bound is
+neither good nor the least.
 
-Averages of several classes: g = P g fails by rounding d in transient states. After the expected number of steps N in
-these, no more comes of it: the average of P^t g is off by at most min(2 N, T / 2) max |d|.
+Averages of several classes: where the gains of transient states are off by d, the average of P^t g is off by 2 d.
 
 All of it is about the chain as it is in floats, where the probability of staying is 1 minus the others.
 """
@@ -26,7 +26,6 @@ All of it is about the chain as it is in floats, where the probability of stayin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,16 +39,14 @@ from psconrl.planning.tolerances import CHEAP_WORK, EPS, MAX_DENSE, MAX_WORK, NO
 class Setting(NamedTuple):
     """A chain of S states with costs (n, S) in [0, 2), and what is known of them.
 
-    gains (n, S); parts (n, L, S) of the biases; drift, drifted (n,): by how much g = P g fails in a chain with several
-    classes, and what that comes to in all.
+    gains, bias (n, S); drift (n,): what the gains of transient states may be off by.
     """
 
     chain: Chain
     costs: Floats
     gains: Floats
-    parts: Floats
+    bias: Floats
     drift: Floats
-    drifted: Floats
 
 
 class Averages(NamedTuple):
@@ -69,21 +66,16 @@ def first_steps(setting: Setting, T: int, good: float = NOISE) -> Averages:
     Returns:
         The averages, with bounds.
     """
-    S = setting.costs.shape[1]
-    size = float(np.ptp(setting.costs, axis=1).max()) / 2
-    work = float(T) * len(setting.chain.data) * len(setting.costs)
-    by_steps = (_longest_row(setting.chain) + 4) * EPS * size * T / 2
-    if work <= CHEAP_WORK and by_steps <= good / 100:
-        return _by_sums(setting, T, by_steps, _steps)
+    n, S = setting.costs.shape
+    C, work = float(np.ptp(setting.costs, axis=1).max()) / 2, float(T) * len(setting.chain.data) * n
+    if S <= MAX_DENSE:
+        by_sums = (S + 3) * EPS * C * (T + 2 * math.log2(T) + 2)
+    else:
+        by_sums = (_longest_row(setting.chain) + 4) * EPS * C * T / 2 if work <= MAX_WORK else np.inf
+    if by_sums <= good / 100 and (S <= MAX_DENSE or work <= CHEAP_WORK):
+        return _by_sums(setting, T, by_sums)
     found = _by_biases(setting, T, good)
-    if (found.error <= good).all():
-        return found
-    by_doubling = (S + 3) * EPS * size * (T + 2 * math.log2(T) + 2)
-    if S <= MAX_DENSE and by_doubling < found.error.max():
-        return _by_sums(setting, T, by_doubling, _doubling)
-    if S > MAX_DENSE and work <= MAX_WORK and by_steps < found.error.max():
-        return _by_sums(setting, T, by_steps, _steps)
-    return found
+    return found if found.error.max() <= max(good, by_sums) else _by_sums(setting, T, by_sums)
 
 
 def _longest_row(chain: Chain) -> int:
@@ -97,20 +89,19 @@ def _rounded(setting: Setting, values: Floats, error: Floats | float) -> Average
     return Averages(np.clip(values, low[:, np.newaxis], high[:, np.newaxis]), bounds)
 
 
-def _by_sums(setting: Setting, T: int, bound: float, way: Callable[[Chain, Floats, Floats, int], Floats]) -> Averages:
+def _by_sums(setting: Setting, T: int, bound: float) -> Averages:
     """The sums of T costs, which are counted from the middle of their range."""
     middle = (setting.costs.max(axis=1) + setting.costs.min(axis=1))[:, np.newaxis] / 2
-    sums = way(setting.chain, setting.costs - middle, np.zeros_like(setting.costs), T)
+    costs, nothing = setting.costs - middle, np.zeros_like(setting.costs)
+    if setting.costs.shape[1] <= MAX_DENSE:
+        sums = _doubling(setting.chain, costs, nothing, T)
+    else:
+        sums = np.array([advance(setting.chain, c, np.zeros(len(c)), T) for c in costs])
     return _rounded(setting, sums / T + middle, bound)
 
 
-def _steps(chain: Chain, costs: Floats, values: Floats, T: int) -> Floats:
-    """sum_{t < T} P^t c + P^T v for costs c and values v (n, S), step by step."""
-    return np.array([advance(chain, c, v, T) for c, v in zip(costs, values, strict=True)])
-
-
 def _doubling(chain: Chain, costs: Floats, values: Floats, T: int) -> Floats:
-    """The same by squaring P."""
+    """sum_{t < T} P^t c + P^T v for costs c and values v (n, S), by squaring P."""
     power, some, total = _dense(chain), costs.T, values.T
     while True:
         if T & 1:
@@ -136,16 +127,16 @@ def _dense(chain: Chain) -> Floats:
 
 
 def _by_biases(setting: Setting, T: int, good: float) -> Averages:
-    """By T g + h - P^T h; the error says whether that was a good way."""
-    n, S = setting.costs.shape
-    missed, h = np.empty(n), setting.parts.sum(axis=1)
+    """By T g + h - P^T h; the error says how well that does."""
+    S, h = setting.costs.shape[1], setting.bias
     H = np.abs(h).max(axis=1)
-    for i in range(n):
-        left, rounding, _ = residuals(setting.chain, setting.costs[i] - setting.gains[i], 2.0, setting.parts[i])
-        missed[i] = (np.abs(left) + rounding).max()
-    missed += np.minimum(2 * setting.drifted, T / 2 * setting.drift)
-    if not np.isfinite(missed).all() or not np.isfinite(H).all():
+    if not np.isfinite(H).all():
         return _rounded(setting, setting.gains, np.inf)
+    failed = [
+        np.add(*np.abs(residuals(setting.chain, c - g, 2.0, own))).max()
+        for c, g, own in zip(setting.costs, setting.gains, h, strict=True)
+    ]
+    missed = np.array(failed) + 2 * setting.drift
     missed += 4 * EPS * H / T
     if S <= MAX_DENSE:
         after = _doubling(setting.chain, np.zeros_like(h), h, T)

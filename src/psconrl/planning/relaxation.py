@@ -20,7 +20,6 @@ likelier in one direction has no cure: its time is that of a chain a rounding aw
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
@@ -31,7 +30,6 @@ from psconrl.errors import SolverError
 from psconrl.planning.chains import chain_of, solve_chain
 from psconrl.planning.tolerances import EVAL_TOL, MAX_DENSE, REPORTED
 
-Complexes = NDArray[np.complex128]
 Operator = Callable[[Floats], Floats]
 
 
@@ -61,26 +59,26 @@ def _slowest(matrix: sparse.csr_array, states: Ints, away: Floats) -> float:
     if n <= MAX_DENSE:
         operator = np.column_stack([biases(column) for column in np.eye(n)])
         return float(np.abs(np.linalg.eigvals(operator)).max()) if np.isfinite(operator).all() else float("inf")
+    start = biases(np.random.default_rng(0).random(n) - 0.5)
+    if not np.isfinite(start).all():
+        return float("inf")
+    operator = LinearOperator((n, n), matvec=lambda v: biases(np.asarray(v, dtype=np.float64).ravel()))
     try:
-        found = _arnoldi(biases, n, 2, EVAL_TOL)
+        found = eigs(operator, k=2, v0=start, tol=EVAL_TOL, return_eigenvectors=False)
     except ArpackError as error:
         raise SolverError(
             f"the relaxation time of {n} states was not found: Arnoldi's method did not converge ({error}); the "
             "averages do not depend on it"
         ) from None
-    return float("inf") if found is None else float(np.abs(found[0]).max())
+    return float(np.abs(found).max())
 
 
 def _bias_operator(matrix: sparse.csr_array) -> Operator:
     """The operator that takes costs (S,) of a chain (S, S) to their biases."""
-    classes = closed_classes(matrix)
-    solved = solve_chain(chain_of(matrix), classes)
+    solved = solve_chain(chain_of(matrix), closed_classes(matrix))
 
     def biases(costs: Floats) -> Floats:
-        gains = solved.values(np.array([costs[states] @ solved.law[states] for states in classes]))
-        parts = solved.bias(costs - gains)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.where(np.isfinite(parts[0]), parts.sum(axis=0), parts[0])
+        return solved.bias(costs - solved.values(solved.averages(costs)))
 
     return biases
 
@@ -116,13 +114,3 @@ def _symmetric_distance(part: sparse.csr_array, away: Floats) -> float:
     except (ArpackError, RuntimeError):
         return 0.0
     return float(found.max())
-
-
-def _arnoldi(biases: Operator, n: int, k: int, tolerance: float) -> tuple[Complexes, Complexes] | None:
-    """The k largest eigenvalues of the operator, with eigenvectors; None where numbers leave the range of floats."""
-    start = biases(np.random.default_rng(0).random(n) - 0.5)
-    if not np.isfinite(start).all():
-        return None
-    operator = LinearOperator((n, n), matvec=lambda v: biases(np.asarray(v, dtype=np.float64).ravel()))
-    values, vectors = eigs(operator, k=k, v0=start, tol=tolerance)
-    return values, vectors

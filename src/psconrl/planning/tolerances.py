@@ -112,6 +112,16 @@ CHEAP_WORK, MAX_WORK, MAX_FACTOR_WORK = 1e8, 5e9, 1e12
 """Work that is done without looking for something faster (a tenth of a second), the most that a sum of steps may take
 (some seconds), where what has not converged by then is covered by the bound, and the most of a factor (minutes)."""
 
+MAX_ELIMINATION_WORK, MAX_PRECISE_WORK = 3e6, 1e7
+"""Work of an elimination: beyond it sparse factors and iteration come first, which then are faster; and the most with
+numbers of many bits (ten seconds)."""
+
+PRECISE_BITS = 4096
+"""Of a number, where floats do not do: enough to add one to 10^1200 without loss."""
+
+MAX_FLOAT_TIME = 1e60
+"""Steps: where kept states are met sooner, the 1e-300 that floats lose come to no more than a share of 1e-100."""
+
 PLANNING_BYTES = 64
 """Bytes for each transition that planning takes at least: rows, generator and chain, 16 each, and what solves them."""
 

@@ -65,17 +65,6 @@ class Elimination(NamedTuple):
     exact: bool
 
 
-class Residuals(NamedTuple):
-    """left (S,): what is left of each equation; rounding (S,): what rounding may have done to that, at most.
-
-    worst: the largest |left| / rounding of the states where values are finite.
-    """
-
-    left: Floats
-    rounding: Floats
-    worst: float
-
-
 # Elimination
 
 
@@ -127,11 +116,13 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
     columns = n
     for s in range(len(place)):
         columns = max(columns, place[s] + 1)
-    low_begin, up_begin, out = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64), np.empty(n)
+    numbers = chain.data.dtype
+    low_begin, up_begin = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    out = np.empty(n, dtype=numbers)
     room = 4 * columns + len(chain.indices)
-    low_at, low = np.empty(room, dtype=np.int64), np.empty(room)
-    up_at, up = np.empty(room, dtype=np.int64), np.empty(room)
-    row, touched = np.zeros(columns), np.empty(columns, dtype=np.int64)
+    low_at, low = np.empty(room, dtype=np.int64), np.empty(room, dtype=numbers)
+    up_at, up = np.empty(room, dtype=np.int64), np.empty(room, dtype=numbers)
+    row, touched = np.zeros(columns, dtype=numbers), np.empty(columns, dtype=np.int64)
     waiting = np.empty(columns, dtype=np.int64)  # a heap: a state eliminated later may be met while one is dealt with
     lows = ups = 0
     fine = exact = True
@@ -259,7 +250,9 @@ def collect(elimination: Elimination, amounts: Floats, parts: Floats) -> None:
     the range of floats are infinite.
     """
     n = len(elimination.order)
-    collected = np.empty(n)  # between a departure from i and the next entry of a state not yet eliminated
+    collected = np.empty(
+        n, dtype=amounts.dtype
+    )  # between a departure from i and the next entry of a state not yet eliminated
     for i in range(n):
         total = amounts[i]
         for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
@@ -285,28 +278,25 @@ def collect(elimination: Elimination, amounts: Floats, parts: Floats) -> None:
 
 
 @njit
-def residuals(chain: Chain, amounts: Floats, scale: float, parts: Floats) -> Residuals:
-    """How far the equations amounts + P h - h = 0 are from holding, by state.
+def residuals(chain: Chain, amounts: Floats, scale: float, h: Floats) -> tuple[Floats, Floats]:
+    """What is left (S,) of the equations amounts + P h - h = 0, and what rounding may have done to that, at most.
 
-    amounts (S,), themselves rounded by a unit in the last place of `scale`; parts (L, S) of h, by state.
+    amounts (S,), themselves rounded by a unit in the last place of `scale`; h (S,).
     """
     S = len(amounts)
-    left, rounding = np.empty(S), np.empty(S)
-    worst = 0.0
+    left, rounding = np.empty(S, dtype=h.dtype), np.empty(S, dtype=h.dtype)
     for s in range(S):
         total, absolute = amounts[s], abs(amounts[s]) + scale
         for entry in range(chain.indptr[s], chain.indptr[s + 1]):
             x = chain.indices[entry]
             if x != s and chain.data[entry] > 0.0:
-                flow = chain.data[entry] * difference(parts, x, s)
+                flow = chain.data[entry] * (h[x] - h[s])
                 total += flow
                 absolute += abs(flow)
         left[s] = total
-        # Each term: amount, differences of the parts and their sum, product; and the sum of the terms.
-        rounding[s] = (chain.indptr[s + 1] - chain.indptr[s] + 2 * parts.shape[0] + 2) * EPS * absolute
-        if abs(total) < np.inf and rounding[s] > 0.0:
-            worst = max(worst, abs(total) / rounding[s])
-    return Residuals(left, rounding, worst)
+        # Each term: amount, difference, product; and the sum of the terms.
+        rounding[s] = (chain.indptr[s + 1] - chain.indptr[s] + 4) * EPS * absolute
+    return left, rounding
 
 
 @njit
