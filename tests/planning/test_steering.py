@@ -9,9 +9,8 @@ from psconrl import make, simulate, solve
 from psconrl._core.checks import Bools, Floats, Ints
 from psconrl.agents import Optimal
 from psconrl.cmdp import CMDP
-from psconrl.planning.compiled import steering_rule as rule
+from psconrl.planning import steered as rule
 from psconrl.planning.compiled.rows import Rows, closed_class
-from psconrl.planning.compiled.steering import mixed
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate
 from psconrl.planning.for_agents import Method, Steer, model_margin, plan_rows
@@ -195,19 +194,6 @@ def test_where_a_policy_stays_against_the_closed_classes() -> None:
         assert (after[inside] == inside).all()  # all of them lead to all of them and nowhere else
         sizes.add(int(inside.sum()))
     assert len(sizes) > 4
-
-
-def test_the_mixture_is_the_same_uncompiled() -> None:
-    cmdp = make("riverswim")
-    rows = Rows.from_sparse(cmdp.matrix)
-    pairs = np.array([rows.begin[:-1], rows.begin[:-1] + 1])
-    law = 8.0 ** np.arange(6)
-    laws = np.array([np.eye(6)[0], law / law.sum()])
-    J = np.array([[0.995, 0.0], [0.125, 1.0]])
-    arguments = tuple(rows), (J, laws, pairs, np.array([0.4, 0.6])), np.array([0.6]), 1e-3
-    made, plain = mixed(*arguments), mixed.py_func(*arguments)
-    for one, other in zip(made, plain, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def random_steered(rng: np.random.Generator, k: int, f: int, S: int, m: int) -> Steered:

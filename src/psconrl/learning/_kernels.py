@@ -8,8 +8,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.agents._counts_kernels import count
 from psconrl.learning.loop_data import Curves, Moves, RandomBuffers, Statistics
-from psconrl.planning.compiled.steering_rule import chosen, settle
-from psconrl.planning.steered import Steered
+from psconrl.planning.steered import Steered, chosen, settle
 
 LENGTH, COUNT, HORIZON, REFILL = 0, 1, 2, 3
 """Why the loop stopped: the plan's length, a count; or, the plan not being over, the end of the run, or because random

@@ -54,8 +54,7 @@ from psconrl.learning import state_io
 from psconrl.learning.labels import Labels
 from psconrl.learning.loop_data import CompiledPlan, Statistics, compile_plan, extended_plan, random_streams
 from psconrl.learning.run import COLUMNS, Episode, Snapshot, nearest_by_name, row_of
-from psconrl.planning.compiled import steering_rule
-from psconrl.planning.steered import FREE
+from psconrl.planning.steered import FREE, chosen, settle, take_over
 from psconrl.problem import Problem
 
 if TYPE_CHECKING:
@@ -271,7 +270,7 @@ class Learner:
         self._adopt(plan, len(self.states))
         self.clock[1], self.clock[4], self.origin = 0, FREE, s
         if self.compiled.steered is not None:
-            self.clock[4] = steering_rule.take_over(self.compiled.steered, self.excess, self.direction, t)
+            self.clock[4] = take_over(self.compiled.steered, self.excess, self.direction, t)
         self._keep_newest()
         self.newest = Snapshot(t, plan.policy, self.visits.copy())
         return plan
@@ -407,7 +406,7 @@ class Learner:
         """The action of the current plan in a state, and its probability; u: a uniform random number."""
         policy, steered, A = self.compiled.policy, self.compiled.steered, self.problem.A
         if steered is not None:
-            a = steering_rule.chosen(steered, self.excess, self.clock.item(4), state)
+            a = chosen(steered, self.excess, self.clock.item(4), state)
             if a >= 0:
                 return int(a), 1.0
         row, first = policy[self.clock.item(1) % len(policy)], state * A
@@ -462,7 +461,7 @@ class Learner:
         if self.current is None:
             return
         if plan.steered is not None:
-            self.clock[4] = steering_rule.settle(plan.steered, self.excess, self.clock.item(4), self.t)
+            self.clock[4] = settle(plan.steered, self.excess, self.clock.item(4), self.t)
         if self.clock[1] >= plan.max_length:
             self._end(0)
         elif self.visits[state, action] > plan.count_limit[state, action]:

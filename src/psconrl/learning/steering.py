@@ -33,12 +33,12 @@ from psconrl.planning.steered import FREE
 
 if TYPE_CHECKING:
     from psconrl.planning import for_agents
+    from psconrl.planning import steered as rule
     from psconrl.planning import steering as mixtures
-    from psconrl.planning.compiled import steering_rule as rule
 else:
     for_agents = lazy_import("psconrl.planning.for_agents")
     mixtures = lazy_import("psconrl.planning.steering")
-    rule = lazy_import("psconrl.planning.compiled.steering_rule")
+    rule = lazy_import("psconrl.planning.steered")
 
 
 _MOST = 1e9

@@ -1,54 +1,32 @@
-"""A mixture of deterministic policies with the rule that chooses between them, as data.
+"""A mixture of deterministic policies with the rule that chooses between them: as data, and step by step.
 
 The optimum of a constrained model is a mixture of at most m + 1 deterministic policies, its *columns*. Steering does
-not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i), and the drifts D_ik = J_i(k) - tau_i:
+not mix them by chance; it looks at the excess so far, V_i = sum_t (c_i - tau_i), and the drifts D_ik = J_i(k) - tau_i.
+docs/explanation/steering.md has the rule, and a proof that V and regret are O(sqrt(T)); in short:
 
     free      with one limit: in each state, of the columns that come there, the one with the least score
               sum_i V_i D_ik acts. Where none comes, the stationary policy acts, which leads to them.
     held      with several limits: the column with the least score is held for about B / k steps, k the number of
-              columns, so that a round of all of them takes a band. In states where it does not come, the rule of
-              "free" leads to it.
-    forced    a column whose states are far from where the others live cannot be had so. If V lies outside the band by
-              what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the fastest way into its core is taken, and the
-              column is run there until V has come back and half a band further: so trips are rare. Another one takes
-              over only if it corrects V by B more. A core is where a column really spends its time: states likelier
-              than 1 / (S sqrt(t)).
-    parts     a column may go from part to part of its class by moves less likely than 1 / t. In the time that there
-              is, it stays where it is, and what it promises is a mean over places between which nobody goes. If it
-              spends a tenth of its time or more outside of the part that it would not leave without such moves, ways
-              lead into its parts, with the drift of each, instead of into its core.
+              columns. In states where it does not come, the rule of "free" leads to it.
+    forced    if V lies outside the band by what a column corrects, -sum_i V_i D_ik > B |D_k|_1, the shortest path into
+              its core is taken, and the column is run there until V has come back and half a band further. Another
+              one takes over only if it corrects V by B more.
     band      B = sqrt(slope t) with slope = 1 + d, d the expected time from one core to another and back, 0 if the
-              columns meet in likely states. So trips between cores take of the order of sqrt(d T) steps in all.
-    floor     V_i is never below -B: slack is no bank to spend. Limits that do not bind count only while V_i > 0.
+              columns meet in likely states.
+    floor     V_i is never below -B: slack cannot be saved up. Limits that do not bind count only while V_i > 0.
     reserve   if no column lowers some limits whose mean V_i exceeds 2 B, the policy of least sum of their J_i is run
               until that is B.
-
-Why it costs nothing to change columns. Let lambda be the multipliers of the optimum J*, and h the bias that proves it:
-A(s, a) = c_0 + sum_i lambda_i (c_i - tau_i) - J* + sum_s' p(s' | s, a) h(s') - h(s) >= 0, and = 0 for the pairs of
-every column in its recurrent class. Summed over the steps of any behaviour,
-
-    regret + lambda . V = sum_t A(s_t, a_t) + h(s_1) - h(s_{T+1}) + a martingale,
-
-whatever chooses between these pairs: only trips, whose pairs have A > 0, cost anything.
-
-Why V stays small. In n steps column k changes V by n D_k, up to a martingale and its bias, whose span is at most some
-sigma. Columns that alternate from step to step are a policy with averages of its own: with several limits its V may
-grow for ever along the surface where two scores are equal. A column that is held keeps its promise up to sigma. There
-are at most 2 k sqrt(T / slope) decisions until step T, so that this adds O(k sigma sqrt(T)) to V. The rest is driven by
-the column of least V . D_k: as the weights w > 0 have sum_k w_k D_k = 0 for binding limits, V . D_k <= -delta |V| for
-the part of V in the span of the drifts, with some delta > 0, and |V| is O(B / delta) (Blackwell, Pacific Journal of
-Mathematics 6, 1956; Neely, Stochastic Network Optimization, 2010, chapter 4). So V, and with it the regret, is
-O(sqrt(T)) in the mean for every m. With one limit the scores change sign with V, there is no surface to slide along,
-and |V| is bounded without holding.
 """
 
-from functools import lru_cache
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from psconrl._core.checks import Bools, Floats, Ints
+from psconrl._core.njit import njit, njit_inline
 from psconrl._core.pairs import Pairs
+from psconrl.planning.tolerances import NOISE
 
 FREE = -1
 """Neither a column nor a way is held: the rule chooses in each state."""
@@ -152,11 +130,99 @@ _KINDS = tuple(map(np.dtype, ("f8", "i8", "f8", "f8", "?", "i8", "f8", "f8")))
 """Of the arrays."""
 
 
-def without_ways(weights: Floats, actions: Ints, drifts: Floats, binding: Bools, limits: Floats) -> Steered:
+def meeting(weights: Floats, actions: Ints, drifts: Floats, binding: Bools, limits: Floats) -> Steered:
     """A mixture whose columns meet in likely states, so that d is 0."""
-    return Steered(weights, actions, drifts, limits, binding, *_no_ways(actions.shape[1], len(limits)), 1.0)
+    S, m = actions.shape[1], len(limits)
+    nowhere = np.empty((0, S), dtype=np.int64), np.empty((0, m)), np.empty((0, 2))
+    return Steered(weights, actions, drifts, limits, binding, *nowhere, 1.0)
 
 
-@lru_cache(maxsize=64)
-def _no_ways(S: int, m: int) -> tuple[Ints, Floats, Floats]:
-    return np.empty((0, S), dtype=np.int64), np.empty((0, m)), np.empty((0, 2))
+# The rule
+
+
+@njit_inline
+def correction(steered: Steered, f: int, excess: Floats) -> float:
+    """By how much way f would correct the excess (m,)."""
+    total = 0.0
+    for i in range(len(excess)):
+        if steered.binding[i] or excess[i] > 0.0:
+            total -= excess[i] * steered.directions[f, i]
+    return total
+
+
+@njit_inline
+def heading(steered: Steered, excess: Floats, band: float, forced: int) -> int:
+    """The way to be forced from now on, FREE if there is none; `forced`: the one so far."""
+    own = 0.0
+    if forced >= 0:
+        own = correction(steered, forced, excess)
+        if own <= steered.levels[forced, 1] * band:
+            forced, own = FREE, 0.0
+    best, most = forced, own + band if forced >= 0 else 0.0
+    for f in range(len(steered.ways)):
+        corrected = correction(steered, f, excess)
+        if corrected > most and corrected > steered.levels[f, 0] * band:
+            best, most = f, corrected
+    return best
+
+
+@njit_inline
+def best_column(steered: Steered, excess: Floats, s: int) -> int:
+    """The column of least score, of those that come to state s, or of all if s is -1; FREE if there is none."""
+    best, least = FREE, np.inf
+    for k in range(len(steered.actions)):
+        if s < 0 or steered.actions[k, s] >= 0:
+            score = 0.0
+            for i in range(len(excess)):
+                if steered.binding[i] or excess[i] > 0.0:
+                    score += excess[i] * steered.drifts[k, i]
+            if score < least - NOISE:  # rounding decides nothing where excesses are zero
+                best, least = k, score
+    return best
+
+
+@njit_inline
+def chosen(steered: Steered, excess: Floats, acting: int, s: int) -> int:
+    """The action in state s; -1 where the stationary policy acts."""
+    count = len(steered.actions)
+    if acting >= count:
+        return int(steered.ways[acting - count, s])
+    if acting < 0 or steered.actions[acting, s] < 0:
+        acting = best_column(steered, excess, s)
+    return int(steered.actions[acting, s]) if acting >= 0 else -1
+
+
+@njit_inline
+def settle(steered: Steered, excess: Floats, acting: int, t: int) -> int:
+    """Raise the excess (m,) after t steps to its floor; the column or way that acts from now on."""
+    band = math.sqrt(steered.slope * t)
+    for i in range(len(excess)):
+        excess[i] = max(excess[i], -band)
+    count = len(steered.actions)
+    way = heading(steered, excess, band, max(acting - count, FREE))
+    if way != FREE:
+        return count + way
+    if len(excess) < 2:
+        return FREE
+    if 0 <= acting < count and _decisions(steered, t) == _decisions(steered, t - 1):
+        return acting
+    return best_column(steered, excess, -1)
+
+
+@njit_inline
+def _decisions(steered: Steered, t: int) -> int:
+    """How many columns were chosen by step t: one in about sqrt(slope t) / k steps."""
+    return int(2.0 * len(steered.actions) * math.sqrt(t / steered.slope))
+
+
+@njit
+def take_over(steered: Steered, excess: Floats, direction: Floats, t: int) -> int:
+    """What is to act in a new plan after t steps: first the way that goes on most in a direction (m,)."""
+    best, most = FREE, 0.0
+    for f in range(len(steered.ways)):
+        alike = 0.0
+        for i in range(len(direction)):
+            alike += direction[i] * steered.directions[f, i]
+        if alike > most:
+            best, most = len(steered.actions) + f, alike
+    return settle(steered, excess, best, t)

@@ -1,4 +1,4 @@
-"""Mixtures to be steered, from whatever found them."""
+"""Mixtures to be steered, from whatever found them; `psconrl.planning.steered` has the rule."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from psconrl._core.checks import Bools, Floats, Ints
 from psconrl._core.graph import closed_classes
 from psconrl.planning.compiled.planned import mixture_of
 from psconrl.planning.compiled.pricing import Columns, Mixture
-from psconrl.planning.compiled.rows import Rows, reach
-from psconrl.planning.compiled.steering import meet, mixed
+from psconrl.planning.compiled.rows import Rows, closed_class, reach
 from psconrl.planning.components import Column
 from psconrl.planning.evaluation import evaluate_chain
 from psconrl.planning.for_agents import Steer, plan_rows
@@ -20,77 +19,93 @@ from psconrl.planning.mixtures import core_of
 from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import Steered, without_ways
-from psconrl.planning.tolerances import PROVEN
+from psconrl.planning.steered import Steered, meeting
+from psconrl.planning.tolerances import FEASIBLE, PROVEN
+
+MIN_LIKELY = 0.25
+"""Columns change in states that have this share of 1 / S in the stationary distributions of both."""
+WHOLE = 0.9
+"""A column is whole if it spends this share of its time in one component."""
 
 
 class Places(NamedTuple):
-    """Where columns live, or parts of them: laws (k, S), drifts (k, m) and actions (k, S), -1 elsewhere."""
+    """Where columns, or components of them, are: distributions (k, S), drifts (k, m), actions (k, S), -1 elsewhere."""
 
-    laws: Floats
+    distributions: Floats
     drifts: Floats
     actions: Ints
 
 
 def steered_between(rows: Rows, costs: Floats, mixture: Mixture, thresholds: Floats, steer: Steer) -> Steered:
-    """A mixture to be steered, with ways into the cores of its columns where they do not meet."""
+    """A mixture to be steered, with paths into the cores of its columns where they do not meet."""
     executed = steer.rows or rows
     least = 1.0 / max(steer.time, rows.S)  # so that every row has a move that likely
-    actions, drifts, binding, laws, whole = mixed(tuple(executed), tuple(mixture), thresholds, least)
-    made = without_ways(mixture.weights.copy(), actions, drifts, binding, thresholds)
-    places = Places(laws, drifts, actions)
+    places, whole = _places(executed, mixture, thresholds, least)
+    binding = mixture.weights @ places.drifts > -10.0 * FEASIBLE
+    made = meeting(mixture.weights.copy(), places.actions, places.drifts, binding, thresholds)
     if not whole.all():
-        places = _in_parts(places, whole, executed, costs[1:], thresholds, steer.time, least)
-    if not meet(places.laws):
-        made = _with_ways(made, places, executed, steer.time)
-    # With restarts, as otherwise the way of least J_i would make for what costs nothing, however far away.
+        places = _components(places, whole, executed, costs[1:], thresholds, steer.time, least)
+    both = np.minimum(places.distributions[:, np.newaxis], places.distributions)
+    if both.max(axis=2).min() * rows.S < MIN_LIKELY:
+        made = _with_paths(made, places, executed, steer.time)
+    # With restarts, as otherwise the policy of least J_i would make for what costs nothing, however far away.
     return _with_reserves(made, rows, costs, steer)
 
 
-def _in_parts(
+def _places(rows: Rows, mixture: Mixture, thresholds: Floats, least: float) -> tuple[Places, Bools]:
+    """Where the columns are, and (k,) whether they are whole: moves less likely than `least` do not count there."""
+    own = np.zeros(mixture.policies.shape, dtype=np.bool_)
+    inside, shares = np.empty(rows.S, dtype=np.bool_), np.empty(len(own))
+    for k, (mu, policy) in enumerate(zip(mixture.distributions, mixture.policies, strict=True)):
+        likeliest = int(mu.argmax())
+        reach(rows, policy, likeliest, 0.0, own[k])
+        closed_class(rows, policy, likeliest, least, inside)
+        shares[k] = mu[own[k] & inside].sum()
+    actions = np.where(own, mixture.policies - rows.begin[:-1], -1)
+    drifts = np.ascontiguousarray(mixture.J[:, 1:] - thresholds)
+    return Places(np.where(own, mixture.distributions, 0.0), drifts, actions), shares >= WHOLE
+
+
+def _components(
     places: Places, whole: Bools, rows: Rows, costs: Floats, thresholds: Floats, time: int, least: float
 ) -> Places:
-    """With the parts of columns that are not whole in their place; costs (m, K).
+    """With the components of columns that are not whole in their place; costs (m, K).
 
-    A part is where a column stays by moves that are to be expected in `time` steps. Its mu is that of the column, and
-    its drift what this mu costs: the column promises a mean over parts between which it does not go in that time.
+    A column stays in a component by moves that are to be expected in `time` steps. The drift there is what its own mu
+    costs there: the column promises a mean over components between which it does not go in that time.
     """
     found = []
     for k, (mu, drift, actions) in enumerate(zip(*places, strict=True)):
-        pairs, core, parts = rows.begin[:-1] + np.maximum(actions, 0), core_of(mu, mu > 0, time), []
+        pairs, core, components = rows.begin[:-1] + np.maximum(actions, 0), core_of(mu, mu > 0, time), []
         if not whole[k]:
             chain = rows.matrix()[pairs]
             chain.data[chain.data < least] = 0.0
             chain.eliminate_zeros()
-            parts = [part for part in closed_classes(chain) if core[part].any()]
-        if not parts:
+            components = [states for states in closed_classes(chain) if core[states].any()]
+        if not components:
             found.append((mu, drift, actions))
-        for part in parts:
+        for states in components:
             own, acting = np.zeros(rows.S), np.full(rows.S, -1)
-            own[part], acting[part] = mu[part] / mu[part].sum(), actions[part]
+            own[states], acting[states] = mu[states] / mu[states].sum(), actions[states]
             found.append((own, costs[:, pairs] @ own - thresholds, acting))
     return Places(*(np.array(values) for values in zip(*found, strict=True)))
 
 
-def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
-    """With the fastest ways into the cores that the places have in `time` steps.
+def _with_paths(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
+    """With the shortest paths into the cores that the places have in `time` steps.
 
     Also with the band: d is the expected time of the longest round trip; what takes longer than `time` steps is not
     worth knowing more of.
     """
-    laws, drifts, _ = places
-    cores = [core_of(mu, mu > 0, time) for mu in laws]
-    found = [shortest_path_policy(rows, core) for core in cores]
+    mus, drifts, _ = places
+    cores = [core_of(mu, mu > 0, time) for mu in mus]
+    paths = [shortest_path_policy(rows, core) for core in cores]
     ways = [
-        _way_and_core(rows, way.pairs - rows.begin[:-1], actions, mu, core)
-        for way, actions, mu, core in zip(found, places.actions, laws, cores, strict=True)
+        _path_and_core(rows, path.pairs - rows.begin[:-1], actions, mu, core)
+        for path, actions, mu, core in zip(paths, places.actions, mus, cores, strict=True)
     ]
-    times = np.array(
-        [
-            [mu[core] @ np.minimum(way.times[core], time) / mu[core].sum() for way in found]
-            for mu, core in zip(laws, cores, strict=True)
-        ]
-    )
+    shares = np.where(cores, mus, 0.0)
+    times = shares @ np.array([np.minimum(path.times, time) for path in paths]).T / shares.sum(axis=1, keepdims=True)
     size = np.abs(drifts).sum(axis=1, keepdims=True)
     return made._replace(
         ways=np.array(ways),
@@ -100,15 +115,15 @@ def _with_ways(made: Steered, places: Places, rows: Rows, time: int) -> Steered:
     )
 
 
-def _way_and_core(rows: Rows, way: Ints, actions: Ints, mu: Floats, core: Bools) -> Ints:
-    """What to do (S,) on the way into a core and in it; -1 where no way is known.
+def _path_and_core(rows: Rows, path: Ints, actions: Ints, mu: Floats, core: Bools) -> Ints:
+    """What to do (S,) on the path into a core and in it; -1 where no path is known.
 
-    A core between whose parts its column goes through unlikely states falls apart without these: then they are kept.
+    A core between whose components its column goes through unlikely states falls apart without these: they are kept.
     """
-    led = np.where(core, actions, np.maximum(way, -1))
+    steps = np.where(core, actions, np.maximum(path, -1))
     reached = np.empty(rows.S, dtype=np.bool_)
-    reach(rows, rows.begin[:-1] + np.maximum(led, 0), int(mu.argmax()), 0.0, reached)
-    return led if reached[core].all() else np.where(actions >= 0, actions, led)
+    reach(rows, rows.begin[:-1] + np.maximum(steps, 0), int(mu.argmax()), 0.0, reached)
+    return steps if reached[core].all() else np.where(actions >= 0, actions, steps)
 
 
 def from_columns(
@@ -128,8 +143,8 @@ def from_columns(
 
 
 def _with_reserves(made: Steered, rows: Rows, costs: Floats, steer: Steer) -> Steered:
-    """With the way of least sum of J_i over the limits that are exceeded by more than the band, while no column lowers
-    them. One at a time would not do: what lowers one of them may raise another, in turns and for ever.
+    """With the policy of least sum of J_i over the limits that are exceeded by more than the band, where no column
+    lowers them. One at a time would not do: what lowers one of them may raise another, in turns and for ever.
 
     A plan that may last long gets it beforehand, if no column lowers the limits by a band in that time.
     costs (m + 1, K).
