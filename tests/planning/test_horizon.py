@@ -197,18 +197,6 @@ def test_the_mixture_is_for_the_horizon() -> None:
     assert mixed[0] == pytest.approx(solution.value, abs=1e-3)
 
 
-def test_restarts_are_runs_of_random_length() -> None:
-    """J of the model with restarts is N / (N + 1) times the average over a geometric number of steps."""
-    queue = psconrl.make("queue")
-    N, actions = 12.0, np.arange(6) % queue.A
-    restarted = horizon.with_restarts(queue, N)
-    J = evaluate(restarted, np.append(actions, 0)).average_costs @ restarted.initial
-    P, c = queue.matrix[np.arange(6) * queue.A + actions].toarray(), queue.costs[:, np.arange(6), actions]
-    sums = c @ np.linalg.inv(np.eye(6) - (1 - 1 / N) * P).T
-    np.testing.assert_allclose(J, sums @ queue.initial / (N + 1), rtol=1e-12)
-    np.testing.assert_allclose(restarted.thresholds, queue.thresholds * N / (N + 1))
-
-
 def test_a_family_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise SolverError("too uneven")

@@ -10,7 +10,7 @@ has at most m + 1 deterministic policies, the *columns*, with occupancies x_k. A
 
     pi(a | s) = x(s, a) / x(s),     x = sum_k w_k x_k,     N = T or T / 2
 
-Where columns differ it randomises, and where they live apart, the way from one to the other has an occupancy of about
+Where columns differ it randomises, and where they live apart, the path from one to the other has an occupancy of about
 1 / N, and so is the rate of switching. Weights w are chosen by exact evaluation of the first T steps (`finite_time`),
 in which averages are nearly linear in w: sequential quadratic programs, from the weights of the mixture,
 
@@ -27,15 +27,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import minimize
 
 from psconrl._core.checks import Floats
-from psconrl.cmdp import CMDP
 from psconrl.errors import SolverError
 from psconrl.planning.compiled.generation import OPTIMAL
 from psconrl.planning.compiled.master import VALUE, Limits
 from psconrl.planning.components import Column
+from psconrl.planning.criteria import Restarted
 from psconrl.planning.evaluation import Evaluation, evaluate_chain
 from psconrl.planning.executable import chain_of, policy_of_occupancy
 from psconrl.planning.scaled_model import ScaledModel
@@ -94,44 +93,32 @@ def evaluated(model: ScaledModel, policy: Floats, T: int, good: float) -> Evalua
     return evaluate_chain(chain, model.mean_costs(policy), model.cmdp.initial, T, good)
 
 
-def with_restarts(cmdp: CMDP, N: float) -> CMDP:
-    """The model in which a run starts anew after every step with probability 1 / N.
-
-    It does so in one more state, the last, in which it is for 1 / (N + 1) of the time and every cost is zero.
-    """
-    S, A = cmdp.S, cmdp.A
-    on = sparse.csr_array(cmdp.matrix * (1.0 - 1.0 / N))
-    ends = sparse.csr_array(np.full((S * A, 1), 1.0 / N))
-    anew = sparse.csr_array(np.tile(np.append(cmdp.initial, 0.0), (A, 1)))
-    matrix = sparse.csr_array(sparse.vstack([sparse.hstack([on, ends]), anew], format="csr"))
-    costs = np.concatenate([cmdp.costs, np.zeros((cmdp.m + 1, 1, A))], axis=1)
-    available = np.concatenate([cmdp.available, np.ones((1, A), dtype=np.bool_)])
-    thresholds, initial = cmdp.thresholds * (N / (N + 1.0)), np.append(cmdp.initial, 0.0)
-    return CMDP(matrix, costs, thresholds, initial=initial, available=available)
-
-
 class _Family:
     """The columns of a model with restarts, and the weights (k,) of its best mixture."""
 
     def __init__(self, model: ScaledModel, T: int, N: float, with_safest: bool) -> None:
         self.model, self.T = model, T
-        restarted = ScaledModel(with_restarts(model.cmdp, N))
+        on = 1.0 - 1.0 / N
+        totals = model.cmdp.replace(thresholds=model.cmdp.thresholds / (1.0 - on))  # as the number of steps is rounded
+        self.restarted = Restarted.of(totals, on, None)
+        restarted = ScaledModel(self.restarted.model)
         limits = Limits(restarted.units.near[restarted.limits], np.ones(len(restarted.limits)))
         best = restarted.mixture(VALUE, limits, restarted.limits)
         columns = list(best.columns)
         if model.cmdp.m and (with_safest or best.status != OPTIMAL):
             weight = 0.0 if columns else 1.0
             columns += [(weight * w, column) for w, column in restarted.safest(best.status == OPTIMAL).columns]
+        self.first = restarted.rows.begin[:-1]
         self.weights = np.array([w for w, _ in columns])
         self.columns: list[Column] = [column for _, column in columns]
 
     def policy(self, w: Floats) -> Floats:
         """The member (K,) with these weights (k,)."""
         rows = self.model.rows
-        x = np.zeros(rows.K)
+        x, first = np.zeros(rows.K), rows.begin[self.restarted.places]
         for weight, column in zip(w, self.columns, strict=True):
-            x[column.policy[: rows.S]] += weight * column.mu[: rows.S]
-        # States that are never met from the start take the fastest way to where it is.
+            x[first + (column.policy - self.first)[:-1]] += weight * column.mu[:-1]
+        # States that are never met from the start take the shortest path to where it is.
         return policy_of_occupancy(rows, x)[0]
 
     def J(self, w: Floats) -> Floats:
