@@ -1,4 +1,4 @@
-"""How large the package is, and how well documented: `python benchmarks/inventory.py [ROOT]` prints one table.
+"""How large the package is, and how well documented: one table.
 
 Counts lines and files by package, public functions and methods with an `Args:` block, top-level names that several
 modules define, module constants, compiled kernels and hard dependencies.
@@ -6,8 +6,8 @@ modules define, module constants, compiled kernels and hard dependencies.
 
 from __future__ import annotations
 
+import argparse
 import ast
-import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -81,4 +81,6 @@ def _repeated(modules: dict[Path, ast.Module]) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parent.parent, help="of another checkout")
+    main(parser.parse_args().root)

@@ -1,9 +1,9 @@
-"""How long reading a log of ten million decisions takes, and how much memory: python benchmarks/logs.py [ROWS]."""
+"""How long reading a log of ten million decisions takes, and how much memory."""
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -35,7 +35,9 @@ def write(path: Path, rows: int) -> None:
 
 def main() -> None:
     """Write a log, read it, and say what that took."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10**7
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="?", type=int, default=10**7)
+    rows = parser.parse_args().rows
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.csv"
         write(path, rows)

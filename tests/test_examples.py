@@ -1,9 +1,11 @@
-"""The examples run and say what they promise."""
+"""The examples run and say what they promise; the benchmarks start."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 import psconrl
 from examples import learn_gymnasium, own_agent, solve_inventory
 
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 Printed = pytest.CaptureFixture[str]
 
 
@@ -63,3 +66,18 @@ def test_own_agent(capsys: Printed) -> None:
     own_agent.main(["--horizon", "400", "--seeds", "3"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["agent", "PSConRL", "Careful"]
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in BENCHMARKS.glob("*.py")))
+def test_every_benchmark_starts(script: str, monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setattr(sys, "argv", [script, "--help"])
+    path = str(BENCHMARKS / script)
+    if 'if __name__ == "__main__"' in Path(path).read_text(encoding="utf-8"):
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(path, run_name="__main__")
+        assert stopped.value.code == 0
+        assert "usage:" in capsys.readouterr().out
+    else:
+        runpy.run_path(path)
