@@ -15,7 +15,6 @@ from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
 from psconrl.planning import ties
-from psconrl.planning.averages import long_run
 from psconrl.planning.compiled.execute import execute
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, OPTIMAL
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
@@ -80,6 +79,10 @@ class BestPolicy(NamedTuple):
     method: Method
     start: Start
     steered: Steered | None = None
+
+    def shaped(self, shape: tuple[int, ...]) -> BestPolicy:
+        """With the policy in another shape."""
+        return self if self.policy is None else self._replace(policy=self.policy.reshape(shape))
 
 
 class Steer(NamedTuple):
@@ -203,19 +206,19 @@ def plan_rows(
         thresholds = thresholds.copy()
     flat = costs.reshape(m + 1, -1)
     if method == "compiled":
-        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, start, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, start, m), steer)
         if best is not None:
-            return best
+            return best.shaped(shape)
     try:
         best = fallbacks.by_components(rows, flat, thresholds, join, steer)
     except SolverError:
         if method != "compiled":
             raise
         # Seen with probabilities of 1e-10 among large ones: nothing but another start was missing.
-        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, None, m), steer, shape)
+        best = _compiled(rows, flat, thresholds, join, check_warm_start(rows, None, m), steer)
         if best is None:
             raise
-    return best if best.policy is None else best._replace(policy=best.policy.reshape(shape))
+    return best.shaped(shape)
 
 
 def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
@@ -272,7 +275,6 @@ def _compiled(
     join: float,
     given: tuple[Ints, Floats, Ints, Floats, Ints],
     steer: Steer | None,
-    shape: tuple[int, ...],
 ) -> BestPolicy | None:
     """The answer of the compiled planner, a policy of some shape; None if unproven. given: see `check_warm_start`."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
@@ -300,35 +302,20 @@ def _compiled(
     met = SOLVED if few else FEASIBLE
     if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
-    value, classes, connected, link = made or (np.nan, 0, False, 1.0)
-    if classes != 1 and off <= _ROUGH:
-        executed = execute(model, costs, mixture, last_way, join)
-        policy, value, averages, classes, connected, link, way, reference, _ = executed
-    if off > _ROUGH or link < _LINK:
-        exact = fallbacks.exact_mixture(rows, costs, mixture, Limits(*limits), bound, multipliers)
-        if exact is None:
-            return None
-        J = exact.weights @ exact.J
-        if J[0] - bound > PROVEN or (J[1:] - thresholds > met).any():
-            return None
-        mixture, executed = exact, execute(model, costs, exact, last_way, join)
-        policy, value, averages, classes, connected, _, way, reference, _ = executed
-    gap = max(value - bound, 0.0)
-    if classes > 1:
-        # Joined classes miss the optimum by their share.
-        if np.isnan(averages[0]):
-            averages = long_run(rows, costs, policy, int(reference[0]))
-        missed = float(multipliers @ np.maximum(averages[1:] - thresholds, 0.0))
-        gap = max(gap, float(averages[0]) + missed - bound)
-    gap += _OFF
     following = _next_start(mixture.policies, multipliers, reference, bias, way)
+    value, classes, connected, link = made or (np.nan, 1, False, 1.0)
+    if not made and off <= _ROUGH:
+        executed = execute(model, costs, tuple(mixture), last_way)
+        policy, value, averages, classes, connected, link, way, reference = executed
+        following = _next_start(mixture.policies, multipliers, reference, bias, way)
+    if classes > 1 or off > _ROUGH or link < _LINK:
+        best = fallbacks.exactly(rows, costs, mixture, thresholds, bound, multipliers, join, steer)
+        return None if best is None else best._replace(start=following)
+    gap = max(value - bound, 0.0) + _OFF
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, mixture, thresholds, steer)
-    policy = policy.reshape(shape)
-    return BestPolicy(
-        True, policy, value, averages, multipliers, classes, connected, gap, "compiled", following, steered
-    )
+    return BestPolicy(True, policy, value, averages, multipliers, 1, connected, gap, "compiled", following, steered)
 
 
 def _next_start(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, way: Ints) -> Start:

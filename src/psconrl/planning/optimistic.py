@@ -437,7 +437,7 @@ def best_optimistic(
             J, laws, policies, weights = mixture
             mixture = J, laws, pairs.slots[policies], weights
             model = some_rows(Rows(*model), pairs.places, pairs.begin)
-        made = execute(model, flat, mixture, way, join)
+        made = execute(tuple(model), flat, tuple(mixture), way)
         if made.classes == 1:
             policy = pairs.table(made.policy)
             way = np.where(made.way >= 0, made.way, way)

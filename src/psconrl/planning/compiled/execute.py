@@ -1,4 +1,4 @@
-"""From a mixture of policies to one that can be executed; `psconrl.planning.executable` has the rules."""
+"""From a mixture of policies whose classes meet to one policy; `psconrl.planning.executable` has the rules."""
 
 from typing import Any, NamedTuple
 
@@ -6,26 +6,20 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit_inline
-from psconrl.planning.compiled.pricing import Mixture
 from psconrl.planning.compiled.rows import Rows, reach
 from psconrl.planning.compiled.shortest_path import fastest
-from psconrl.planning.shortest_paths import round_trip
 from psconrl.planning.tolerances import MIN_OVERLAP
-
-NO_TRIP: Floats = np.empty(0)
 
 Plain = tuple[Any, ...]
 
 
 class Executed(NamedTuple):
-    """A policy (K,), the probability of each pair, made of a mixture.
+    """A policy (K,), the probability of each pair, made of a mixture; nothing but the value where `classes` is not 1.
 
-    value: the average of c_0 of the mixture. average_costs (m + 1,): of the policy, nan if classes stay apart.
-    classes: recurrent ones of the mixture, joined by round trips if there is a way. connected: whether all states lead
-    there (those that do not act uniformly). link: how likely the states are in which columns meet, where that is least,
-    1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,): the pairs of
-    the fastest way, -1 on the support. reference (1,): the likeliest state. stops: the first `classes` of them are
-    states of each class.
+    value: the average of c_0. average_costs (m + 1,). classes: recurrent ones of the mixture. connected: whether all
+    states lead there (those that do not act uniformly). link: how likely the states are in which columns meet, where
+    that is least, 1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,):
+    the pairs of the fastest paths, -1 on the support. reference (1,): the likeliest state.
     """
 
     policy: Floats
@@ -36,33 +30,14 @@ class Executed(NamedTuple):
     link: float
     way: Ints
     reference: Ints
-    stops: Ints
 
 
-def execute(model: Rows | Plain, costs: Floats, mixture: Mixture | Plain, last_way: Ints, join: float) -> Executed:
-    """Execute a mixture; the way is looked for from the last one.
-
-    model, mixture: named, or plain tuples as kernels get them. costs (m + 1, K). join: the share of time for round
-    trips between classes that do not meet.
-    """
-    model, mixture = tuple(model), tuple(mixture)
-    made = _call(model, costs, mixture, last_way, NO_TRIP, 0.0)
-    if made.classes < 2:
-        return made
-    trip, found = round_trip(Rows(*model), made.stops[: made.classes])
-    made = _call(model, costs, mixture, last_way, trip, join if found else 0.0)
-    if not found:
-        made.average_costs[:] = np.nan
-    return made
-
-
-def _call(model: Plain, costs: Floats, mixture: Plain, last_way: Ints, trip: Floats, join: float) -> Executed:
-    """The same with the occupancy (K,) of a round trip; without one, classes that would need it are only counted."""
+def execute(model: Plain, costs: Floats, mixture: Plain, last_way: Ints) -> Executed:
+    """Execute a mixture; the paths are looked for from the last ones. Plain tuples as kernels get them."""
     policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
-    reference, stops = np.empty(1, np.int64), np.empty(len(mixture[3]), np.int64)
-    into = policy, averages, way, reference, stops
-    value, classes, connected, link = execute_mixture(model, costs, mixture, last_way, trip, join, into)
-    return Executed(policy, value, averages, classes, connected, link, way, reference, stops)
+    into = policy, averages, way, np.empty(1, np.int64)
+    value, classes, connected, link = execute_mixture(model, costs, mixture, last_way, into)
+    return Executed(policy, value, averages, classes, connected, link, way, into[3])
 
 
 @njit_inline
@@ -76,15 +51,15 @@ def is_way(way: Ints, begin: Ints) -> bool:
 
 @njit_inline
 def execute_mixture(
-    model: Any, costs: Floats, mixture: Any, last_way: Ints, trip: Floats, join: float, into: Any
+    model: Any, costs: Floats, mixture: Any, last_way: Ints, into: Any
 ) -> tuple[float, int, bool, float]:
-    """Fill in a policy (K,), its averages (n,), the way (S,), the reference (1,) and a stop of each column.
+    """Fill in a policy (K,), its averages (n,), the way (S,) and the reference (1,).
 
     Value, classes, connected, link as `Executed` has them.
     """
     rows = Rows(model[0], model[1], model[2], model[3])
     _, distributions, policies, weights = mixture
-    policy, averages, way, reference, stops = into
+    policy, averages, way, reference = into
     S, K, count = len(rows.begin) - 1, len(rows.indptr) - 1, len(weights)
     mass, group = np.zeros(S), np.empty(count, dtype=np.int64)
     inside, own = np.zeros(S, dtype=np.bool_), np.zeros((count, S), dtype=np.bool_)
@@ -103,7 +78,7 @@ def execute_mixture(
             if law[s] > law[likeliest]:
                 likeliest = s
         reach(rows, actions, likeliest, 0.0, own[k])
-        group[k], stops[k] = k, likeliest
+        group[k] = k
         for j in range(k):
             most = 0.0
             for s in range(S):
@@ -128,28 +103,15 @@ def execute_mixture(
             averages[i] += weights[k] * average
     classes = 0
     for k in range(count):
-        if group[k] == k:
-            stops[classes] = stops[k]
-            classes += 1
+        classes += group[k] == k
     likeliest = 0
     for s in range(S):
         if mass[s] > mass[likeliest]:
             likeliest = s
     reference[0] = likeliest
     value = averages[0]
-    if classes > 1 and len(trip) == 0:
+    if classes > 1:
         return value, classes, False, link
-    if join > 0.0:
-        for i in range(len(costs)):
-            averages[i] *= 1.0 - join
-        for s in range(S):
-            mass[s] *= 1.0 - join
-            for pair in range(rows.begin[s], rows.begin[s + 1]):
-                policy[pair] = (1.0 - join) * policy[pair] + join * trip[pair]
-                mass[s] += join * trip[pair]
-                inside[s] = inside[s] or trip[pair] > 0.0
-                for i in range(len(costs)):
-                    averages[i] += join * trip[pair] * costs[i, pair]
     missing = 0
     for s in range(S):
         missing += not inside[s]

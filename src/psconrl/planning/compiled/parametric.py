@@ -11,7 +11,7 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
-from psconrl.planning.compiled.execute import NO_TRIP, execute_mixture
+from psconrl.planning.compiled.execute import execute_mixture
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, PricingProblem, PricingResult, generate
 from psconrl.planning.compiled.inverses import (
     HUGE,
@@ -115,9 +115,8 @@ def plan_by_inverses(
         return FAILED, np.nan, -np.inf, off, 0, value, classes, connected, link
     if len(into[6]) > 0 and optimum.status == OPTIMAL and abs(optimum.objective - optimum.bound) <= PROVEN:
         mixture = found.J[:count], found.distributions[:count], found.policies[:count], found.weights[:count]
-        filled = into[6], into[7], into[8], into[9], np.empty(count, dtype=np.int64)
-        made = execute_mixture(model, true_costs, mixture, given[4], NO_TRIP, 0.0, filled)
-        value, classes, connected, link = made
+        filled = into[6], into[7], into[8], into[9]
+        value, classes, connected, link = execute_mixture(model, true_costs, mixture, given[4], filled)
     return optimum.status, optimum.objective, optimum.bound, off, count, value, classes, connected, link
 
 
