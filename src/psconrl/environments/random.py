@@ -6,7 +6,7 @@ all i, they are tau_i = u_i - g + max(g / 2, margin): the margin of the model is
 a constraint binds wherever g / 2 >= margin > 0.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +15,14 @@ from scipy import sparse
 from psconrl import planning
 from psconrl._core import checks, graph
 from psconrl._core.checks import Floats
-from psconrl.agents import hierarchy
+from psconrl._core.lazy import lazy_import
 from psconrl.cmdp import CMDP, DENSE_STATES
 from psconrl.errors import InvalidArgumentError, InvalidModelError
+
+if TYPE_CHECKING:
+    from psconrl.agents import hierarchy
+else:
+    hierarchy = lazy_import("psconrl.agents.hierarchy")
 
 LARGEST = 10**6
 """The most states, actions, limits or draws."""
