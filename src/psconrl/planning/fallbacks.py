@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from psconrl._core.checks import Floats
+from psconrl._core.njit import solved_at_once
 from psconrl.errors import SolverError
 from psconrl.planning import ties
 from psconrl.planning.averages import long_run
 from psconrl.planning.chains import stationary_distribution
+from psconrl.planning.compiled.elimination import eliminate
 from psconrl.planning.compiled.generation import FAILED, INFEASIBLE, Optimum, plain_generate
 from psconrl.planning.compiled.master import MARGIN, VALUE, Limits
 from psconrl.planning.compiled.pricing import Mixture
@@ -48,24 +50,28 @@ def exactly(
 
     costs (m + 1, K); bound: of the optimum, with its multipliers (m,).
     """
-    distributions, matrix = np.zeros(mixture.distributions.shape), rows.matrix()
-    for policy, rough, mu in zip(mixture.policies, mixture.distributions, distributions, strict=True):
-        inside = np.zeros(rows.S, dtype=np.bool_)
-        reach(rows, policy, int(rough.argmax()), 0.0, inside)
-        found = stationary_distribution(matrix[policy[inside]][:, inside])
-        if found is None:
+
+    def answer() -> BestPolicy | None:
+        distributions, matrix = np.zeros(mixture.distributions.shape), rows.matrix()
+        for policy, rough, mu in zip(mixture.policies, mixture.distributions, distributions, strict=True):
+            inside = np.zeros(rows.S, dtype=np.bool_)
+            reach(rows, policy, int(rough.argmax()), 0.0, inside)
+            found = stationary_distribution(matrix[policy[inside]][:, inside])
+            if found is None:
+                return None
+            mu[inside] = found
+        J = np.stack([costs[:, policy] @ mu for policy, mu in zip(mixture.policies, distributions, strict=True)])
+        weights = best_weights(J, Limits(thresholds, np.ones(len(thresholds))), bound, multipliers)
+        if weights is None or weights @ J[:, 0] - bound > PROVEN or (weights @ J[:, 1:] - thresholds > FEASIBLE).any():
             return None
-        mu[inside] = found
-    J = np.stack([costs[:, policy] @ mu for policy, mu in zip(mixture.policies, distributions, strict=True)])
-    weights = best_weights(J, Limits(thresholds, np.ones(len(thresholds))), bound, multipliers)
-    if weights is None or weights @ J[:, 0] - bound > PROVEN or (weights @ J[:, 1:] - thresholds > FEASIBLE).any():
-        return None
-    columns = [
-        (float(weights[k]), Column(mixture.policies[k], J[k], distributions[k])) for k in np.flatnonzero(weights)
-    ]
-    components = [Component(rows, *component) for component in end_components(rows)]
-    made = executable(rows, components, columns, None, join)
-    return _answer(rows, costs, columns, made, bound, multipliers, thresholds, steer, "compiled")
+        columns = [
+            (float(weights[k]), Column(mixture.policies[k], J[k], distributions[k])) for k in np.flatnonzero(weights)
+        ]
+        components = [Component(rows, *component) for component in end_components(rows)]
+        made = executable(rows, components, columns, None, join)
+        return _answer(rows, costs, columns, made, bound, multipliers, thresholds, steer, "compiled")
+
+    return solved_at_once(rows.S * rows.K, eliminate, answer)
 
 
 def _answer(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psconrl._core import checks
-from psconrl._core.checks import Floats, Ints
+from psconrl._core.checks import FLOAT, INT, Floats, Ints
 from psconrl._core.lazy import lazy_import
 from psconrl._core.pairs import Pairs
 from psconrl.errors import InvalidArgumentError, InvalidModelError, SolverError
@@ -27,7 +27,7 @@ from psconrl.planning.components import inverted, planner
 from psconrl.planning.model_rows import with_pairs
 from psconrl.planning.sparse_pricing import plan_sparse
 from psconrl.planning.steered import Steered
-from psconrl.planning.tolerances import FEASIBLE, PROVEN, SOLVED, TIE_BREAK
+from psconrl.planning.tolerances import FEASIBLE, MIN_LINK, NOISE, PROVEN, SOLVED, TIE_BREAK
 from psconrl.planning.units import Units
 
 if TYPE_CHECKING:
@@ -38,17 +38,6 @@ else:
 
 Method = Literal["compiled", "components"]
 Start = Mapping[str, NDArray[Any]]
-
-_WHOLE, _REAL = np.dtype(np.int64), np.dtype(np.float64)
-
-_OFF = 8e-9
-"""What averages of columns, which come from inverses or by iteration, may be off by: of 100,000 plans the worst was off
-by 6e-9."""
-_LINK = 1e-6
-"""Probability: where columns meet more rarely than this, distributions need their digits in the states where they do,
-which inverses and iteration do not give."""
-_ROUGH = _OFF / 2
-"""Where averages may be off by more than this, distributions are made anew, without subtractions."""
 
 
 class BestPolicy(NamedTuple):
@@ -248,8 +237,8 @@ def check_warm_start(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Flo
                 and multipliers.shape == (m,)
                 and reference.shape == (1,)
                 and bias.shape == way.shape == (S,)
-                and policies.dtype == reference.dtype == way.dtype == _WHOLE
-                and bias.dtype == multipliers.dtype == _REAL
+                and policies.dtype == reference.dtype == way.dtype == INT
+                and bias.dtype == multipliers.dtype == FLOAT
                 and policies.flags.carray
                 and multipliers.flags.carray
                 and reference.flags.carray
@@ -304,14 +293,14 @@ def _compiled(
         return None
     following = _next_start(mixture.policies, multipliers, reference, bias, way)
     value, classes, connected, link = made or (np.nan, 1, False, 1.0)
-    if not made and off <= _ROUGH:
+    if not made and off <= PROVEN / 2:
         executed = execute(model, costs, tuple(mixture), last_way)
         policy, value, averages, classes, connected, link, way, reference = executed
         following = _next_start(mixture.policies, multipliers, reference, bias, way)
-    if classes > 1 or off > _ROUGH or link < _LINK:
+    if classes > 1 or off > PROVEN / 2 or link < MIN_LINK:
         best = fallbacks.exactly(rows, costs, mixture, thresholds, bound, multipliers, join, steer)
         return None if best is None else best._replace(start=following)
-    gap = max(value - bound, 0.0) + _OFF
+    gap = max(value - bound, 0.0) + off + NOISE
     steered = None
     if steer is not None and m:
         steered = steering.steered_between(rows, costs, mixture, thresholds, steer)

@@ -64,6 +64,17 @@ MIN_OVERLAP = 1e-8
 """Probability: columns that meet only in states less likely than this are executed as if they did not meet, for how
 often they do is known to a share of rounding over this only."""
 
+MIN_LINK = 1e-6
+"""Probability: where columns meet more rarely than this, distributions need their digits in the states where they do,
+which inverses and iteration do not give."""
+
+WORN = 4e-14
+"""What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
+
+LARGE, HUGE = 1e7, 1e11
+"""Numbers in an inverse above the first may come from a bad reference state: then another one is tried. Those above the
+second, also in a bias, come from a policy whose chain falls apart."""
+
 # Choices.
 
 JOIN = 1e-7
@@ -104,6 +115,13 @@ MAX_COLUMNS = 128
 FEW_SWEEPS = 2
 """How often improvements are passed on in small models before the next evaluation, and policies led by a guess."""
 
+MAX_STRETCH = 64.0
+"""Multipliers so many times the guess, or the first that were hinted at, are tried before the extremes; and their
+inverses."""
+
+MAX_INVERSES = 8
+"""In one policy iteration, which goes round in circles if it needs more; of 3,000 plans none needed so many."""
+
 MAX_REPAIRS = 3
 """How often a policy is changed, or a state exchanged, for what makes numbers large: where that does not help, nothing
 does."""
@@ -121,6 +139,10 @@ PRECISE_BITS = 4096
 
 MAX_FLOAT_TIME = 1e60
 """Steps: where kept states are met sooner, the 1e-300 that floats lose come to no more than a share of 1e-100."""
+
+HIGHS_STEPS, HIGHS_SECONDS = 20, 60.0
+"""A run of HiGHS ends after so many steps for each row and column, or so long, and the next attempt begins: its dual
+simplex method has been seen to go round in circles, its interior points to go on for ever."""
 
 PLANNING_BYTES = 64
 """Bytes for each transition that planning takes at least: rows, generator and chain, 16 each, and what solves them."""

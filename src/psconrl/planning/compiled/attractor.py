@@ -7,9 +7,7 @@ import numpy as np
 from psconrl._core.checks import Bools, Ints
 from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import Rows, copy
-
-_LIKELY = np.array([0.3, 1e-2, 1e-4, 1e-6, 0.0])
-"""Probability: states prefer moves at least this likely, the first of these that gives a way."""
+from psconrl.planning.tolerances import UNLIKELY
 
 
 class MovesInto(NamedTuple):
@@ -98,7 +96,7 @@ def _attract(rows: Rows, into: MovesInto, allowed: Bools, policy: Ints, attracte
         if attracted[s]:
             order[size] = s
             size += 1
-    for level in _LIKELY:
+    for level in (UNLIKELY, 0.0):
         grown = True
         while grown:
             while looked < size:

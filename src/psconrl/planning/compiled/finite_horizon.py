@@ -8,9 +8,9 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.confidence_sets import Set, add_member, between, copy, least_mean, sort
 from psconrl.planning.compiled.generation import VALUE, Limits, PricingProblem, PricingResult, generate
-from psconrl.planning.compiled.optimistic import MAX_COLUMNS, Believed, first_column, used_columns
+from psconrl.planning.compiled.optimistic import Believed, first_column, used_columns
 from psconrl.planning.compiled.pricing import decided, lagrangian_costs
-from psconrl.planning.tolerances import EPS, SOLVED, SUPPORT
+from psconrl.planning.tolerances import EPS, MAX_COLUMNS, SOLVED, SUPPORT
 
 
 class Steps(NamedTuple):

@@ -33,12 +33,9 @@ from psconrl.planning.compiled.master import (
     leave_out_violation,
     solve_master,
 )
-from psconrl.planning.tolerances import FEASIBLE, MAX_ROUNDS, SOLVED
+from psconrl.planning.tolerances import FEASIBLE, MAX_ROUNDS, MAX_STRETCH, SOLVED
 
 OPTIMAL, INFEASIBLE, FAILED = 0, 1, 2
-
-_STRETCH, _FAR = 16.0, 256.0
-"""How far from the guess, or from the first multipliers that were hinted at, others are tried before the extremes."""
 
 
 class PricingProblem(NamedTuple):
@@ -118,9 +115,6 @@ def generate(
     main = 1.0 if goal == VALUE else 0.0
     objective, bound, out_of_reach = np.inf, -np.inf, -np.inf
     up = down = 1.0
-    stretch = _FAR
-    for i in range(m):
-        stretch = _STRETCH if guess[i] > 0.0 else stretch
     trial = True
     hint, hinted = np.empty(m), False
     for _ in range(MAX_ROUNDS):
@@ -215,10 +209,10 @@ def generate(
             for i in range(m):
                 prices[i] = hint[i]
         # One-sided columns say little about the multipliers: look near the guess before going to extremes.
-        elif stage == REACH and up < stretch and guessed:
+        elif stage == REACH and up < MAX_STRETCH and guessed:
             up *= 4.0
             times = up
-        elif unpriced and down < stretch and guessed:
+        elif unpriced and down < MAX_STRETCH and guessed:
             down *= 4.0
             times = 1.0 / down
         else:

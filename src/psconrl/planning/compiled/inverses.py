@@ -16,13 +16,7 @@ from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.attractor import attractor_policy
 from psconrl.planning.compiled.rows import Rows, closed_class, end_of, moves_of, row_times
-from psconrl.planning.tolerances import PIVOT
-
-HUGE = 1e11
-"""Numbers above this in an inverse, or in a bias, come from a policy whose chain falls apart."""
-
-_LARGE = 1e7
-"""Numbers above this in an inverse may come from a bad reference state; then another one is tried."""
+from psconrl.planning.tolerances import HUGE, LARGE, PIVOT
 
 MOVES = 256
 """Steps: closed classes are compared by what is paid so many moves later."""
@@ -50,7 +44,7 @@ def largest_size(v: Floats) -> float:
 
 
 @njit
-def switch_policy(rows: Rows, chain: Inverse, wanted: Ints, limit: float = _LARGE) -> int:
+def switch_policy(rows: Rows, chain: Inverse, wanted: Ints, limit: float = LARGE) -> int:
     """Make a policy another one, and its inverse that of the other; -1 if this succeeded.
 
     Else a state in which the new action cost the inverse its digits, or made numbers larger than the limit. Pair -1
@@ -135,7 +129,7 @@ def refactor(rows: Rows, chain: Inverse, c: Floats) -> bool:
                 break
         elif attempt > 0:  # r was not in the class: take a state that is
             chain.reference[0] = lost
-        lost = _invert(rows, chain, nowhere, HUGE if attempt % 2 else _LARGE)
+        lost = _invert(rows, chain, nowhere, HUGE if attempt % 2 else LARGE)
         if lost < 0:
             break
     return lost < 0

@@ -14,7 +14,17 @@ import numpy as np
 
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
-from psconrl.planning.tolerances import CLOSE, DOUBTFUL, MAX_ROUNDS, MAX_SEARCH, PIVOT, ROUNDED, SOLVED, SUPPORT
+from psconrl.planning.tolerances import (
+    CLOSE,
+    DOUBTFUL,
+    MAX_REPAIRS,
+    MAX_ROUNDS,
+    MAX_SEARCH,
+    PIVOT,
+    ROUNDED,
+    SOLVED,
+    SUPPORT,
+)
 
 VALUE = 0
 """Least J_0; v is not used."""
@@ -22,8 +32,6 @@ REACH = 1
 """Least v >= 0: a mixture that meets the limits."""
 MARGIN = 2
 """Least v of any sign: minus the margin."""
-
-_REFINED = 4  # so often weights are refined whose sum is off
 
 
 class Limits(NamedTuple):
@@ -147,7 +155,7 @@ def _refine(J: Floats, limits: Limits, basis: Ints, inverse: Floats, weights: Fl
     n = len(basis)
     m, whole = n - 1, 0.0
     left, column = np.empty(n), np.empty(n)
-    for _ in range(_REFINED):
+    for _ in range(MAX_REPAIRS):
         for i in range(n):
             left[i] = 1.0 if i == m else limits.tau[i]
         for r in range(n):

@@ -35,10 +35,7 @@ from psconrl.planning.compiled.generation import (
 )
 from psconrl.planning.compiled.pricing import Columns, Mixture, decided, lagrangian_costs, mix, span_of
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import EPS, PROVEN, SOLVED, SUPPORT
-
-MAX_COLUMNS = 200
-"""Columns for each limit and for the costs; also policies from one question to the next."""
+from psconrl.planning.tolerances import EPS, MAX_COLUMNS, PROVEN, SOLVED, SUPPORT
 
 
 class Work(NamedTuple):

@@ -14,7 +14,6 @@ from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.execute import execute_mixture
 from psconrl.planning.compiled.generation import FAILED, OPTIMAL, VALUE, Limits, PricingProblem, PricingResult, generate
 from psconrl.planning.compiled.inverses import (
-    HUGE,
     Inverse,
     bias_of,
     largest_size,
@@ -41,14 +40,19 @@ from psconrl.planning.compiled.pricing import (
     span_of,
 )
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import CLOSE, EVAL_TOL, FEW_SWEEPS, MAX_COLUMNS, MAX_SEARCH, NOISE, PROVEN, SOLVED
-
-_ANEW = 8
-"""Policy iteration that needs more inverses than this goes round in circles; of 3,000 plans none needed so many."""
-MAX_CHANGES = 40
-"""How many actions `_follow_multiplier` changes at most."""
-_WORN = 4e-14
-"""What averages may be off by, for every unit of the largest number in an inverse that was updated often."""
+from psconrl.planning.tolerances import (
+    CLOSE,
+    EVAL_TOL,
+    FEW_SWEEPS,
+    HUGE,
+    MAX_COLUMNS,
+    MAX_INVERSES,
+    MAX_SEARCH,
+    NOISE,
+    PROVEN,
+    SOLVED,
+    WORN,
+)
 
 
 class Inverses(NamedTuple):
@@ -107,7 +111,7 @@ def plan_by_inverses(
     optimum = generate(_price, oracle, limits, goal, guess, CLOSE)
     off = 0.0
     for name in optimum.master.basis:
-        off = max(off, _WORN * sizes[name] if 0 <= name < columns.known[0] else 0.0)
+        off = max(off, WORN * sizes[name] if 0 <= name < columns.known[0] else 0.0)
     for i in range(m):
         multipliers[i] = optimum.multipliers[i]
     count = 0 if optimum.status == FAILED else mix(columns, optimum.master.basis, optimum.master.weights, found)
@@ -216,7 +220,7 @@ def _iterate(oracle: Inverses) -> tuple[bool, float]:
                 changes += 1
         if not own <= tie:
             # Updates have worn the inverse out.
-            if fresh or not np.isfinite(own) or made == _ANEW:
+            if fresh or not np.isfinite(own) or made == MAX_INVERSES:
                 return False, np.nan
             r = chain.reference[0]
             likeliest = r
@@ -232,7 +236,7 @@ def _iterate(oracle: Inverses) -> tuple[bool, float]:
             return True, g
         fresh = switch_policy(rows, chain, wanted) >= 0
         made += fresh
-        if fresh and (made > _ANEW or not refactor(rows, chain, c)):
+        if fresh and (made > MAX_INVERSES or not refactor(rows, chain, c)):
             return False, np.nan
     return False, np.nan
 
@@ -256,7 +260,7 @@ def _follow_multiplier(
     slope, h1 = np.empty(len(own)), np.empty(S)
     wanted = chain.policy.copy()
     g1 = bias_of(rows, chain, costs[1], h1)
-    for _ in range(MAX_CHANGES):
+    for _ in range(MAX_SEARCH):
         advantages_of(rows, costs[1], g1, h1, slope)
         excess = g1 - threshold
         sign = -1.0 if excess <= 0.0 else 1.0

@@ -18,21 +18,10 @@ from scipy import sparse
 
 from psconrl._core.checks import Floats
 from psconrl.errors import SolverError
-from psconrl.planning.tolerances import FEASIBLE
+from psconrl.planning.tolerances import FEASIBLE, HIGHS_SECONDS, HIGHS_STEPS, LP_SCALE
 
 Basis = NDArray[np.uint8]
 """HiGHS's status of each column, then of each row."""
-
-SCALE = 1e6
-"""Bounds and right-hand sides are handed over times this: an occupancy that sums to one may then be negative
-by 1e-15 only. With probabilities of 1e-9 in the model, an error of 1e-9 could carry any mass anywhere."""
-
-ITERATIONS = 20
-"""A solve ends after so many steps of the simplex method per row and column, and the next attempt begins: the dual
-method has been seen to go round in circles on a program of 400 rows."""
-
-SECONDS = 60.0
-"""A solve ends after so long: interior points have been seen to go on for ever."""
 
 _local = threading.local()
 
@@ -63,8 +52,10 @@ class Vertex:
 def run(program: LinearProgram, basis: Basis | None = None) -> Vertex:
     """Solve the program; SolverError if HiGHS fails on it, on a cleaned start and by interior point too."""
     attempts: list[tuple[float, Basis | None, dict[str, Any]]] = [
+        # Scaled by LP_SCALE, an occupancy that sums to one may be negative by 1e-15 only: with probabilities of 1e-9 in
+        # the model, an error of 1e-9 could carry any mass anywhere.
         # A given basis is nearly primal feasible: primal simplex; from nothing: dual simplex.
-        (SCALE, basis, {"simplex_strategy": 1 if basis is None else 4, "presolve": "off"}),
+        (LP_SCALE, basis, {"simplex_strategy": 1 if basis is None else 4, "presolve": "off"}),
         (1.0, None, {"simplex_strategy": 1, "presolve": "on"}),
         (1.0, None, {"solver": "ipm", "run_crossover": "on", "presolve": "on"}),
     ]
@@ -97,9 +88,9 @@ def _attempt(
         "solver": "simplex",
         "primal_feasibility_tolerance": FEASIBLE,
         "dual_feasibility_tolerance": FEASIBLE,
-        "simplex_iteration_limit": ITERATIONS * (rows + columns),
+        "simplex_iteration_limit": HIGHS_STEPS * (rows + columns),
         # HiGHS counts the time of all runs of an instance.
-        "time_limit": solver.getRunTime() + SECONDS,
+        "time_limit": solver.getRunTime() + HIGHS_SECONDS,
     }
     for name, value in (settings | options).items():
         solver.setOptionValue(name, value)
