@@ -13,6 +13,8 @@ from psconrl.planning import best_policy, evaluate, for_agents, solve, ties
 from psconrl.planning.compiled.rows import Rows
 from psconrl.planning.components import inverted
 from psconrl.planning.for_agents import Method
+from psconrl.planning.model_rows import rows_of
+from psconrl.planning.sparse_pricing import plan_sparse
 from tests.planning.reference import by_linprog, cut_rows, fast_plan, random_cmdps
 
 
@@ -249,3 +251,20 @@ def test_many_moves_in_few_pairs_are_not_for_inverses() -> None:
         indptr = np.concatenate([[0], np.cumsum(moves)])
         rows = Rows(np.arange(0, K + 1, 2), indptr, np.zeros(indptr[-1], dtype=np.int64), np.zeros(indptr[-1]))
         assert inverted(rows) == full
+
+
+@pytest.mark.parametrize("S", [20, 200])
+def test_mixtures_evaluated_anew(S: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where averages are rough, or columns hardly meet: distributions by elimination, and a start for the next plan."""
+    cmdp = psconrl.make("garnet", S=S, A=3, m=2, seed=5)
+    rows, costs = rows_of(cmdp), cmdp.pairs.taken(cmdp.costs).copy()
+    monkeypatch.setattr(for_agents, "plan_sparse", lambda *args: plan_sparse(*args)._replace(off=1.0))
+    monkeypatch.setattr(for_agents, "MIN_LINK", 2.0)
+    best = best_policy(rows, costs, cmdp.thresholds, join=1e-3)
+    for _ in range(2):
+        assert best.value == pytest.approx(psconrl.solve(cmdp).value, abs=1e-7)
+        assert best.policy is not None
+        found = psconrl.evaluate(cmdp, best.policy).average_costs[:, 0]
+        np.testing.assert_allclose(found, best.average_costs, atol=1e-9)
+        assert ((best.start["way"] == -1) | (best.start["way"] // 3 == np.arange(S))).all()
+        best = best_policy(rows, costs, cmdp.thresholds, join=1e-3, start=best.start)

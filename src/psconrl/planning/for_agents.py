@@ -278,7 +278,7 @@ def _compiled(
         if status == FAILED:
             found = plan_sparse(rows, costs, Limits(*limits), Begin(*given[:4]), VALUE, deciding)
             status, objective, bound, off, multipliers, bias, (J, distributions, policies, weights), _ = found
-            count, made = len(weights), []
+            count, made, reference, way = len(weights), [], given[2], last_way
     if status == INFEASIBLE:
         policies, multipliers, reference, bias, way = given
         following = _next_start(policies, multipliers, reference, bias, way)
