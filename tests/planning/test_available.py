@@ -170,7 +170,7 @@ def test_the_fast_ways_of_optimists(seed: int) -> None:
     assert mine.value == pytest.approx(theirs.value, abs=1e-8, nan_ok=True)
     if mine.policy is not None:
         assert not mine.policy[~drawn.mask].any()
-        again = best_optimistic(p, radius, costs, drawn.tau, join=0.1, pairs=pairs, columns=mine.columns, way=mine.way)
+        again = best_optimistic(p, radius, costs, drawn.tau, join=0.1, pairs=pairs, start=mine.start)
         assert again.value == pytest.approx(mine.value, abs=1e-9)
     budgets = H * drawn.tau + 0.3
     plan = solve_finite(Intervals.around(p, radius, drawn.mask), costs, budgets, H, 0, pairs=pairs)

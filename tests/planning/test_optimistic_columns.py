@@ -17,8 +17,9 @@ from psconrl.errors import SolverError
 from psconrl.planning import solve_optimistic
 from psconrl.planning.compiled import confidence_sets as sets
 from psconrl.planning.compiled import optimistic as kernels
+from psconrl.planning.for_agents import BestPolicy
 from psconrl.planning.intervals import Intervals, in_rows, set_by_rows
-from psconrl.planning.optimistic import OptimisticPolicy, _by, _Columns, _Program, best_optimistic
+from psconrl.planning.optimistic import _by, _Columns, _Program, best_optimistic
 from psconrl.planning.tolerances import PROVEN, TIE_BREAK
 from psconrl.planning.units import Units
 from tests.planning.test_optimistic import bounds
@@ -114,8 +115,8 @@ def test_a_start_changes_nothing_in_the_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     wild = np.stack([rng.integers(0, A, (3, 1, S)), [[rng.permutation(S)] for _ in range(3)]], axis=1)
     astray = rng.integers(-1, A, size=(S,))
-    for columns, way in ((cold.columns, cold.way), (other.columns, other.way), (wild, astray)):
-        warm = best_optimistic(p_hat, radius, costs, thresholds, join=0.1, columns=columns, way=way)
+    for start in (cold.start, other.start, {"columns": wild, "way": astray}):
+        warm = best_optimistic(p_hat, radius, costs, thresholds, join=0.1, start=start)
         assert warm.feasible == cold.feasible
         np.testing.assert_allclose(warm.value, cold.value, atol=1e-8)
     again = best_optimistic(p_hat, radius, costs, thresholds, join=0.1)
@@ -135,16 +136,16 @@ def test_the_fast_policy_is_that_of_the_full_answer(seed: int) -> None:
     assert best.value == pytest.approx(full.value, abs=1e-8)
     np.testing.assert_allclose(best.policy.sum(axis=1), 1.0, atol=1e-12)
     assert (best.policy >= 0).all()
-    if not best.fallback and best.classes == 1:
+    if best.method != "program" and best.classes == 1:
         assert best.gap <= TIE_BREAK + 1e-10
 
 
 @cache
-def along_a_run() -> tuple[tuple[Any, OptimisticPolicy], ...]:
+def along_a_run() -> tuple[tuple[Any, BestPolicy], ...]:
     """What UCRL-CMDP asked for, and got, in a run."""
     seen = []
 
-    def recording(*arguments: Any, **start: Any) -> OptimisticPolicy:
+    def recording(*arguments: Any, **start: Any) -> BestPolicy:
         answer = best_optimistic(*arguments, **start)
         seen.append((tuple(np.array(part) for part in arguments), answer))
         return answer
@@ -176,7 +177,7 @@ def test_where_columns_fail_the_program_solves() -> None:
     costs = np.array([[[1.0], [0.0], [1.0]]])
     radius = np.array([[0.0], [0.0], [0.25]])
     best = best_optimistic(p_hat, radius, costs, np.zeros(0), join=0.1)
-    assert best.fallback
+    assert best.method == "program"
     assert best.value == pytest.approx(0.0)
     assert solve_optimistic(p_hat, radius, costs).value == pytest.approx(0.0)
 

@@ -81,13 +81,12 @@ class UCRLCMDP(LimitedAgent):
             costs,
             thresholds,
             join=joining(memory, stop),
-            columns=warm_start.columns(memory.carry, 1, memory.pairs),
-            way=warm_start.way(memory.carry, memory.pairs),
+            start=warm_start.optimistic(memory.carry, memory.pairs),
             pairs=memory.pairs,
             steer=self.steer(memory, stop),
         )
-        fallbacks = warm_start.count(memory.carry, "fallbacks") + best.fallback
-        carry = {"columns": best.columns, "way": best.way, "fallbacks": fallbacks}
+        fallbacks = warm_start.count(memory.carry, "fallbacks") + (best.method == "program")
+        carry = {**best.start, "fallbacks": fallbacks}
         if best.policy is None:
             return self.uniform_plan(**stop, feasible=False, carry=carry)
         return Plan(

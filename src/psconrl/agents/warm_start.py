@@ -32,6 +32,12 @@ def way(carry: Carry, pairs: Pairs) -> Ints | None:
     return way if execute.is_way(way, pairs.begin) else None
 
 
+def optimistic(carry: Carry, pairs: Pairs) -> dict[str, Ints]:
+    """The start of `best_optimistic`: what there is of columns and way."""
+    found = {"columns": columns(carry, 1, pairs), "way": way(carry, pairs)}
+    return {name: array for name, array in found.items() if array is not None}
+
+
 def count(carry: Carry, name: str) -> Ints:
     """A number (1,) that is counted on from plan to plan."""
     found = _ints(carry, name, 1)

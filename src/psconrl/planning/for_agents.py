@@ -36,7 +36,7 @@ else:
     steering = lazy_import("psconrl.planning.steering")
     fallbacks = lazy_import("psconrl.planning.fallbacks")
 
-Method = Literal["compiled", "components"]
+Method = Literal["compiled", "components", "program"]
 Start = Mapping[str, NDArray[Any]]
 
 
@@ -52,7 +52,7 @@ class BestPolicy(NamedTuple):
         classes: how many recurrent classes the optimum has; several are joined.
         connected: whether every state has a path into them.
         gap: how far the averages of the policy may be above the optimum.
-        method: what solved it: "compiled", or "components" where that had no proof.
+        method: what solved it: "compiled"; where that had no proof "components", or for a confidence set "program".
         start: plain arrays for the next call.
         steered: the columns of the optimum and the rule that chooses between them; None unless asked for.
     """

@@ -8,7 +8,6 @@ long as they are better; agents plan without it where all that is not known is w
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +30,7 @@ from psconrl.planning.compiled.rows import Rows, compress
 from psconrl.planning.components import Column, Component, end_components
 from psconrl.planning.evaluation import bias_spans, evaluate
 from psconrl.planning.executable import executable, merge_overlapping, policy_of_occupancy
-from psconrl.planning.for_agents import Steer
+from psconrl.planning.for_agents import BestPolicy, Start, Steer
 from psconrl.planning.intervals import Intervals, in_rows, in_slots, set_by_rows
 from psconrl.planning.lp.decomposition import deterministic
 from psconrl.planning.lp.occupancy import best_vertex, largest_margin, occupancy_program
@@ -40,7 +39,6 @@ from psconrl.planning.model_rows import rows_of, some_rows
 from psconrl.planning.point_sets import best_of_points
 from psconrl.planning.shortest_paths import expected_visits
 from psconrl.planning.solution import Solution
-from psconrl.planning.steered import Steered
 from psconrl.planning.steering import from_solution, steered_between
 from psconrl.planning.tolerances import EPS, FEASIBLE, JOIN, MAX_ROUNDS, PROVEN, REPORTED, SUPPORT, TIE_BREAK, TINY
 from psconrl.planning.units import Units
@@ -372,31 +370,6 @@ def _held_together(within: Set, found: Believed, columns: Columns, p: Floats, e:
     return np.where(mass[:, np.newaxis] > SUPPORT, flow / np.maximum(mass, SUPPORT)[:, np.newaxis], p), mass
 
 
-@dataclass(frozen=True, eq=False)
-class OptimisticPolicy:
-    """The optimistic policy (S, A), or the news that the limits cannot be met in any model of the set.
-
-    policy: None if infeasible; gap: proven distance from the optimum, nan if the linear program solved it;
-    columns (n, 2, 1, S) and way (S,): what the next call may start from. steered: the mixture, if it was asked for.
-    """
-
-    feasible: bool
-    policy: Floats | None
-    value: float
-    multipliers: Floats
-    connected: bool
-    classes: int
-    gap: float
-    columns: Ints
-    way: Ints
-    steered: Steered | None = None
-
-    @property
-    def fallback(self) -> bool:
-        """Whether the linear program had to solve it."""
-        return bool(np.isnan(self.gap))
-
-
 def best_optimistic(
     p_hat: Floats,
     radius: Floats,
@@ -404,73 +377,72 @@ def best_optimistic(
     thresholds: Floats,
     *,
     join: float,
-    columns: Ints | None = None,
-    way: Ints | None = None,
+    start: Start | None = None,
     pairs: Pairs | None = None,
     steer: Steer | None = None,
-) -> OptimisticPolicy:
-    """The fast way to an optimistic policy, for callers that plan often: no margin, no diagnosis, nothing checked.
+) -> BestPolicy:
+    """The optimistic policy (S, A) for callers that plan often: no margin, no diagnosis, nothing checked.
 
-    p_hat (S, A, S), radius (S, A). pairs: those that are available; all if left out. A pure function of its
-    arguments; columns and way: what an earlier answer of the same size gave; they save most of the work and change the
-    answer only where several are optimal.
+    p_hat (S, A, S), radius (S, A). pairs: those that are available; all if left out. start: columns (n, 2, 1, S) and
+    way (S,) of an earlier answer of the same size; they save most of the work and change the answer only where several
+    are optimal. A pure function of its arguments. `method` is "program" where the linear program had to solve it.
     """
     (S, A, _), m = p_hat.shape, len(thresholds)
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    columns = np.zeros((0, 2, 1, S), dtype=np.int64) if columns is None else columns
-    way = np.full(S, -1, dtype=np.int64) if way is None else way
+    start = {"columns": np.zeros((0, 2, 1, S), dtype=np.int64), "way": np.full(S, -1, dtype=np.int64), **(start or {})}
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
     thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs), order="C")
     slotted = pairs.in_slots(flat)
     center, wide = in_slots(p_hat, pairs), pairs.in_slots(pairs.taken(radius))
     levels = pairs.in_slots(ties.levels(flat.shape[1]))
-    status, objective, bound, multipliers, found, proven, mixture, model = plan_within(
-        center, wide, slotted, levels, thresholds, columns
+    status, _, bound, multipliers, found, proven, mixture, model = plan_within(
+        center, wide, slotted, levels, thresholds, start["columns"]
     )
-    gap = objective - bound
     if status == INFEASIBLE:
-        return OptimisticPolicy(False, None, np.nan, np.full(m, np.nan), True, 0, np.inf, found, way)
+        nothing = np.full(m + 1, np.nan)
+        start = {"columns": found, "way": start["way"]}
+        return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
     if proven:
-        columns = found
+        start = {"columns": found, "way": start["way"]}
         if not pairs.every:
-            J, laws, policies, weights = mixture
-            mixture = J, laws, pairs.slots[policies], weights
+            J, distributions, policies, weights = mixture
+            mixture = J, distributions, pairs.slots[policies], weights
             model = some_rows(Rows(*model), pairs.places, pairs.begin)
-        made = execute(tuple(model), flat, tuple(mixture), way)
+        made = execute(tuple(model), flat, tuple(mixture), start["way"])
         if made.classes == 1:
-            policy = pairs.table(made.policy)
-            way = np.where(made.way >= 0, made.way, way)
+            start["way"] = np.where(made.way >= 0, made.way, start["way"])
             steered = None
             if steer is not None and m:
                 steered = steered_between(Rows(*model), flat, Mixture(*mixture), thresholds, steer).named(pairs)
             gap = max(made.value - bound + TIE_BREAK, 0.0)
-            return OptimisticPolicy(
-                True, policy, made.value, multipliers, made.connected, 1, gap, columns, way, steered
+            policy, averages, connected = pairs.table(made.policy), made.average_costs, made.connected
+            return BestPolicy(
+                True, policy, made.value, averages, multipliers, 1, connected, gap, "compiled", start, steered
             )
-    if not proven:
+    else:
         points, wide = in_rows(p_hat, pairs), pairs.taken(radius)
         best = best_of_points(points, wide, flat, thresholds, join=join, begin=pairs.begin, steer=steer)
         if best is not None:
-            proof = best.multipliers, best.connected, best.classes, best.gap if best.feasible else np.inf
             table = None if best.policy is None else pairs.table(best.policy)
             named = None if best.steered is None else best.steered.named(pairs)
-            return OptimisticPolicy(best.feasible, table, best.value, *proof, columns, way, named)
-    ask = partial(solve_optimistic, p_hat, radius, costs, thresholds, join=join, available=pairs.available)
+            return best._replace(policy=table, start=start, steered=named)
+    solve = partial(solve_optimistic, p_hat, radius, costs, thresholds, join=join, available=pairs.available)
     try:
-        solved = ask(method="compiled" if proven else "highs")
+        solved = solve(method="compiled" if proven else "highs")
     except SolverError:
-        solved = ask()
-    return OptimisticPolicy(
+        solved = solve()
+    return BestPolicy(
         solved.feasible,
         solved.policy if solved.feasible else None,
         solved.value,
+        solved.average_costs,
         solved.multipliers,
-        solved.connected,
         solved.classes,
-        gap if proven else np.nan,
-        columns,
-        way,
+        solved.connected,
+        solved.gap,
+        "compiled" if proven else "program",
+        start,
         from_solution(solved, steer, np.ones(m + 1)) if steer is not None and solved.feasible else None,
     )
 
