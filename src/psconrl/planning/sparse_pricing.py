@@ -2,8 +2,8 @@
 
 The frame is column generation (`compiled.generation`): at given multipliers lambda, pricing finds the policy with the
 least average of c_0 + lambda . c. Policies are evaluated by `poisson`, first roughly and then to rounding, from the
-bias of the evaluation before; in between, improvements are passed on from state to state, those near the reference
-first (`pricing.improve`). What is found is proved by its bias alone (`pricing.dual_lower_bound`).
+bias of the evaluation before; in between, improvements are passed on from state to state
+(`pricing.improve`). What is found is proved by its bias alone (`pricing.dual_lower_bound`).
 
 Under one limit the next multiplier comes from the policy that is best for the last one. With its bias h for
 c_0 + lambda c_1 and its bias h_1 for c_1 alone, the advantages of all pairs are straight lines in the multiplier;
@@ -16,8 +16,6 @@ the other.
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order
 
 from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.attractor import attractor_policy
@@ -68,9 +66,7 @@ FIRST_ACCURACY, SHARE = 1e-3, 0.1
 MAX_ROUGH = 15
 """So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
 SWEEPS = 4
-"""How often improvements are passed on before the next evaluation."""
-FEW_CHANGES = 4
-"""So few changes of actions on the way to the limit may be the last ones."""
+"""How often improvements are passed on, forth and back, before the next evaluation."""
 
 
 def plan_sparse(
@@ -128,8 +124,8 @@ class SparsePricing:
         self.accuracy, self.finest = FIRST_ACCURACY, NOISE if exactly else EVAL_TOL
         self.low, self.high = 0.0, np.inf
         self.asked = self.evaluations = 0
-        self._before, self._excess_before = 0.0, 0.0
-        self._order: tuple[int, Ints] = (-1, np.empty(0, dtype=np.int64))
+        forth = np.arange(S)
+        self._order = np.tile(np.concatenate([forth, forth[::-1]]), SWEEPS // 2)
 
     def price(self, problem: PricingProblem) -> PricingResult:
         """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
@@ -168,18 +164,13 @@ class SparsePricing:
             self.high = min(self.high, multiplier)
         gain, self.h1, _ = self.solver.bias(self.costs[1, self.policy], self.h1, self.accuracy)
         advantages_of(self.rows, self.costs[1], gain, self.h1, self.slope)
-        least = self._secant_extrapolation(excess, multiplier)
-        met, step, changes = multiplier_step(
-            self.rows, self.policy, self.mu, self.own, self.slope, excess, multiplier, least
-        )
+        met, step = multiplier_step(self.rows, self.policy, self.mu, self.own, self.slope, excess, multiplier)
         if not met:
             return again
         move_along(self.h, self.own, step, self.h1, self.slope)
         there = np.array([max(multiplier + step, 0.0)])
         lagrangian_costs(self.c, self.costs, 1.0, there)
         lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ problem.tau)
-        if changes <= FEW_CHANGES and self._add_column() is None:
-            return failed
         hinted = self.asked <= MAX_SEARCH and self.low <= there[0] <= self.high
         if hinted:
             finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
@@ -194,17 +185,6 @@ class SparsePricing:
             found = self.solver.bias(cost[policy], np.zeros(self.rows.S), 0.1 * EVAL_TOL)
             off = max(off, abs(average - found.gain) + found.error)
         return off
-
-    def _secant_extrapolation(self, excess: float, multiplier: float) -> float:
-        """How far to move the multiplier at least, by what the last move did, while only one side of it is known.
-
-        Actions that take over one after another on the same way do less together than each of them would alone.
-        """
-        before, moved = self._excess_before, multiplier - self._before
-        self._before, self._excess_before = multiplier, excess
-        alone = self.high == np.inf if excess > 0.0 else self.low == 0.0
-        fallen = (before - excess) / moved if moved != 0.0 else 0.0
-        return abs(excess) / fallen if alone and before * excess > 0.0 and fallen > 0.0 else 0.0
 
     def _iterate(self) -> float | None:
         """Policy iteration for the costs c from the bias h, until no action is better by the accuracy; the gain.
@@ -229,9 +209,7 @@ class SparsePricing:
             settled = found.error <= needed or found.error > enough
             exact = found.error <= needed
             tie = max(self.accuracy, 1e-15 * span_of(self.h) if exact else 2.0 * found.error)
-            most = improve(self.rows, self.c, found.gain, self.h, self.policy, wanted, self.own, self._outwards(), tie)[
-                2
-            ]
+            most = improve(self.rows, self.c, found.gain, self.h, self.policy, wanted, self.own, self._order, tie)[2]
             if most == 0.0:
                 if settled:
                     return found.gain
@@ -268,19 +246,6 @@ class SparsePricing:
         led = attractor_policy(self.rows, self.policy, chance >= UNLIKELY * chance.max())
         self.solver.switch_policy(self.policy)
         return bool(led)
-
-    def _outwards(self) -> Ints:
-        """The states, those near the reference first, as often as improvements are passed on."""
-        r = self.solver.reference
-        if self._order[0] != r:
-            rows = self.rows
-            into = sparse.csr_array(
-                (np.ones(len(rows.indices)), rows.indices, rows.indptr[rows.begin]), shape=(rows.S, rows.S)
-            ).T.tocsr()
-            near = breadth_first_order(into, r, return_predecessors=False)
-            rest = np.setdiff1d(np.arange(rows.S), near)
-            self._order = r, np.tile(np.concatenate([near, rest]).astype(np.int64), SWEEPS)
-        return self._order[1]
 
     def _add_column(self) -> int | None:
         """Add the policy as a column, with one closed class; its number, which may be known; None if that failed."""

@@ -11,9 +11,6 @@ from psconrl._core.njit import njit, njit_inline
 from psconrl.planning.compiled.rows import Rows, copy, end_of, moves_of
 from psconrl.planning.tolerances import EPS, EVAL_TOL, FEW_SWEEPS, NOISE, SUPPORT
 
-_MUCH_FURTHER = 3.0
-"""Steps of a multiplier are too short where many actions take over; where the last ones do, they end at the limit."""
-
 
 class Columns(NamedTuple):
     """`known` (1,) policies: averages J (room, m + 1), stationary distributions (room, S), pairs (room, S)."""
@@ -194,8 +191,8 @@ def move_along(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -
 
 @njit
 def multiplier_step(
-    rows: Rows, policy: Ints, mu: Floats, own: Floats, slope: Floats, excess: float, multiplier: float, least: float
-) -> tuple[bool, float, int]:
+    rows: Rows, policy: Ints, mu: Floats, own: Floats, slope: Floats, excess: float, multiplier: float
+) -> tuple[bool, float]:
     """How far to move the multiplier of one limit, and, written to the policy, the pairs that take over on the way.
 
     Where a limit is exceeded the multiplier rises, else it falls, to zero at most.
@@ -203,10 +200,10 @@ def multiplier_step(
     Args:
         rows: the model. policy: best for the multiplier (S,), with stationary distribution mu (S,).
         own: its advantages (K,); they change by `slope` (K,) times the step. excess: of its average over the limit.
-        multiplier: where to step from. least: how far at least, where that is much further.
+        multiplier: where to step from.
 
     Returns:
-        Whether the limit is met (else the policy stays), the step, and the number of changes of actions.
+        Whether the limit is met (else the policy stays), and the step.
     """
     S, K = len(mu), len(own)
     sign, most = (-1.0, multiplier) if excess <= 0.0 else (1.0, np.inf)
@@ -219,22 +216,19 @@ def multiplier_step(
             if fall > EVAL_TOL and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
                 when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
                 count += 1
-    changes, step, met, there = 0, -multiplier, sign < 0.0, False
+    step, met = -multiplier, sign < 0.0
     for k in np.argsort(when[:count]):
-        if there and when[k] > least:
-            break
         pair, s = pairs[k], states[k]
         before = 0.0 if wanted[s] == policy[s] else slope[wanted[s]]
         if sign * (slope[pair] - before) < 0.0:
             wanted[s] = pair
-            changes += 1
             excess += mu[s] * (slope[pair] - before)
-            if not there and sign * excess <= 0.0:
-                least = min(least, most) if least > _MUCH_FURTHER * when[k] else when[k]
-                step, met, there = sign * least, True, True
+            if sign * excess <= 0.0:
+                step, met = sign * when[k], True
+                break
     if met:
         copy(wanted, policy)
-    return met, step, changes
+    return met, step
 
 
 @njit
