@@ -210,10 +210,10 @@ class EliminatedChain(SolvedChain):
         return np.zeros(n, dtype=self._chain.data.dtype)
 
     def _collect(self, amounts: NDArray[Any], of_classes: NDArray[Any]) -> NDArray[Any]:
-        values = self._zeros(self.S)[np.newaxis]
-        values[0, self.place[self.kept]] = of_classes
+        values = self._zeros(self.S)
+        values[self.place[self.kept]] = of_classes
         collect(self.elimination, amounts[self.order].astype(values.dtype), values)
-        return values[0, self.place]
+        return values[self.place]
 
     def _entries(self, start: Floats) -> NDArray[Any]:
         by_place = self._zeros(self.S)

@@ -1,16 +1,14 @@
 """Elimination of states from a chain without subtractions, after Grassmann, Taksar and Heyman, sparse.
 
-Eliminating state k redirects each move i -> k to where k leads when it is left. With q_k the law of where k leads,
-out_k its way out, and D_k what is collected on the way,
+Eliminating state k redirects each move i -> k to where k leads when it is left. With q_k the distribution of where k
+leads, out_k the probability to leave it, and r_k what is collected in it,
 
     out_k = sum_{j != k} p_kj,   q_kj = p_kj / out_k,  p_ij <- p_ij + p_ik q_kj (j != i),  r_i <- r_i + p_ik r_k / out_k
 
-The way out is summed, never computed as 1 - p_kk, so probabilities are only added, multiplied and divided, and every
+out_k is summed, never computed as 1 - p_kk, so probabilities are only added, multiplied and divided, and every
 one of them has a small *relative* error, however nearly decomposable the chain is.
 
 Where a product falls below the range of floats that is lost all the same, and `Elimination.exact` says so.
-
-Values (expected amounts, biases) are held in parts of falling size, h = parts[0] + parts[1] + ...; see `insert`.
 
 Arrays are filled entry by entry: whole-array assignments and expressions take seconds to compile.
 """
@@ -20,21 +18,19 @@ from typing import NamedTuple
 import numpy as np
 
 from psconrl._core.checks import Floats, Ints
-from psconrl._core.njit import njit, njit_inline
+from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import longer
 from psconrl.planning.tolerances import EPS
 
 _LEAST = 2.0**-1000
 """Products below this may have lost digits."""
-_APART = 2.0**-26
-"""What is smaller than this share of a part of a value is kept in the next part."""
 
 
 class Chain(NamedTuple):
     """A Markov chain by rows: row s has the probabilities data[indptr[s] : indptr[s + 1]] at `indices`.
 
     The probability of staying is 1 minus the others, whatever is stored: entries on the diagonal are ignored, and the
-    way out of a state is the sum of its other entries. Entries may come in any order, and several times.
+    probability to leave a state is the sum of its other entries. Entries may come in any order, and several times.
     """
 
     indptr: Ints
@@ -47,9 +43,9 @@ class Elimination(NamedTuple):
 
     place (S,): when a state is eliminated, n or more for those kept; kept states with the same place are one. Rows are
     in the order of elimination and name states by place. low: row i has the probabilities to move to states
-    eliminated before, at the time when those are eliminated. up: row i is the law of where i leads when it is left to
-    states not yet eliminated. out: the ways out. fine: whether all states lead to those kept. exact: whether no
-    product was too small for a float.
+    eliminated before, at the time when those are eliminated. up: row i is the distribution of where i leads when it
+    is left to states not yet eliminated. out: the probabilities to leave. fine: whether all states lead to those kept.
+    exact: whether no product was too small for a float.
     """
 
     order: Ints
@@ -187,7 +183,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
 
 @njit
 def visits(elimination: Elimination, start: Floats, entries_only: bool) -> tuple[Floats, bool]:
-    """Expected visits to each state on the way to those kept, by place; entries of those kept.
+    """Expected visits to each state until one of those kept is met, by place; entries of those kept.
 
     start: by place, expected numbers of starts. entries_only: only the entries of kept states are wanted. Numbers
     beyond the range of floats are infinite; False if some may have been too small.
@@ -211,70 +207,32 @@ def visits(elimination: Elimination, start: Floats, entries_only: bool) -> tuple
 # Values
 
 
-@njit_inline
-def insert(parts: Floats, i: int, amount: float) -> None:
-    """Add an amount to the value sum_l parts[l, i], which is held in parts of falling size.
-
-    It goes to the first part that it is not tiny beside; what is rounded off there goes to the next. So states whose
-    values differ little share their large parts bit for bit, and differences of values, taken part by part, are
-    accurate to rounding of the differences, not of the values.
-    """
-    last = parts.shape[0] - 1
-    for level in range(last + 1):
-        if amount == 0.0:
-            break
-        part = parts[level, i]
-        if level == last or abs(amount) > _APART * abs(part):
-            total = part + amount
-            parts[level, i] = total
-            if not abs(total) < np.inf:
-                break
-            back = total - part
-            amount = (part - (total - back)) + (amount - back)
-
-
-@njit_inline
-def difference(parts: Floats, x: int, s: int) -> float:
-    """The difference of the values of x and s."""
-    total = 0.0
-    for level in range(parts.shape[0]):
-        total += parts[level, x] - parts[level, s]
-    return total
-
-
 @njit
-def collect(elimination: Elimination, amounts: Floats, parts: Floats) -> None:
-    """Fill in what is collected on the way to the kept states, plus their value: h = amounts + P h, by place.
+def collect(elimination: Elimination, amounts: Floats, h: Floats) -> None:
+    """Fill in what is collected until kept states are met, plus their value: h = amounts + P h, by place.
 
-    amounts (n,) per visit; parts (L, n + ...): on entry the values of the kept states, on return all. Values beyond
-    the range of floats are infinite.
+    amounts (n,) per visit; h (n + ...): on entry the values of the kept states, on return all. Values beyond the range
+    of floats are infinite.
     """
     n = len(elimination.order)
-    collected = np.empty(
-        n, dtype=amounts.dtype
-    )  # between a departure from i and the next entry of a state not yet eliminated
+    collected = np.empty(n, dtype=h.dtype)  # between a departure from i and the next entry of a state eliminated later
     for i in range(n):
         total = amounts[i]
         for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
             total += elimination.low[e] * collected[elimination.low_at[e]]
         collected[i] = total / elimination.out[i]
     for i in range(n - 1, -1, -1):
+        # In differences from where it mostly leads: what is common to all drops out.
         main = elimination.up_begin[i]
         for e in range(elimination.up_begin[i], elimination.up_begin[i + 1]):
             if elimination.up[e] > elimination.up[main]:
                 main = e
-        towards = elimination.up_at[main]
-        amount = collected[i]
-        for level in range(parts.shape[0]):
-            parts[level, i] = parts[level, towards]
-        if not abs(parts[0, i]) < np.inf:
-            continue
+        common = h[elimination.up_at[main]]
+        total = collected[i]
         for e in range(elimination.up_begin[i], elimination.up_begin[i + 1]):
-            if e != main:
-                apart = difference(parts, elimination.up_at[e], towards)
-                if apart != 0.0:
-                    amount += elimination.up[e] * apart
-        insert(parts, i, amount)
+            if h[elimination.up_at[e]] != common:
+                total += elimination.up[e] * (h[elimination.up_at[e]] - common)
+        h[i] = common + total if abs(common) < np.inf else common
 
 
 @njit
@@ -297,15 +255,3 @@ def residuals(chain: Chain, amounts: Floats, scale: float, h: Floats) -> tuple[F
         # Each term: amount, difference, product; and the sum of the terms.
         rounding[s] = (chain.indptr[s + 1] - chain.indptr[s] + 4) * EPS * absolute
     return left, rounding
-
-
-@njit
-def correct(elimination: Elimination, left: Floats, parts: Floats) -> None:
-    """One step of iterative refinement: add to the values what is collected of the left-hand sides (n,)."""
-    levels, columns = parts.shape
-    change = np.zeros((levels, columns))
-    collect(elimination, left, change)
-    for i in range(len(elimination.order)):
-        if abs(parts[0, i]) < np.inf:
-            for level in range(levels):
-                insert(parts, i, change[level, i])

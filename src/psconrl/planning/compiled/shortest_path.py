@@ -58,13 +58,13 @@ def fastest(rows: Rows, targets: Bools, start: Ints) -> ShortestPath:
         # Times that do not come down, which only rounding can bring about, end it; the policy before is kept.
         fallen = True
         for i in range(n):
-            fallen = fallen and V[0, i] <= before[i] * (1 + SOLVED) and V[0, i] < np.inf
+            fallen = fallen and V[i] <= before[i] * (1 + SOLVED) and V[i] < np.inf
         if not fallen:
             break
         copy(policy, best)
         for i in range(n):
-            before[i] = V[0, i]
-        if not _improve(rows, allowed, order, place, V[0], policy):
+            before[i] = V[i]
+        if not _improve(rows, allowed, order, place, V, policy):
             break
     for i in range(n):
         times[order[i]], pairs[order[i]] = before[i], best[order[i]]
@@ -73,7 +73,7 @@ def fastest(rows: Rows, targets: Bools, start: Ints) -> ShortestPath:
 
 @njit_inline
 def _times(rows: Rows, policy: Ints, order: Ints, place: Ints) -> Floats:
-    """The expected times (1, n + 1) of a proper policy (S,) by place, zero on the targets, the last."""
+    """The expected times (n + 1,) of a proper policy (S,) by place, zero on the targets, the last."""
     S, n = len(policy), len(order)
     indptr, room = np.zeros(S + 1, dtype=np.int64), 0
     for s in range(S):
@@ -84,7 +84,7 @@ def _times(rows: Rows, policy: Ints, order: Ints, place: Ints) -> Floats:
         first = rows.indptr[policy[s]] - indptr[s]
         for e in range(indptr[s], indptr[s + 1]):
             indices[e], data[e] = rows.indices[first + e], rows.data[first + e]
-    times = np.zeros((1, n + 1))
+    times = np.zeros(n + 1)
     collect(eliminate(Chain(indptr, indices, data), order, place), np.ones(n), times)
     return times
 
