@@ -13,6 +13,7 @@ Where a product falls below the range of floats that is lost all the same, and `
 Arrays are filled entry by entry: whole-array assignments and expressions take seconds to compile.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -79,33 +80,6 @@ def likely_state(chain: Chain, s: int) -> int:
 
 
 @njit
-def push(heap: Ints, size: int, number: int) -> None:
-    """Put a number on a heap of so many, the least on top."""
-    at = size
-    while at > 0 and heap[(at - 1) // 2] > number:
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = number
-
-
-@njit
-def pop(heap: Ints, size: int) -> int:
-    """Take the least number off a heap, which holds so many afterwards."""
-    top, last = heap[0], heap[size]
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= last:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = last
-    return int(top)
-
-
-@njit
 def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
     """Eliminate the states `order` (n,) from a chain; place (S,): their place in it, n or more for states kept."""
     n = len(order)
@@ -119,7 +93,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
     low_at, low = np.empty(room, dtype=np.int64), np.empty(room, dtype=numbers)
     up_at, up = np.empty(room, dtype=np.int64), np.empty(room, dtype=numbers)
     row, touched = np.zeros(columns, dtype=numbers), np.empty(columns, dtype=np.int64)
-    waiting = np.empty(columns, dtype=np.int64)  # a heap: a state eliminated later may be met while one is dealt with
+    waiting = [n for _ in range(0)]  # a heap, empty: states eliminated later may be met while one is dealt with
     lows = ups = 0
     fine = exact = True
     for i in range(n):
@@ -128,7 +102,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
         while ups + columns - i > len(up):
             up_at, up = longer(up_at), longer(up)
         s = order[i]
-        count = before = 0
+        count = 0
         row[i] = 1.0  # what comes back to the state is not looked at
         for entry in range(chain.indptr[s], chain.indptr[s + 1]):
             j, p = place[chain.indices[entry]], chain.data[entry]
@@ -136,15 +110,13 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
                 continue
             if row[j] == 0.0:
                 if j < i:
-                    push(waiting, before, j)
-                    before += 1
+                    heappush(waiting, j)
                 else:
                     touched[count] = j
                     count += 1
             row[j] += p
-        while before > 0:
-            before -= 1
-            k = pop(waiting, before)
+        while waiting:
+            k = heappop(waiting)
             p, row[k] = row[k], 0.0
             low_at[lows], low[lows] = k, p
             lows += 1
@@ -157,8 +129,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
                         continue
                 if row[j] == 0.0:
                     if up_at[e] < i:
-                        push(waiting, before, up_at[e])
-                        before += 1
+                        heappush(waiting, up_at[e])
                     else:
                         touched[count] = up_at[e]
                         count += 1
