@@ -43,11 +43,11 @@ class Averages:
 
     def _of_steps(self, policy: Floats, state: int) -> Floats:
         """The expected averages (m + 1,) of the first L steps under a policy (L, K), from a state."""
-        law, totals, onward = np.eye(self.rows.S)[state], np.zeros(len(self.costs)), self.rows.matrix().T
+        mu, totals, onward = np.eye(self.rows.S)[state], np.zeros(len(self.costs)), self.rows.matrix().T
         for chosen in policy:
-            x = law[self.rows.source] * chosen
+            x = mu[self.rows.source] * chosen
             totals += self.costs @ x
-            law = onward @ x
+            mu = onward @ x
         return totals / len(policy)
 
 

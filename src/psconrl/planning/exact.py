@@ -7,7 +7,7 @@ improvement is one. The iteration ends when no pair of the model is better, and 
 last digit: leaks of 1e-12 or 1e-300 neither vanish nor drown the rest.
 
 A policy that was improved may have several closed classes. All of them but the last one's have a smaller gain, so the
-rest is led to the best of the new ones, and the iteration cannot return.
+rest gets paths to the best of the new ones, and the iteration cannot return.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ExactModel:
         return np.array([rounded(x) for x in self._system(policy, r).transpose().solve(unit).entries()])
 
     def _one_class(self, policy: Ints, c: Floats, last: Ints, inside: Bools) -> Ints:
-        """The closed class of a policy, which is led to the best one, in place, if there are several.
+        """The closed class of a policy, which gets paths to the best one, in place, if there are several.
 
         last (S,): the policy before, closed in the states `inside` (S,).
         """
@@ -95,9 +95,9 @@ class ExactModel:
             return classes[0]
         new = [states for states in classes if not (inside[states] & (policy[states] == last[states])).all()]
         best = min(new, key=lambda states: self._average(policy, c, states))
-        led = np.zeros(self.rows.S, dtype=np.bool_)
-        led[best] = True
-        if not attractor_policy(self.rows, policy, led):
+        inside_best = np.zeros(self.rows.S, dtype=np.bool_)
+        inside_best[best] = True
+        if not attractor_policy(self.rows, policy, inside_best):
             raise SolverError("states of a component do not lead to each other")
         return best
 

@@ -29,12 +29,16 @@ from psconrl._core.checks import Floats, Ints
 from psconrl.planning.compiled.elimination import Chain, likely_state
 from psconrl.planning.compiled.pricing import gauss_seidel_sweep
 from psconrl.planning.compiled.rows import Rows
-from psconrl.planning.tolerances import MAX_DENSE, MAX_FACTOR_WORK, MAX_WORK, SOLVED, UNLIKELY
-
-SWEEPS_PER_CHECK = 20
-PROGRESS, MORE_PROGRESS = 0.5, 0.01
-"""A method goes on as long as every check finds no more than this share of the error at the one before; the second
-where another method is to follow that takes less time than many sweeps."""
+from psconrl.planning.tolerances import (
+    MAX_DENSE,
+    MAX_FACTOR_WORK,
+    MAX_WORK,
+    MORE_PROGRESS,
+    PROGRESS,
+    SOLVED,
+    SWEEPS_PER_CHECK,
+    UNLIKELY,
+)
 
 Solve = Callable[[Floats], Floats]
 
@@ -68,11 +72,11 @@ class Factor:
         return -self._others[:, self.kept]
 
     def collect(self, amounts: Floats) -> Floats:
-        """What is collected of amounts (n,) per visit on the way from each of the other states to the kept ones."""
+        """What is collected of amounts (n,) per visit from each of the other states until a kept one is met."""
         return np.asarray(self._lu.solve(amounts, "T"))
 
     def visit(self, start: Floats) -> Floats:
-        """Expected visits (n,) to the other states on the way to the kept ones, from starts (n,) in them."""
+        """Expected visits (n,) to the other states until a kept one is met, from starts (n,) in them."""
         return np.asarray(self._lu.solve(start))
 
 

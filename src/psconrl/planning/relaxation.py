@@ -1,20 +1,16 @@
-"""The relaxation time of a chain: how slowly it forgets where it started.
+"""The relaxation time of a chain: the largest 1 / |1 - lambda| over its eigenvalues lambda other than 1.
 
-It is the largest 1 / |1 - lambda| over the eigenvalues lambda other than 1. So a deterministic cycle, with eigenvalues
-on the unit circle, is not infinitely slow: its averages settle in the time of one round.
+So a deterministic cycle, with eigenvalues on the unit circle, is not infinitely slow: its averages settle in one round.
 
 The eigenvalues of a chain are those of its strong components. In a closed one, 1 / (1 - lambda) is an eigenvalue of
 the operator that takes costs to their biases; in another one, of that which takes amounts to what is collected before
-it is left. Both are computed without subtractions (`evaluation`), so the slowest of them is accurate in relative terms
-however nearly the chain falls apart: 1 - lambda = 1e-12, or 1e-200, is found as well as 0.5. The largest eigenvalue of
-the operator is found densely in components of up to MAX_DENSE states, else by Arnoldi's method (ARPACK); SolverError
-where that does not converge.
+it is left. Both are computed without subtractions (`chains`), so the slowest is accurate in relative terms however
+nearly the chain falls apart. It is found densely in components of up to MAX_DENSE states, else by Arnoldi's method.
 
-Eigenvalues of a chain with a drift, a queue say, are hard to find for another reason: chains whose probabilities are a
-rounding away have quite other ones. A chain in which every cycle is as likely as its reverse is similar to a symmetric
-matrix, with entries sqrt(p_ij p_ji), whose eigenvalues are found as exactly as its entries are known. They are taken
-where they are further than 10^-6 from 1: to nine digits then. A large chain with a drift and with cycles that are
-likelier in one direction has no cure: its time is that of a chain a rounding away.
+In a chain with a drift, a queue say, a rounding changes eigenvalues much. If every cycle is as likely as its reverse,
+the chain is similar to a symmetric matrix, with entries sqrt(p_ij p_ji), whose eigenvalues are as exact as its entries;
+they are taken where they are further than 10^-6 from 1. Other large chains with a drift have no cure: the time is that
+of a chain a rounding away.
 """
 
 from collections.abc import Callable

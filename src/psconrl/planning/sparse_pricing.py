@@ -52,21 +52,18 @@ from psconrl.planning.tolerances import (
     CLOSE,
     EPS,
     EVAL_TOL,
+    FEW_SWEEPS,
+    FIRST_ACCURACY,
     MAX_COLUMNS,
     MAX_REPAIRS,
+    MAX_ROUGH,
     MAX_ROUNDS,
     MAX_SEARCH,
     NOISE,
     PROVEN,
+    SHARE,
     UNLIKELY,
 )
-
-FIRST_ACCURACY, SHARE = 1e-3, 0.1
-"""Evaluations are at first exact to 1e-3 of a cost's range, then to a share of the improvement found last."""
-MAX_ROUGH = 15
-"""So many policies are evaluated roughly; where a model nearly falls apart, that may lead round in circles."""
-SWEEPS = 4
-"""How often improvements are passed on, forth and back, before the next evaluation."""
 
 
 def plan_sparse(
@@ -123,9 +120,9 @@ class SparsePricing:
         self.solver.reference = reference
         self.accuracy, self.finest = FIRST_ACCURACY, NOISE if exactly else EVAL_TOL
         self.low, self.high = 0.0, np.inf
-        self.asked = self.evaluations = 0
+        self.calls = self.evaluations = 0
         forth = np.arange(S)
-        self._order = np.tile(np.concatenate([forth, forth[::-1]]), SWEEPS // 2)
+        self._order = np.tile(np.concatenate([forth, forth[::-1]]), FEW_SWEEPS)
 
     def price(self, problem: PricingProblem) -> PricingResult:
         """Policy iteration, the policy found as a column, and with one limit a step to the next multiplier."""
@@ -133,11 +130,11 @@ class SparsePricing:
         failed = PricingResult(False, -np.inf, prices, False, prices)
         if self.evaluations > MAX_ROUNDS or self.known[0] >= len(self.J) - 2:
             return failed
-        if self.asked == 0 and len(prices) > 1:
+        if self.calls == 0 and len(prices) > 1:
             for policy in self.starts:
                 self.policy[:] = policy
                 self._add_column()
-        self.asked += 1
+        self.calls += 1
         # Never rougher than a share of what is left to be proven.
         if problem.gap < np.inf:
             self.accuracy = min(max(SHARE * problem.gap, self.finest), self.accuracy)
@@ -153,7 +150,7 @@ class SparsePricing:
         new = self.known[0] > before
         if not new:
             self.accuracy = max(0.01 * self.accuracy, self.finest)
-        # Evaluated roughly, a policy may seem known and yet not be the best: ask again, more exactly.
+        # Evaluated roughly, a policy may seem known and yet not be the best: once more, more exactly.
         again = PricingResult(True, bound, prices, not new and self.accuracy > self.finest, prices)
         if bound >= problem.enough or len(prices) != 1 or problem.main != 1.0:
             return again
@@ -171,7 +168,7 @@ class SparsePricing:
         there = np.array([max(multiplier + step, 0.0)])
         lagrangian_costs(self.c, self.costs, 1.0, there)
         lower = dual_lower_bound(self.rows, self.c, g + step * gain, self.h) - float(there @ problem.tau)
-        hinted = self.asked <= MAX_SEARCH and self.low <= there[0] <= self.high
+        hinted = self.calls <= MAX_SEARCH and self.low <= there[0] <= self.high
         if hinted:
             finer = max(SHARE * abs(step * excess), 0.01 * self.accuracy, self.finest)
             self.accuracy = min(finer, self.accuracy)
@@ -231,7 +228,7 @@ class SparsePricing:
         return 0.5 * self.accuracy if self.accuracy >= EVAL_TOL else rounding
 
     def _make_unichain(self) -> bool:
-        """Lead a policy that stays in several places, for ever or nearly, to the best of them; whether that succeeded.
+        """Make a policy that stays in several places, for ever or nearly, end in the best; whether that succeeded.
 
         The best is where steps cost the least some hundred moves later; its core is where those moves end.
         """
@@ -243,9 +240,9 @@ class SparsePricing:
         for _ in range(MOVES):
             chance = chance - 0.5 * (into @ chance)
         self.solver.reference = int(chance.argmax())
-        led = attractor_policy(self.rows, self.policy, chance >= UNLIKELY * chance.max())
+        done = attractor_policy(self.rows, self.policy, chance >= UNLIKELY * chance.max())
         self.solver.switch_policy(self.policy)
-        return bool(led)
+        return bool(done)
 
     def _add_column(self) -> int | None:
         """Add the policy as a column, with one closed class; its number, which may be known; None if that failed."""

@@ -20,12 +20,7 @@ from psconrl.planning.model_rows import rows_of
 from psconrl.planning.shortest_paths import shortest_path_policy
 from psconrl.planning.solution import Solution
 from psconrl.planning.steered import Steered, meeting
-from psconrl.planning.tolerances import FEASIBLE, PROVEN
-
-MIN_LIKELY = 0.25
-"""Columns change in states that have this share of 1 / S in the stationary distributions of both."""
-WHOLE = 0.9
-"""A column is whole if it spends this share of its time in one component."""
+from psconrl.planning.tolerances import FEASIBLE, MIN_LIKELY, PROVEN, WHOLE
 
 
 class Places(NamedTuple):

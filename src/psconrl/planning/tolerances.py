@@ -75,6 +75,17 @@ LARGE, HUGE = 1e7, 1e11
 """Numbers in an inverse above the first may come from a bad reference state: then another one is tried. Those above the
 second, also in a bias, come from a policy whose chain falls apart."""
 
+LEAST_PRODUCT = 2.0**-1000
+"""Products of probabilities below this may have lost digits."""
+
+FIRST_ACCURACY, SHARE = 1e-3, 0.1
+"""Evaluations by sparse factors are at first exact to 1e-3 of a cost's range, then to a share of the improvement found
+last."""
+
+MIN_LIKELY, WHOLE = 0.25, 0.9
+"""Steering changes columns in states that have this share of 1 / S in the distributions of both, and takes a column as
+one if it spends this share of its time in one component."""
+
 # Choices.
 
 JOIN = 1e-7
@@ -121,6 +132,13 @@ inverses."""
 
 MAX_INVERSES = 8
 """In one policy iteration, which goes round in circles if it needs more; of 3,000 plans none needed so many."""
+
+SWEEPS_PER_CHECK, PROGRESS, MORE_PROGRESS = 20, 0.5, 0.01
+"""Sweeps of Gauss and Seidel go on as long as every check finds no more than this share of the error at the one before;
+the last where a factor takes less time than many sweeps."""
+
+MAX_ROUGH = 15
+"""So many policies are evaluated roughly; where a model nearly falls apart, that may go round in circles."""
 
 MAX_REPAIRS = 3
 """How often a policy is changed, or a state exchanged, for what makes numbers large: where that does not help, nothing

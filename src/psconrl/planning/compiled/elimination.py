@@ -21,10 +21,7 @@ import numpy as np
 from psconrl._core.checks import Floats, Ints
 from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import longer
-from psconrl.planning.tolerances import EPS
-
-_LEAST = 2.0**-1000
-"""Products below this may have lost digits."""
+from psconrl.planning.tolerances import EPS, LEAST_PRODUCT
 
 
 class Chain(NamedTuple):
@@ -123,7 +120,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
             for e in range(np.uint64(up_begin[k]), np.uint64(up_begin[k + 1])):
                 j = np.uint64(up_at[e])  # without a sign it need not be looked at for being negative
                 more = p * up[e]
-                if more < _LEAST:
+                if more < LEAST_PRODUCT:
                     exact = False
                     if more == 0.0:
                         continue
@@ -143,7 +140,7 @@ def eliminate(chain: Chain, order: Ints, place: Ints) -> Elimination:
         for e in range(count):
             j = touched[e]
             up_at[ups + e], up[ups + e], row[j] = j, row[j] / total, 0.0
-            exact = exact and up[ups + e] >= _LEAST
+            exact = exact and up[ups + e] >= LEAST_PRODUCT
         ups += count
         low_begin[i + 1] = lows
         up_begin[i + 1] = ups
@@ -164,13 +161,13 @@ def visits(elimination: Elimination, start: Floats, entries_only: bool) -> tuple
     for i in range(n):
         for e in range(elimination.up_begin[i], elimination.up_begin[i + 1]):
             more = m[i] * elimination.up[e]
-            exact = exact and (more >= _LEAST or m[i] == 0.0)
+            exact = exact and (more >= LEAST_PRODUCT or m[i] == 0.0)
             m[elimination.up_at[e]] += more
     for i in range(-1 if entries_only else n - 1, -1, -1):
         m[i] /= elimination.out[i]
         for e in range(elimination.low_begin[i], elimination.low_begin[i + 1]):
             more = m[i] * elimination.low[e]
-            exact = exact and (more >= _LEAST or m[i] == 0.0)
+            exact = exact and (more >= LEAST_PRODUCT or m[i] == 0.0)
             m[elimination.low_at[e]] += more
     return m, exact
 

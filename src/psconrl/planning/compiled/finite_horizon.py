@@ -70,8 +70,8 @@ def optimise_steps(within: Set, costs: Floats, limits: Limits, start: Ints, goal
             copy(start[k, 1], oracle.orders[k])
         else:
             first_column(costs[0], oracle.actions[0], oracle.orders[0])
-        law = forward(within, oracle.actions[k], oracle.orders[k], origin)
-        averages(costs, oracle.actions[k], law, oracle.J[k])
+        mu = forward(within, oracle.actions[k], oracle.orders[k], origin)
+        averages(costs, oracle.actions[k], mu, oracle.J[k])
         oracle.known[0] += 1
     optimum = generate(_price, oracle, limits, goal, np.zeros(m), SOLVED)
     return Believed(optimum, *used_columns(optimum, oracle.actions, oracle.orders))
@@ -133,17 +133,17 @@ def forward(within: Set, actions: Ints, orders: Ints, start: int) -> Floats:
     A, states = len(within.lower) // S, np.empty(S, dtype=np.int64)
     for s in range(S):
         states[s] = s
-    law = np.zeros((H, S))
-    law[0, start] = 1.0
+    mu = np.zeros((H, S))
+    mu[0, start] = 1.0
     for h in range(H - 1):
         for s in range(S):
-            if law[h, s] > 0.0:
-                add_member(within, s * A + actions[h, s], orders[h], states, law[h, s], law[h + 1])
-    return law
+            if mu[h, s] > 0.0:
+                add_member(within, s * A + actions[h, s], orders[h], states, mu[h, s], mu[h + 1])
+    return mu
 
 
 @njit
-def averages(costs: Floats, actions: Ints, law: Floats, J: Floats) -> None:
+def averages(costs: Floats, actions: Ints, mu: Floats, J: Floats) -> None:
     """Fill in the averages J (m + 1,) per step."""
     H, S = actions.shape
     A = costs.shape[1] // S
@@ -151,7 +151,7 @@ def averages(costs: Floats, actions: Ints, law: Floats, J: Floats) -> None:
         total = 0.0
         for h in range(H):
             for s in range(S):
-                total += law[h, s] * costs[i, s * A + actions[h, s]]
+                total += mu[h, s] * costs[i, s * A + actions[h, s]]
         J[i] = total / H
 
 
@@ -162,10 +162,10 @@ def mixed_policy(within: Set, c: Floats, columns: Ints, weights: Floats, start: 
     A = len(c) // S
     policy = np.zeros((H, S, A))
     for k in range(n):
-        law = forward(within, columns[k, 0], columns[k, 1], start)
+        mu = forward(within, columns[k, 0], columns[k, 1], start)
         for h in range(H):
             for s in range(S):
-                policy[h, s, columns[k, 0, h, s]] += weights[k] * law[h, s]
+                policy[h, s, columns[k, 0, h, s]] += weights[k] * mu[h, s]
     best, order = np.empty((H, S), dtype=np.int64), np.empty((H, S), dtype=np.int64)
     for h in range(H):
         for s in range(S):

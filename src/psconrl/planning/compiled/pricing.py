@@ -1,4 +1,4 @@
-"""What the ways of pricing deterministic policies share: prices of pairs, better actions, columns, certificates."""
+"""What all pricing of deterministic policies shares: prices of pairs, better actions, columns, certificates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Mixture(NamedTuple):
 class Start(NamedTuple):
     """What planning may start from: policies (k, S) of pairs, multipliers (m,), reference state (1,), bias (S,).
 
-    An empty bias is none: then the policies are not leaned, and stay if they are optimal.
+    An empty bias is none: then the policies stay if they are optimal.
     """
 
     policies: Ints
@@ -70,7 +70,7 @@ def decided(costs: Floats, levels: Floats) -> Floats:
 def begin(rows: Rows, costs: Floats, start: Start, c: Floats, h: Floats) -> tuple[Ints, Floats, int]:
     """Policies (k, S), multipliers (m,) and reference state to begin with; c (K,): costs at these multipliers.
 
-    They are those of the start, leaned by its bias, which is written to h; the first pairs, if it is not sound.
+    They are those of the start, greedy for its bias, which is written to h; the first pairs, if it is not sound.
     """
     S, m = len(h), len(costs) - 1
     given = sound(rows, start)
@@ -193,7 +193,7 @@ def move_along(h: Floats, own: Floats, step: float, h1: Floats, slope: Floats) -
 def multiplier_step(
     rows: Rows, policy: Ints, mu: Floats, own: Floats, slope: Floats, excess: float, multiplier: float
 ) -> tuple[bool, float]:
-    """How far to move the multiplier of one limit, and, written to the policy, the pairs that take over on the way.
+    """How far to move the multiplier of one limit, and, written to the policy, the pairs that take over until then.
 
     Where a limit is exceeded the multiplier rises, else it falls, to zero at most.
 
@@ -300,7 +300,7 @@ def discounted_value_iteration(
 
 @njit
 def add_column(columns: Columns, costs: Floats, policy: Ints) -> bool:
-    """Add a policy, whose law is written at the end of `columns` already, unless it is there; whether it was new."""
+    """Add a policy, whose distribution is at the end of `columns` already, unless it is known; whether it was new."""
     n, S = columns.known[0], len(policy)
     for i in range(costs.shape[0]):
         total = 0.0
