@@ -22,7 +22,6 @@ import numpy as np
 import psconrl
 from psconrl import CMDP, agents
 from psconrl.agents import Memory, hierarchy
-from psconrl.agents.posterior import CUT
 from psconrl.agents.sampled_model import SampledModel
 from psconrl.errors import LimitsOutOfReachWarning
 
@@ -127,9 +126,8 @@ def shown(values: np.ndarray) -> str:
 class WithoutDiscovery(agents.Recommended):
     """What may be found is as likely as the moves that were seen make it."""
 
-    def sample(self, memory: Memory, rng: np.random.Generator) -> SampledModel:
-        model = hierarchy.sample(self.problem, memory, rng, CUT)
-        return model._replace(costs=self.costs_in(model, memory))
+    def for_steps(self, model: SampledModel, memory: Memory, steps: float, rng: np.random.Generator) -> SampledModel:
+        return model.with_restarts(memory.state, steps)
 
 
 def without_paying_back(problem: psconrl.Problem) -> agents.Agent:

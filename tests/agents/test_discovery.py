@@ -56,11 +56,12 @@ class Watching(agents.Recommended):
         assert (matrix.sum(axis=1) <= 1 + 1e-9).all()
         if model.states[0] == -1:
             known = model.pairs >= 0
-            levels = [int(n).bit_length() for n in memory.visits.ravel()[model.pairs[known]]]
-            unseen = matrix[known, 0]
+            visits = memory.visits.ravel()[model.pairs[known]]
+            levels = np.array([int(n).bit_length() for n in visits])
+            hazards = matrix[known, 0] * (visits + 1)
             for level in set(levels):
-                assert np.ptp(unseen[np.array(levels) == level]) < 1e-12
-            SHARES.append(float(unseen[np.array(levels) == max(levels)].max()))
+                assert np.ptp(hazards[levels == level]) < 1e-12
+            SHARES.append(float(hazards[levels == levels.max()].max()))
             assert matrix[0, 0] == 1.0  # not left, until the restart
         return super().best(model, costs, limits, memory, stop)
 

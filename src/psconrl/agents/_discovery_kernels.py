@@ -45,10 +45,20 @@ def record(tries: Floats, finds: Floats, chains: Chains, counted: Ints, before: 
 
 
 @njit
-def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats) -> tuple[Ints, Ints, Floats]:
-    """Rows (indptr, indices, data) in which pairs of each level lead to state 0, never seen, with its hazard.
+def share_stayed(rows: Rows, steps: float) -> float:
+    """The share of so many steps that one stays, if as surely as the likeliest move of a seen state."""
+    total, S = 0.0, len(rows.begin) - 1
+    for s in range(1, S):
+        surest = rows.data[rows.indptr[rows.begin[s]] : rows.indptr[rows.begin[s + 1]]].max()
+        total += 1.0 / (steps - (steps - 1.0) * surest)
+    return total / (S - 1)
 
-    pairs (K,): the number of each row in visits (S * A,), -1 for that of state 0, which is not left.
+
+@njit
+def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats, stayed: float) -> tuple[Ints, Ints, Floats]:
+    """Rows (indptr, indices, data) in which pairs lead to state 0, unseen, with hazard (levels,) / (N + 1) * stayed.
+
+    pairs (K,): the number of each row in visits (S * A,), N, and -1 for that of state 0, which is not left.
     """
     K, size = len(pairs), 0
     indptr = np.zeros(K + 1, dtype=np.int64)
@@ -58,7 +68,8 @@ def with_discoveries(rows: Rows, pairs: Ints, visits: Ints, hazard: Floats) -> t
         known = 0.0
         for entry in range(first, last):
             known += rows.data[entry] if rows.indices[entry] != 0 else 0.0
-        unseen = hazard[level(visits[pairs[row]])] if pairs[row] >= 0 else 1.0
+        N = visits[pairs[row]] if pairs[row] >= 0 else 0
+        unseen = hazard[level(N)] / (N + 1) * stayed if pairs[row] >= 0 else 1.0
         if unseen > 0.0:
             indices[size], data[size] = 0, unseen
             size += 1

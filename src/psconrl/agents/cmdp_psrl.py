@@ -44,7 +44,7 @@ class CMDPPSRL(LimitedAgent, PosteriorAgent):
         stop = doubling(memory)
         if memory.episode == 0:
             return self.uniform_plan(**stop)
-        p_k = self.within_time(self.sample(memory, rng), memory, stop)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop, rng)
         costs = p_k.costs
         best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:

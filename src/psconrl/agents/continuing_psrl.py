@@ -49,7 +49,7 @@ class ContinuingPSRL(LimitedAgent, PosteriorAgent):
         """Sample a model, plan in it from here by discounted costs, and draw how long the plan lasts."""
         window = max(math.sqrt(memory.horizon), 2.0) if self.window is None else self.window
         stop = fixed(int(rng.geometric(1.0 / window)))
-        p_k = self.sample(memory, rng).with_restarts(memory.state, window)
+        p_k = self.for_steps(self.sample(memory, rng), memory, window, rng)
         costs = p_k.costs
         best = self.best(p_k, costs, self.limits(p_k, costs, memory), memory, stop)
         if best.feasible:

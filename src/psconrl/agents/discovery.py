@@ -10,11 +10,15 @@ before anything is known. That m tries were in vain has the likelihood 1 in the 
 the second. At each plan the hazards are drawn, what exists in a level also in those below. The likelihood of the moves
 alone would not do: where nearly all moves are certain, it believes that a pair that once led back always does.
 
-How likely it is to be worth finding: if the states are found in random order, the next one is better than all n that
-were seen with probability 1 / (n + 1). So every pair of a level leads to the state never seen with its hazard times
-that, and this state costs the least there is and is not left in the time that the plan is made for (see
-`SampledModel.with_restarts`). That time grows with the plans, so whatever may be found is looked for again as long as
-its hazard falls more slowly; where nothing is found, it falls with every try.
+What it is worth is inferred, too. A state never seen costs the least there is, as long as one can be there. A pair that
+finds it after N tries leads there once in N + 1 tries; and one stays as surely as seen states are left for one of their
+neighbours, with the probability p(s) of the likeliest move of a seen state s. In L steps that makes up a share of
+
+    hazard / (N + 1) * mean over s of 1 / (L - (L - 1) p(s)),
+
+with which a pair leads to the state never seen, not left in the L steps of the plan (see `SampledModel.with_restarts`).
+Where moves are random, nothing found by chance can be held, and it is not sought. L grows with the plans, so whatever
+may be found is looked for again while its hazard falls more slowly; where nothing is found, it falls with every try.
 
 So an agent goes on up a river of which every place so far was worthless, as long as trying leads to new places; it
 does not give up at a door that often stays shut; and states that never occur lure it less and less.
@@ -38,12 +42,13 @@ LEVELS = 64
 """Of visits: one for each doubling of a 64-bit count."""
 
 
-def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generator) -> SampledModel:
+def with_discoveries(model: SampledModel, memory: Memory, steps: float, rng: np.random.Generator) -> SampledModel:
     """A model with the hazards of discoveries drawn from what was discovered so far.
 
     Args:
         model: of `hierarchy.sample`; what it saw at this plan and the last is in its carry and the memory's.
         memory: what the agent knows.
+        steps: L, for how many steps it is planned in.
         rng: the random numbers of this plan.
 
     Returns:
@@ -56,8 +61,9 @@ def with_discoveries(model: SampledModel, memory: Memory, rng: np.random.Generat
     if model.states[0] >= 0:
         return model._replace(carry=carry)
     levels = int(memory.visits.max()).bit_length() + 1
-    hazard = _drawn(tries[:levels], finds[:levels], rng) / len(model.states)
-    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard)
+    stayed = kernels.share_stayed(model.rows, steps)
+    hazard = _drawn(tries[:levels], finds[:levels], rng)
+    changed = kernels.with_discoveries(model.rows, model.pairs, memory.visits.ravel(), hazard, stayed)
     return model._replace(rows=Rows(model.rows.begin, *changed), carry=carry)
 
 

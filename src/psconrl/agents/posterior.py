@@ -99,15 +99,13 @@ class PosteriorAgent(Agent):
         """
         if self.parameters is None:
             model = hierarchy.sample(self.problem, memory, rng, CUT)
-            if self.restarts:
-                model = discovery.with_discoveries(model, memory, rng)
         elif self.problem.open:
             model = draw_open(self.parameters, self.problem, memory.observed, rng)
         else:
             model = SampledModel.of_all_states(draw(self.parameters, memory.observed, rng), self.problem)
         return model._replace(costs=self.costs_in(model, memory))
 
-    def within_time(self, model: SampledModel, memory: Memory, stop: Stop) -> SampledModel:
+    def within_time(self, model: SampledModel, memory: Memory, stop: Stop, rng: np.random.Generator) -> SampledModel:
         """A sampled model to plan in: with `restarts`, for about ten times as long as the plan may last.
 
         A plan is followed by others, which go on where it ends, so its own length T_k alone would make every longer way
@@ -118,11 +116,18 @@ class PosteriorAgent(Agent):
             model: the sampled model.
             memory: what the agent knows.
             stop: when the plan ends.
+            rng: the random numbers of this plan.
         """
         if not self.restarts:
             return model
         longest = min(stop["max_length"], max(memory.t, 1))
-        return model.with_restarts(memory.state, 10 * longest + len(model.states))
+        return self.for_steps(model, memory, 10 * longest + len(model.states), rng)
+
+    def for_steps(self, model: SampledModel, memory: Memory, steps: float, rng: np.random.Generator) -> SampledModel:
+        """A sampled model to plan in for so many steps, with what may be discovered in them if that is learned."""
+        if self.restarts and self.parameters is None:
+            model = discovery.with_discoveries(model, memory, steps, rng)
+        return model.with_restarts(memory.state, steps)
 
 
 @dataclass(frozen=True, eq=False)

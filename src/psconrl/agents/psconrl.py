@@ -54,7 +54,7 @@ class PSConRL(LimitedAgent, PosteriorAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and plan in it."""
         stop = self.schedule(memory)
-        p_k = self.within_time(self.sample(memory, rng), memory, stop)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop, rng)
         costs = p_k.costs
         limits = self.limits(p_k, costs, memory)
         best = self.best(p_k, costs, limits, memory, stop)

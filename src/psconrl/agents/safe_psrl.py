@@ -58,7 +58,7 @@ class SafePSRL(PosteriorAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model, minimise its Lagrangian, and move the dual variables."""
         stop, duals, t = tsde(memory), self.duals(memory), max(memory.t, 2)
-        p_k = self.within_time(self.sample(memory, rng), memory, stop)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop, rng)
         costs = p_k.costs.copy()
         costs[0] += np.tensordot(duals, costs[1:], 1)
         never = np.full(self.problem.m, 2.0)  # limits that no average of costs in [0, 1] reaches

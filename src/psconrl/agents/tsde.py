@@ -31,5 +31,5 @@ class TSDE(PosteriorAgent):
     def plan(self, memory: Memory, rng: np.random.Generator) -> Plan:
         """Sample a model from the posterior and minimise its main cost."""
         stop = tsde(memory)
-        p_k = self.within_time(self.sample(memory, rng), memory, stop)
+        p_k = self.within_time(self.sample(memory, rng), memory, stop, rng)
         return exploit(plan_in(p_k, p_k.costs[:1], np.zeros(0), memory, stop), stop, memory)
