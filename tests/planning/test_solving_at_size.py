@@ -248,3 +248,17 @@ def test_a_long_corridor_of_pockets_that_are_nearly_equal(S: int) -> None:
     assert solution.average_costs[1] <= 0.5 + 1e-9
     # A shorter one has no better places: it is a part of this one.
     assert 0.0053 < solution.value < 0.0054
+
+
+def test_a_long_corridor_against_whose_drift_no_path_leads() -> None:
+    """Nine steps in ten go where one wants: a path of the others would take 9^400 steps."""
+    S = 400
+    here = np.arange(S)
+    left, right = np.maximum(here - 1, 0), np.minimum(here + 1, S - 1)
+    rows = np.concatenate([2 * here, 2 * here, 2 * here + 1, 2 * here + 1])
+    p = np.concatenate([np.full(S, 0.9), np.full(S, 0.1)] * 2)
+    matrix = sparse.csr_array((p, (rows, np.concatenate([left, right, right, left]))), shape=(2 * S, S))
+    costs = np.stack([np.repeat(np.cos(here / 7.0)[:, np.newaxis] + 1, 2, axis=1), np.tile([0.0, 1.0], (S, 1))])
+    solution = psconrl.solve(CMDP(matrix, costs, [0.5]))
+    assert solution.proven
+    assert solution.value < 0.01

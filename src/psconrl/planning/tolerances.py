@@ -60,6 +60,10 @@ UNLIKELY = 1e-2
 """Share of the likeliest state's mass: less likely states are on the way to a place, and no references, from which all
 others would look alike and numbers grow with the time until they are met."""
 
+PREFERRED = 0.3
+"""Probability: paths prefer moves at least this likely. Against a drift of nine to one they would take exponentially
+long."""
+
 MIN_OVERLAP = 1e-8
 """Probability: columns that meet only in states less likely than this are executed as if they did not meet, for how
 often they do is known to a share of rounding over this only."""

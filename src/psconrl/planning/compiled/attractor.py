@@ -7,7 +7,7 @@ import numpy as np
 from psconrl._core.checks import Bools, Ints
 from psconrl._core.njit import njit
 from psconrl.planning.compiled.rows import Rows, copy
-from psconrl.planning.tolerances import UNLIKELY
+from psconrl.planning.tolerances import PREFERRED, UNLIKELY
 
 
 class MovesInto(NamedTuple):
@@ -96,7 +96,7 @@ def _attract(rows: Rows, into: MovesInto, allowed: Bools, policy: Ints, attracte
         if attracted[s]:
             order[size] = s
             size += 1
-    for level in (UNLIKELY, 0.0):
+    for level in (PREFERRED, UNLIKELY, 0.0):
         grown = True
         while grown:
             while looked < size:

@@ -216,16 +216,17 @@ def multiplier_step(
             if fall > EVAL_TOL and pair != wanted[s] and max(own[pair], 0.0) < most * fall:
                 when[count], pairs[count], states[count] = max(own[pair], 0.0) / fall, pair, s
                 count += 1
-    step, met = -multiplier, sign < 0.0
+    step, met, enough = -multiplier, sign < 0.0, np.inf
     for k in np.argsort(when[:count]):
+        if when[k] > enough:  # what takes over at the same multiplier does so together
+            break
         pair, s = pairs[k], states[k]
         before = 0.0 if wanted[s] == policy[s] else slope[wanted[s]]
         if sign * (slope[pair] - before) < 0.0:
             wanted[s] = pair
             excess += mu[s] * (slope[pair] - before)
-            if sign * excess <= 0.0:
-                step, met = sign * when[k], True
-                break
+            if enough == np.inf and sign * excess <= 0.0:
+                step, met, enough = sign * when[k], True, when[k]
     if met:
         copy(wanted, policy)
     return met, step
