@@ -78,8 +78,8 @@ def reach(cmdp: psconrl.CMDP, solution: psconrl.Solution, T: int) -> tuple[float
     steered = from_solution(solution, Steer(0, T, np.zeros(cmdp.m)), np.ones(cmdp.m + 1))
     assert steered is not None
     columns = list(steered.policies(solution.policy))
-    if steered.slope > 1 and (steered.ways >= 0).all():
-        columns = [np.eye(cmdp.A)[way] for way in steered.ways[: len(columns)]]
+    if steered.slope > 1 and (steered.transfers >= 0).all():
+        columns = [np.eye(cmdp.A)[way] for way in steered.transfers[: len(columns)]]
     span = max(float(np.ptp(psconrl.evaluate(cmdp, column).bias, axis=1).max()) for column in columns)
     return steered.slope - 1, span
 

@@ -139,4 +139,4 @@ def test_what_an_earlier_plan_left_must_fit() -> None:
     for wrong in ([[[[2, 0]], [[1, 0]]]], [[[[1, 1]], [[1, 0]]]], [[[[1, 0]], [[1, 1]]]], [[[[-1, 0]], [[0, 1]]]]):
         assert warm_start.columns({"columns": np.array(wrong)}, 1, pairs) is None
     for way, sound in (([1, 2], True), ([-1, 2], True), ([2, 2], False), ([0, 1], False), ([-2, 2], False)):
-        assert (warm_start.way({"way": np.array(way)}, pairs) is not None) == sound
+        assert (warm_start.paths({"paths": np.array(way)}, pairs) is not None) == sound

@@ -367,7 +367,7 @@ HOSTILE: dict[str, Any] = {
     "policies": np.full((2, 9), 77),
     "reference": np.array([10**9]),
     "bias": np.full(3, np.inf),
-    "way": np.array([-5]),
+    "paths": np.array([-5]),
     "multipliers": np.full(1, -1.0),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from psconrl import agents, make, simulate, solve
 from psconrl.agents import Memory, Plan, registry
 
-STARTS = {"bias", "columns", "multipliers", "policies", "reference", "way"}
+STARTS = {"bias", "columns", "multipliers", "policies", "reference", "paths"}
 """What a carry holds for the planner to start from, and for nothing else."""
 PLANNING = sorted(name for name, kind in registry().items() if kind.uses_planner and name != "Optimal")
 

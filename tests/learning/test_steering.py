@@ -109,7 +109,9 @@ def test_excess_and_regret_stay_in_their_bands(env: str, options: dict[str, Any]
     runs = [simulate(recorded, cmdp, T, seed, optimum=solution.value) for seed in range(3)]
     made = recorded.plans[0][1].steered
     assert made is not None
-    executed = list(made.ways if len(made.ways) and (made.ways >= 0).all() else made.policies(solution.policy))
+    executed = list(
+        made.transfers if len(made.transfers) and (made.transfers >= 0).all() else made.policies(solution.policy)
+    )
     policies = [np.eye(cmdp.A)[policy] if policy.ndim == 1 else policy for policy in executed]
     span = max(np.ptp(evaluate(cmdp, policy).bias, axis=1).max() for policy in policies)
     assert made.slope - 1 + span <= T / 36
@@ -211,15 +213,15 @@ def damaged_mixtures(given: Steered) -> list[Any]:
         made._replace(actions=made.actions.astype(np.int32)),
         made._replace(actions=made.actions[:, :2]),
         made._replace(actions=made.actions[:0], weights=made.weights[:0], drifts=made.drifts[:0]),
-        made._replace(ways=np.full((2, S), 5)),
-        made._replace(ways=made.ways[0]),
+        made._replace(transfers=np.full((2, S), 5)),
+        made._replace(transfers=made.transfers[0]),
         made._replace(levels=made.levels[:, :1]),
         made._replace(directions=made.directions * np.nan),
         made._replace(drifts=made.drifts * np.inf),
         made._replace(weights=made.weights * 2),
         made._replace(weights=None),
         made._replace(actions=[[1], [1, 2]]),
-        made._replace(ways=None),
+        made._replace(transfers=None),
         made._replace(limits=np.zeros(5)),
         made._replace(binding=np.zeros(1)),
         made._replace(slope=-1.0),
@@ -246,7 +248,7 @@ def test_a_damaged_mixture_is_refused() -> None:
     for forced in (-2, made.choices, 10**9):
         clock = state["clock"].copy()
         clock[4] = forced
-        with pytest.raises(PsconrlError, match="way of steering"):
+        with pytest.raises(PsconrlError, match="transfer of steering"):
             Learner.restore(agent, state | {"clock": clock})
     policy = np.repeat(state["plan"]["policy"], 2, axis=0)
     with pytest.raises(PsconrlError, match="only stationary ones"):

@@ -266,5 +266,5 @@ def test_mixtures_evaluated_anew(S: int, monkeypatch: pytest.MonkeyPatch) -> Non
         assert best.policy is not None
         found = psconrl.evaluate(cmdp, best.policy).average_costs[:, 0]
         np.testing.assert_allclose(found, best.average_costs, atol=1e-9)
-        assert ((best.start["way"] == -1) | (best.start["way"] // 3 == np.arange(S))).all()
+        assert ((best.start["paths"] == -1) | (best.start["paths"] // 3 == np.arange(S))).all()
         best = best_policy(rows, costs, cmdp.thresholds, join=1e-3, start=best.start)

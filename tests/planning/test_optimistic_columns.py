@@ -115,7 +115,7 @@ def test_a_start_changes_nothing_in_the_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     wild = np.stack([rng.integers(0, A, (3, 1, S)), [[rng.permutation(S)] for _ in range(3)]], axis=1)
     astray = rng.integers(-1, A, size=(S,))
-    for start in (cold.start, other.start, {"columns": wild, "way": astray}):
+    for start in (cold.start, other.start, {"columns": wild, "paths": astray}):
         warm = best_optimistic(p_hat, radius, costs, thresholds, join=0.1, start=start)
         assert warm.feasible == cold.feasible
         np.testing.assert_allclose(warm.value, cold.value, atol=1e-8)

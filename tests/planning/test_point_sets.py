@@ -68,7 +68,7 @@ def test_steered_actions_are_the_pairs_own(seed: int) -> None:
     )
     if best.steered is None:
         return
-    for actions in (*best.steered.actions, *best.steered.ways):
+    for actions in (*best.steered.actions, *best.steered.transfers):
         states = np.flatnonzero(actions >= 0)
         assert mask[states, actions[states]].all()
 

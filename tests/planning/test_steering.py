@@ -95,8 +95,8 @@ def test_ways_and_times_between_the_banks_of_a_river(S: int, T: int) -> None:
     d = sum(times[:first]) + (np.arange(S) * law)[core].sum() / law[core].sum()
     np.testing.assert_allclose(made.slope, 1 + d, rtol=1e-9)
     left, right = np.argsort(made.drifts[:, 0])
-    np.testing.assert_array_equal(made.ways[left], np.zeros(S))
-    np.testing.assert_array_equal(made.ways[right], np.ones(S))
+    np.testing.assert_array_equal(made.transfers[left], np.zeros(S))
+    np.testing.assert_array_equal(made.transfers[right], np.ones(S))
     np.testing.assert_array_equal(made.actions[left], [0] + [-1] * (S - 1))
     np.testing.assert_array_equal(made.actions[right], np.ones(S))
     np.testing.assert_allclose(made.directions[[left, right], 0], [-1, 1])
@@ -115,7 +115,7 @@ def test_round_trips_are_those_of_the_solution(S: int, T: int) -> None:
     times, made = switching_times(found), steered_in(cmdp, T)
     np.testing.assert_allclose(made.slope - 1, (times + times.T).max(), rtol=1e-9)
     ways = {tuple(member.policy - rows.begin[:-1]) for member in found}
-    assert {tuple(way) for way in made.ways} == ways
+    assert {tuple(way) for way in made.transfers} == ways
 
 
 def test_ways_lead_into_the_cores_by_the_fastest_way() -> None:
@@ -135,7 +135,7 @@ def test_ways_lead_into_the_cores_by_the_fastest_way() -> None:
         core[0 if made.drifts[k, 0] < 0 else 6] = True
         way = shortest_path_policy(rows, core).pairs
         outside = ~core
-        np.testing.assert_array_equal(made.ways[k][outside], (way - rows.begin[:-1])[outside])
+        np.testing.assert_array_equal(made.transfers[k][outside], (way - rows.begin[:-1])[outside])
 
 
 def two_places(time: int, costs: Floats) -> Steered:
@@ -163,8 +163,8 @@ def two_places(time: int, costs: Floats) -> Steered:
 def test_a_core_that_would_fall_apart_keeps_its_unlikely_states() -> None:
     """From 1, action 1 leads back to 0 at once, the fastest way into the core {0, 2}, and would keep it there."""
     made = two_places(10**9, np.zeros((2, 12)))
-    np.testing.assert_array_equal(made.ways[0], [0, 0, 0, 0, 0, 0])
-    np.testing.assert_array_equal(made.ways[1, [0, 2, 4, 5]], 1)
+    np.testing.assert_array_equal(made.transfers[0], [0, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(made.transfers[1, [0, 2, 4, 5]], 1)
 
 
 def test_a_column_that_does_not_leave_a_part_of_its_class_in_time_is_several() -> None:
@@ -172,10 +172,10 @@ def test_a_column_that_does_not_leave_a_part_of_its_class_in_time_is_several() -
     costs = np.zeros((2, 12))
     costs[1, [4, 9]] = 1.0  # at 2 by action 0, and at 4 by action 1
     whole, made = two_places(10**9, costs), two_places(100, costs)
-    assert len(whole.ways) == 2
+    assert len(whole.transfers) == 2
     np.testing.assert_allclose(made.directions, [[-1.0], [1.0], [1.0]])
-    np.testing.assert_array_equal(made.ways[0, [0, 1, 2, 4]], [0, 1, 1, 0])  # from 2 by 4, which takes two steps
-    np.testing.assert_array_equal(made.ways[1, [1, 2]], [0, 0])
+    np.testing.assert_array_equal(made.transfers[0, [0, 1, 2, 4]], [0, 1, 1, 0])  # from 2 by 4, which takes two steps
+    np.testing.assert_array_equal(made.transfers[1, [1, 2]], [0, 0])
     for field in ("weights", "drifts", "actions"):  # what it promises in the long run is the same
         np.testing.assert_array_equal(getattr(made, field), getattr(whole, field))
 
@@ -222,7 +222,7 @@ def plain_action(made: Steered, V: Floats, acting: int, s: int) -> int:
     """The rule as its text has it."""
     k = len(made.actions)
     if acting >= k:
-        return int(made.ways[acting - k, s])
+        return int(made.transfers[acting - k, s])
     if acting == FREE or made.actions[acting, s] < 0:
         acting = plain_column(made, V, made.actions[:, s] >= 0)
     return int(made.actions[acting, s]) if acting != FREE else -1
@@ -304,10 +304,10 @@ def test_a_reserve_where_no_column_lowers_a_limit() -> None:
     def ways(t: int, time: int, V: float) -> Ints:
         best = plan_rows(rows, costs, cmdp.thresholds, join=1e-3, steer=Steer(t, time, np.array([V])))
         assert best.steered is not None
-        if len(best.steered.ways):
+        if len(best.steered.transfers):
             np.testing.assert_array_equal(best.steered.directions, [[-1.0]])
             np.testing.assert_array_equal(best.steered.levels, [[2.0, 1.0]])
-        return best.steered.ways
+        return best.steered.transfers
 
     assert ways(100, 120, 11.0).tolist() == [[1]]
     assert ways(100, 120, 9.0).tolist() == []

@@ -15,13 +15,13 @@ from psconrl.planning.compiled.rows import Rows
 class WarmStart(NamedTuple):
     """A start of the planner in the numbers of the problem: state s at s + 1, the one for all others at 0.
 
-    policies (k, width), way (width,): actions, -1 for none. bias (width,). reference (1,).
+    policies (k, width), paths (width,): actions, -1 for none. bias (width,). reference (1,).
     """
 
     policies: Ints
     reference: Ints
     bias: Floats
-    way: Ints
+    paths: Ints
 
 
 @njit
@@ -41,7 +41,7 @@ def fold_start(start: WarmStart, rows: Rows, states: Ints, pairs: Ints, A: int) 
     """A start in the numbers of a model, as fields of `WarmStart`; where it says nothing of a state, its first pair."""
     K, width = len(states), start.policies.shape[1]
     policies = np.empty((len(start.policies), K), dtype=np.int64)
-    bias, way, reference = np.zeros(K), np.full(K, -1), np.zeros(1, dtype=np.int64)
+    bias, paths, reference = np.zeros(K), np.full(K, -1), np.zeros(1, dtype=np.int64)
     for i in range(K):
         s = states[i] + 1
         for k in range(len(policies)):
@@ -49,11 +49,11 @@ def fold_start(start: WarmStart, rows: Rows, states: Ints, pairs: Ints, A: int) 
         if s < width:
             for k in range(len(policies)):
                 policies[k, i] = max(_pair(rows, pairs, i, start.policies[k, s], A), rows.begin[i])
-            way[i] = _pair(rows, pairs, i, start.way[s], A)
+            paths[i] = _pair(rows, pairs, i, start.paths[s], A)
             bias[i] = start.bias[s]
         if s == start.reference[0]:
             reference[0] = i
-    return policies, reference, bias, way
+    return policies, reference, bias, paths
 
 
 @njit
@@ -83,17 +83,17 @@ def unfold_start(
     Of states that are not in the model it says what the last one said.
     """
     k = len(start.policies)
-    policies, way, bias = np.zeros((k, S + 1), dtype=np.int64), np.full(S + 1, -1), np.zeros(S + 1)
+    policies, paths, bias = np.zeros((k, S + 1), dtype=np.int64), np.full(S + 1, -1), np.zeros(S + 1)
     for s in range(min(S + 1, last.policies.shape[1])):
-        bias[s], way[s] = last.bias[s], last.way[s]
+        bias[s], paths[s] = last.bias[s], last.paths[s]
         for j in range(k):
             policies[j, s] = last.policies[0, s]
     for i in range(len(states)):
         s = states[i] + 1
         bias[s] = start.bias[i]
-        way[s] = max(pairs[start.way[i]], 0) % A if start.way[i] >= 0 else -1
+        paths[s] = max(pairs[start.paths[i]], 0) % A if start.paths[i] >= 0 else -1
         for j in range(k):
             policies[j, s] = max(pairs[start.policies[j, i]], 0) % A
     reference = np.empty(1, dtype=np.int64)
     reference[0] = states[start.reference[0]] + 1
-    return policies, reference, bias, way
+    return policies, reference, bias, paths

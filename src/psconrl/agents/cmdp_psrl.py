@@ -14,7 +14,7 @@ Parameters
     margin       0: limits are lower by margin * sqrt(log t / t) in plans, or half of the model's margin
 
 Deviations. With several constraints the paper does not say which ones are dropped; here all are. In states without
-occupancy the policy takes the fastest way into the others (the paper assumes ergodicity).
+occupancy the policy takes the fastest path into the others (the paper assumes ergodicity).
 """
 
 from dataclasses import dataclass, replace

@@ -156,7 +156,9 @@ class SampledModel(NamedTuple):
         """A mixture of the model as one of the problem: it never visits states that are not in the model."""
         if steered is None:
             return None
-        return steered._replace(actions=self._whole_actions(steered.actions), ways=self._whole_actions(steered.ways))
+        return steered._replace(
+            actions=self._whole_actions(steered.actions), transfers=self._whole_actions(steered.transfers)
+        )
 
     def _whole_actions(self, actions: Ints) -> Ints:
         """Actions (k, n) in the model's states as those in the problem's (k, S)."""
@@ -183,9 +185,9 @@ def _check_warm_start(start: Carry | None) -> kernels.WarmStart:
             if (
                 last.policies.ndim == 2
                 and len(last.policies) > 0
-                and last.policies.shape[1:] == last.bias.shape == last.way.shape
+                and last.policies.shape[1:] == last.bias.shape == last.paths.shape
                 and last.reference.shape == (1,)
-                and last.policies.dtype == last.reference.dtype == last.way.dtype == INT
+                and last.policies.dtype == last.reference.dtype == last.paths.dtype == INT
                 and last.bias.dtype == FLOAT
                 and last.policies.flags.carray
             ):

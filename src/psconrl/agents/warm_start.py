@@ -23,18 +23,18 @@ def columns(carry: Carry, steps: int, pairs: Pairs) -> Ints | None:
     return columns if confidence_sets.are_columns(columns, pairs.begin) else None
 
 
-def way(carry: Carry, pairs: Pairs) -> Ints | None:
-    """A way (S,), the pair to be taken in each state, or -1, if it is one of such a problem."""
-    found = _ints(carry, "way", 1)
+def paths(carry: Carry, pairs: Pairs) -> Ints | None:
+    """Paths (S,), the pair to be taken in each state, or -1, if it is one of such a problem."""
+    found = _ints(carry, "paths", 1)
     if found is None or len(found) != len(pairs.available):
         return None
-    way = found if found.flags.carray else found.copy()
-    return way if execute.is_way(way, pairs.begin) else None
+    paths = found if found.flags.carray else found.copy()
+    return paths if execute.are_paths(paths, pairs.begin) else None
 
 
 def optimistic(carry: Carry, pairs: Pairs) -> dict[str, Ints]:
-    """The start of `best_optimistic`: what there is of columns and way."""
-    found = {"columns": columns(carry, 1, pairs), "way": way(carry, pairs)}
+    """The start of `best_optimistic`: what there is of columns and paths."""
+    found = {"columns": columns(carry, 1, pairs), "paths": paths(carry, pairs)}
     return {name: array for name, array in found.items() if array is not None}
 
 

@@ -15,7 +15,7 @@ LENGTH, COUNT, HORIZON, REFILL = 0, 1, 2, 3
 numbers or room for counts ran out, or in a state that the learner has not seen before."""
 
 T, LENGTH_SO_FAR, STATE, CHECKPOINT, FORCED = 0, 1, 2, 3, 4
-"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint, way of steering."""
+"""What the clock holds: steps done, steps of the plan done, current state, next checkpoint, transfer of steering."""
 
 
 @njit_inline
@@ -82,8 +82,8 @@ def run_plan(
     policy, max_length, count_limit, limits = plan
     steering = False
     if mixture is not None:
-        weights, columns, drifts, limits, binding, ways, directions, bounds, slope = mixture
-        steered = Steered(weights, columns, drifts, limits, binding, ways, directions, bounds, slope)
+        weights, columns, drifts, limits, binding, transfers, directions, bounds, slope = mixture
+        steered = Steered(weights, columns, drifts, limits, binding, transfers, directions, bounds, slope)
         # Always true; but the loop takes twice the time if the compiler knows.
         steering = len(columns) > 0
     indptr, indices, cumulative, costs, per_move = moves

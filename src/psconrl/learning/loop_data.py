@@ -204,7 +204,7 @@ def _checked_steered(plan: Plan, pairs: Pairs, m: int, unavailable: Callable[[in
             "Plan.steered must have a column, weights that sum to one, actions below A or -1, and finite numbers"
         )
     if not pairs.every:
-        for actions in (*steered.actions, *steered.ways):
+        for actions in (*steered.actions, *steered.transfers):
             for s in np.flatnonzero((actions >= 0) & ~pairs.available[np.arange(S), actions]):
                 raise InvalidArgumentError(f"Plan.steered is wrong: {unavailable(int(s), int(actions[s]))}")
     return steered

@@ -163,7 +163,7 @@ def restore(learner: Learner, state: Mapping[str, Any]) -> None:
         learner.compiled = extended_plan(learner.compiled, plan, learner.pairs)
         choices = 0 if plan.steered is None else plan.steered.choices
     if not FREE <= forced < max(choices, FREE + 1):
-        raise invalid_state("clock", "names a column or way of steering that the plan does not have")
+        raise invalid_state("clock", "names a column or transfer of steering that the plan does not have")
     asked = state["asked"]
     if asked is not None:
         if learner.current is None or not isinstance(asked, (tuple, list)) or len(asked) != 2:

@@ -4,11 +4,11 @@ The mixture's occupancy x = sum_j w_j x_j is balanced, so where its support is o
 that policy attains the mixture's averages from every state that leads there. Three rules complete it:
 
     several classes     in a component whose states communicate, they are joined: x becomes (1 - e) x + e z, with z the
-                        occupancy of a round trip by the fastest ways from class to class. z is balanced, so the
+                        occupancy of a round trip by the fastest paths from class to class. z is balanced, so the
                         averages are those of the mixture but for a share e, and no joining move is rarer than e over
                         the length of the trip, however hard it is to go from class to class by chance.
     on the way          from a start distribution into the support: the mixture's expected visits, in their ratio
-    elsewhere           the fastest way into the support; uniform where there is none
+    elsewhere           the fastest path into the support; uniform where there is none
 
 Classes are those of the graph: a state belongs to one however unlikely it is. Two columns that meet only in states less
 likely than MIN_OVERLAP are joined as if they did not meet.
@@ -33,7 +33,7 @@ class Execution(NamedTuple):
     """A stationary policy: the probability (K,) of each pair in its state.
 
     occupancy (K,): what it was made from. classes: recurrent ones of the mixture. connected: False if from some state
-    no way into the support is known, and it acts uniformly there.
+    no path into the support is known, and it acts uniformly there.
     """
 
     policy: Floats
@@ -78,9 +78,9 @@ def executable(
 
 
 def policy_of_occupancy(rows: Rows, x: Floats, lost: Ints | None = None) -> tuple[Floats, bool]:
-    """The policy x(s, a) / x(s) of an occupancy (K,); where there is none, it takes the fastest way to the support.
+    """The policy x(s, a) / x(s) of an occupancy (K,); where there is none, it takes the fastest path to the support.
 
-    lost (S,): the pairs for states without such a way, None to act uniformly there. False if there are such states.
+    lost (S,): the pairs for states without such a path, None to act uniformly there. False if there are such states.
     """
     source, mass = rows.source, np.bincount(rows.source, x, rows.S)
     policy = np.divide(x, mass[source], out=np.zeros(rows.K), where=mass[source] > 0)

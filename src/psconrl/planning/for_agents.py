@@ -1,4 +1,4 @@
-"""The fast way to a policy, for callers that plan often: no margin, no diagnosis, a start in and out."""
+"""Policies for callers that plan often: no margin, no diagnosis, a start in and out."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def model_margin(rows: Rows, costs: Floats, thresholds: Floats) -> float:
 
 
 def check_warm_start(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Floats, Ints, Floats, Ints]:
-    """A `Begin` for the compiled planner, and the last way: those of a start that fits, else the first pairs.
+    """A `Begin` for the compiled planner, and the last paths: those of a start that fits, else the first pairs.
 
     Kernels look at the numbers. To them arrays that cannot be written to, or with gaps, are of another kind, for which
     they would be compiled once more.
@@ -231,21 +231,21 @@ def check_warm_start(rows: Rows, start: Start | None, m: int) -> tuple[Ints, Flo
     if start:
         try:
             policies, multipliers, reference = start["policies"], start["multipliers"], start["reference"]
-            bias, way = start["bias"], start["way"]
+            bias, paths = start["bias"], start["paths"]
             if (
                 policies.shape == (len(policies), S)
                 and multipliers.shape == (m,)
                 and reference.shape == (1,)
-                and bias.shape == way.shape == (S,)
-                and policies.dtype == reference.dtype == way.dtype == INT
+                and bias.shape == paths.shape == (S,)
+                and policies.dtype == reference.dtype == paths.dtype == INT
                 and bias.dtype == multipliers.dtype == FLOAT
                 and policies.flags.carray
                 and multipliers.flags.carray
                 and reference.flags.carray
                 and bias.flags.carray
-                and way.flags.carray
+                and paths.flags.carray
             ):
-                return policies, multipliers, reference, bias, way
+                return policies, multipliers, reference, bias, paths
         except (KeyError, AttributeError, TypeError):
             pass
     first = rows.begin[:-1].reshape(1, S).copy()
@@ -268,8 +268,8 @@ def _compiled(
     """The answer of the compiled planner, a policy of some shape; None if unproven. given: see `check_warm_start`."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = inverted(rows), n - 1
-    into, limits, last_way = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
-    multipliers, bias, J, distributions, policies, weights, policy, averages, way, reference = into
+    into, limits, last_paths = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
+    multipliers, bias, J, distributions, policies, weights, policy, averages, paths, reference = into
     levels, status, made = ties.levels(K), FAILED, list[Any]()
     if few:
         status, objective, bound, off, count, *made = plan_by_inverses(model, costs, levels, limits, given, VALUE, into)
@@ -278,10 +278,10 @@ def _compiled(
         if status == FAILED:
             found = plan_sparse(rows, costs, Limits(*limits), Begin(*given[:4]), VALUE, deciding)
             status, objective, bound, off, multipliers, bias, (J, distributions, policies, weights), _ = found
-            count, made, reference, way = len(weights), [], given[2], last_way
+            count, made, reference, paths = len(weights), [], given[2], last_paths
     if status == INFEASIBLE:
-        policies, multipliers, reference, bias, way = given
-        following = _next_start(policies, multipliers, reference, bias, way)
+        policies, multipliers, reference, bias, paths = given
+        following = _next_start(policies, multipliers, reference, bias, paths)
         nothing = np.full(n, np.nan)
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", following)
     if status != OPTIMAL or not abs(objective - bound) <= PROVEN:
@@ -291,12 +291,12 @@ def _compiled(
     met = SOLVED if few else FEASIBLE
     if few and not made and ((mixture.weights @ mixture.J)[1:] - thresholds > met).any():
         return None
-    following = _next_start(mixture.policies, multipliers, reference, bias, way)
+    following = _next_start(mixture.policies, multipliers, reference, bias, paths)
     value, classes, connected, link = made or (np.nan, 1, False, 1.0)
     if not made and off <= PROVEN / 2:
-        executed = execute(model, costs, tuple(mixture), last_way)
-        policy, value, averages, classes, connected, link, way, reference = executed
-        following = _next_start(mixture.policies, multipliers, reference, bias, way)
+        executed = execute(model, costs, tuple(mixture), last_paths)
+        policy, value, averages, classes, connected, link, paths, reference = executed
+        following = _next_start(mixture.policies, multipliers, reference, bias, paths)
     if classes > 1 or off > PROVEN / 2 or link < MIN_LINK:
         best = fallbacks.exactly(rows, costs, mixture, thresholds, bound, multipliers, join, steer)
         return None if best is None else best._replace(start=following)
@@ -307,9 +307,9 @@ def _compiled(
     return BestPolicy(True, policy, value, averages, multipliers, 1, connected, gap, "compiled", following, steered)
 
 
-def _next_start(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, way: Ints) -> Start:
+def _next_start(policies: Ints, multipliers: Floats, reference: Ints, bias: Floats, paths: Ints) -> Start:
     """What the next plan may start from."""
-    return {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": bias, "way": way}
+    return {"policies": policies, "multipliers": multipliers, "reference": reference, "bias": bias, "paths": paths}
 
 
 def _shaped(rows: Rows, policy: Floats) -> Floats:

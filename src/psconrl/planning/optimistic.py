@@ -250,7 +250,7 @@ class _Columns:
             (float(w), pairs.slots[policy], mu)
             for w, policy, mu in zip(found.weights, columns.policies, columns.distributions, strict=True)
         ]
-        _lead_in(self.within, found, columns, p)
+        _attract_rest(self.within, found, columns, p)
         p, flow = _held_together(self.within, found, columns, p, self.join)
         return _Believed(used, p[pairs.places], flow[pairs.places])
 
@@ -319,11 +319,11 @@ class _Program:
         flow = np.zeros_like(p)
         np.add.at(flow, pair, x[:, np.newaxis] * members)
         p[mass > 0] = flow[mass > 0] / mass[mass > 0, np.newaxis]
-        columns = [(w, pair[policy], law) for w, policy, law in deterministic(found.rows(self.source), x)]
+        columns = [(w, pair[policy], mu) for w, policy, mu in deterministic(found.rows(self.source), x)]
         return _Believed(columns, p, None)
 
 
-def _lead_in(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
+def _attract_rest(within: Set, found: Believed, columns: Columns, p: Floats) -> None:
     """Where the mixture never is, believe, in p (S * A, S), what its main column does: that leads to where it is."""
     k = int(found.weights.argmax())
     away = found.weights @ columns.distributions <= SUPPORT
@@ -384,12 +384,17 @@ def best_optimistic(
     """The optimistic policy (S, A) for callers that plan often: no margin, no diagnosis, nothing checked.
 
     p_hat (S, A, S), radius (S, A). pairs: those that are available; all if left out. start: columns (n, 2, 1, S) and
-    way (S,) of an earlier answer of the same size; they save most of the work and change the answer only where several
-    are optimal. A pure function of its arguments. `method` is "program" where the linear program had to solve it.
+    paths (S,) of an earlier answer of the same size; they save most of the work and change the answer only where
+    several are optimal. A pure function of its arguments. `method` is "program" where the linear program had to solve
+    it.
     """
     (S, A, _), m = p_hat.shape, len(thresholds)
     pairs = Pairs.all(S, A) if pairs is None else pairs
-    start = {"columns": np.zeros((0, 2, 1, S), dtype=np.int64), "way": np.full(S, -1, dtype=np.int64), **(start or {})}
+    start = {
+        "columns": np.zeros((0, 2, 1, S), dtype=np.int64),
+        "paths": np.full(S, -1, dtype=np.int64),
+        **(start or {}),
+    }
     # Kernels are compiled once for arrays that can be written to, and again for those that cannot: hence copies.
     thresholds = np.array(thresholds)
     flat = np.array(pairs.taken(costs), order="C")
@@ -401,17 +406,17 @@ def best_optimistic(
     )
     if status == INFEASIBLE:
         nothing = np.full(m + 1, np.nan)
-        start = {"columns": found, "way": start["way"]}
+        start = {"columns": found, "paths": start["paths"]}
         return BestPolicy(False, None, np.nan, nothing, nothing[1:], 0, True, np.nan, "compiled", start)
     if proven:
-        start = {"columns": found, "way": start["way"]}
+        start = {"columns": found, "paths": start["paths"]}
         if not pairs.every:
             J, distributions, policies, weights = mixture
             mixture = J, distributions, pairs.slots[policies], weights
             model = some_rows(Rows(*model), pairs.places, pairs.begin)
-        made = execute(tuple(model), flat, tuple(mixture), start["way"])
+        made = execute(tuple(model), flat, tuple(mixture), start["paths"])
         if made.classes == 1:
-            start["way"] = np.where(made.way >= 0, made.way, start["way"])
+            start["paths"] = np.where(made.paths >= 0, made.paths, start["paths"])
             steered = None
             if steer is not None and m:
                 steered = steered_between(Rows(*model), flat, Mixture(*mixture), thresholds, steer).named(pairs)

@@ -38,7 +38,7 @@ def best_of_points(
     steered = best.steered
     if steered is not None:
         steered = steered._replace(
-            actions=_own(steered.actions, rows, pair, begin), ways=_own(steered.ways, rows, pair, begin)
+            actions=_own(steered.actions, rows, pair, begin), transfers=_own(steered.transfers, rows, pair, begin)
         )
     return best._replace(policy=np.bincount(pair, best.policy, len(center)).astype(np.float64), steered=steered)
 

@@ -1,4 +1,4 @@
-"""Shortest paths in models of any size: the fastest way into a set of states, and how often states are met on a way."""
+"""Shortest paths in models of any size: the fastest into a set of states, and how often states are met on the way."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from psconrl.planning.tolerances import CHEAP_WORK, EPS, EVAL_TOL, MAX_DENSE, MA
 
 
 def shortest_path_policy(rows: Rows, targets: Bools) -> ShortestPath:
-    """The fastest way into the targets (S,) of a model by rows."""
+    """The fastest path into the targets (S,) of a model by rows."""
     if rows.S <= MAX_DENSE:
         return _without_subtractions(rows, targets)
     times, pairs = np.where(targets, 0.0, np.inf), np.full(rows.S, -1, dtype=np.int64)
@@ -58,9 +58,9 @@ def _without_subtractions(rows: Rows, targets: Bools) -> ShortestPath:
 
 
 def round_trip(rows: Rows, stops: Ints) -> tuple[Floats, bool]:
-    """The occupancy (K,) of going from state to state by the fastest ways, and back to the first.
+    """The occupancy (K,) of going from state to state by the fastest paths, and back to the first.
 
-    False if there is no way, or one longer than floats can say, or no time is needed.
+    False if there is no path, or one longer than floats can say, or no time is needed.
     """
     flow, target, start = np.zeros(rows.K), np.zeros(rows.S, dtype=np.bool_), np.zeros(rows.S)
     for here, there in zip(stops, np.roll(stops, -1), strict=True):

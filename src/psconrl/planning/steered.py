@@ -29,20 +29,20 @@ from psconrl._core.pairs import Pairs
 from psconrl.planning.tolerances import NOISE
 
 FREE = -1
-"""Neither a column nor a way is held: the rule chooses in each state."""
+"""Neither a column nor a transfer is held: the rule chooses in each state."""
 
 
 class Steered(NamedTuple):
-    """k columns and f ways for S states and m limits; the module's docstring has the rule.
+    """k columns and f transfers for S states and m limits; the module's docstring has the rule.
 
     Attributes:
         weights: (k,), of the columns in the mixture.
         actions: (k, S), what the columns do, -1 in states where they do not come.
         drifts: (k, m), their averages less the limits.
         limits: (m,), what the excess is counted from. binding: (m,), whether they are met with equality.
-        ways: (f, S), the actions that lead into a core and in it; -1 where no way is known.
+        transfers: (f, S), the actions that lead into a core and in it; -1 where no path is known.
         directions: (f, m), where they drive the excess to, in units of absolute sum 1.
-        levels: (f, 2): a way is taken if -V . direction exceeds the first of them times the band, and left at the
+        levels: (f, 2): a transfer is taken if -V . direction exceeds the first of them times the band, and left at the
             second.
         slope: the band is sqrt(slope t).
     """
@@ -52,18 +52,18 @@ class Steered(NamedTuple):
     drifts: Floats
     limits: Floats
     binding: Bools
-    ways: Ints
+    transfers: Ints
     directions: Floats
     levels: Floats
     slope: float
 
     def misfit(self, S: int, m: int) -> str:
         """The first field that is not an array, of its kind and shape, for S states and m limits; "" if all are."""
-        for name in ("actions", "ways"):
+        for name in ("actions", "transfers"):
             array = getattr(self, name)
             if type(array) is not np.ndarray or array.ndim != 2:
                 return name
-        k, f = len(self.actions), len(self.ways)
+        k, f = len(self.actions), len(self.transfers)
         shapes = ((k,), (k, S), (k, m), (m,), (m,), (f, S), (f, m), (f, 2))
         for name, kind, shape, array in zip(self._fields, _KINDS, shapes, self, strict=False):
             if type(array) is not np.ndarray or array.dtype != kind or array.shape != shape:
@@ -78,24 +78,26 @@ class Steered(NamedTuple):
             and self.slope >= 0.0
             and (self.weights >= 0.0).all()
             and abs(self.weights.sum() - 1.0) < 1e-9
-            and all(((actions >= -1) & (actions < A)).all() for actions in (self.actions, self.ways))
+            and all(((actions >= -1) & (actions < A)).all() for actions in (self.actions, self.transfers))
             and all(np.isfinite(values).all() for values in numbers)
         )
 
     @property
     def choices(self) -> int:
-        """How many columns and ways there are; a run numbers what acts so, the columns first."""
-        return len(self.actions) + len(self.ways)
+        """How many columns and transfers there are; a run numbers what acts so, the columns first."""
+        return len(self.actions) + len(self.transfers)
 
     def direction(self, acting: int) -> Floats:
-        """Where what acts drives the excess to, (m,), if it is a way, else zero."""
-        way = acting - len(self.actions)
-        return self.directions[way].copy() if way >= 0 else np.zeros(len(self.limits))
+        """Where what acts drives the excess to, (m,), if it is a transfer, else zero."""
+        transfer = acting - len(self.actions)
+        return self.directions[transfer].copy() if transfer >= 0 else np.zeros(len(self.limits))
 
     def extended(self, new: int) -> "Steered":
         """With so many more states, to which no column comes."""
-        actions, ways = (np.pad(array, ((0, 0), (0, new)), constant_values=-1) for array in (self.actions, self.ways))
-        return self._replace(actions=actions, ways=ways)
+        actions, transfers = (
+            np.pad(array, ((0, 0), (0, new)), constant_values=-1) for array in (self.actions, self.transfers)
+        )
+        return self._replace(actions=actions, transfers=transfers)
 
     def policies(self, stationary: Floats) -> Floats:
         """The columns as policies (k, S, A): where one does not come, it does as the stationary policy (S, A) does."""
@@ -110,17 +112,17 @@ class Steered(NamedTuple):
         if pairs.every:
             return self
         numbers = pairs.numbers % pairs.available.shape[1]
-        actions, ways = (
+        actions, transfers = (
             np.where(local >= 0, numbers[pairs.begin[:-1] + np.maximum(local, 0)], -1)
-            for local in (self.actions, self.ways)
+            for local in (self.actions, self.transfers)
         )
-        return self._replace(actions=actions, ways=ways)
+        return self._replace(actions=actions, transfers=transfers)
 
     def with_reserve(self, actions: Ints, limits: Bools) -> "Steered":
         """With a reserve: actions (S,) that lower some limits (m,) together, for when nothing else does."""
         direction = np.where(limits, -1.0 / limits.sum(), 0.0)[np.newaxis]
         return self._replace(
-            ways=np.concatenate([self.ways, actions[np.newaxis]]),
+            transfers=np.concatenate([self.transfers, actions[np.newaxis]]),
             directions=np.concatenate([self.directions, direction]),
             levels=np.concatenate([self.levels, [[2.0, 1.0]]]),
         )
@@ -142,7 +144,7 @@ def meeting(weights: Floats, actions: Ints, drifts: Floats, binding: Bools, limi
 
 @njit_inline
 def correction(steered: Steered, f: int, excess: Floats) -> float:
-    """By how much way f would correct the excess (m,)."""
+    """By how much transfer f would correct the excess (m,)."""
     total = 0.0
     for i in range(len(excess)):
         if steered.binding[i] or excess[i] > 0.0:
@@ -152,14 +154,14 @@ def correction(steered: Steered, f: int, excess: Floats) -> float:
 
 @njit_inline
 def heading(steered: Steered, excess: Floats, band: float, forced: int) -> int:
-    """The way to be forced from now on, FREE if there is none; `forced`: the one so far."""
+    """The transfer to be forced from now on, FREE if there is none; `forced`: the one so far."""
     own = 0.0
     if forced >= 0:
         own = correction(steered, forced, excess)
         if own <= steered.levels[forced, 1] * band:
             forced, own = FREE, 0.0
     best, most = forced, own + band if forced >= 0 else 0.0
-    for f in range(len(steered.ways)):
+    for f in range(len(steered.transfers)):
         corrected = correction(steered, f, excess)
         if corrected > most and corrected > steered.levels[f, 0] * band:
             best, most = f, corrected
@@ -186,7 +188,7 @@ def chosen(steered: Steered, excess: Floats, acting: int, s: int) -> int:
     """The action in state s; -1 where the stationary policy acts."""
     count = len(steered.actions)
     if acting >= count:
-        return int(steered.ways[acting - count, s])
+        return int(steered.transfers[acting - count, s])
     if acting < 0 or steered.actions[acting, s] < 0:
         acting = best_column(steered, excess, s)
     return int(steered.actions[acting, s]) if acting >= 0 else -1
@@ -194,14 +196,14 @@ def chosen(steered: Steered, excess: Floats, acting: int, s: int) -> int:
 
 @njit_inline
 def settle(steered: Steered, excess: Floats, acting: int, t: int) -> int:
-    """Raise the excess (m,) after t steps to its floor; the column or way that acts from now on."""
+    """Raise the excess (m,) after t steps to its floor; the column or transfer that acts from now on."""
     band = math.sqrt(steered.slope * t)
     for i in range(len(excess)):
         excess[i] = max(excess[i], -band)
     count = len(steered.actions)
-    way = heading(steered, excess, band, max(acting - count, FREE))
-    if way != FREE:
-        return count + way
+    transfer = heading(steered, excess, band, max(acting - count, FREE))
+    if transfer != FREE:
+        return count + transfer
     if len(excess) < 2:
         return FREE
     if 0 <= acting < count and _decisions(steered, t) == _decisions(steered, t - 1):
@@ -217,9 +219,9 @@ def _decisions(steered: Steered, t: int) -> int:
 
 @njit
 def take_over(steered: Steered, excess: Floats, direction: Floats, t: int) -> int:
-    """What is to act in a new plan after t steps: first the way that goes on most in a direction (m,)."""
+    """What is to act in a new plan after t steps: first the transfer that goes on most in a direction (m,)."""
     best, most = FREE, 0.0
-    for f in range(len(steered.ways)):
+    for f in range(len(steered.transfers)):
         alike = 0.0
         for i in range(len(direction)):
             alike += direction[i] * steered.directions[f, i]

@@ -95,7 +95,7 @@ def _with_paths(made: Steered, places: Places, rows: Rows, time: int) -> Steered
     mus, drifts, _ = places
     cores = [core_of(mu, mu > 0, time) for mu in mus]
     paths = [shortest_path_policy(rows, core) for core in cores]
-    ways = [
+    transfers = [
         _path_and_core(rows, path.pairs - rows.begin[:-1], actions, mu, core)
         for path, actions, mu, core in zip(paths, places.actions, mus, cores, strict=True)
     ]
@@ -103,9 +103,9 @@ def _with_paths(made: Steered, places: Places, rows: Rows, time: int) -> Steered
     times = shares @ np.array([np.minimum(path.times, time) for path in paths]).T / shares.sum(axis=1, keepdims=True)
     size = np.abs(drifts).sum(axis=1, keepdims=True)
     return made._replace(
-        ways=np.array(ways),
+        transfers=np.array(transfers),
         directions=np.divide(drifts, size, out=np.zeros_like(drifts), where=size > 0),
-        levels=np.tile([1.0, -0.5], (len(ways), 1)),
+        levels=np.tile([1.0, -0.5], (len(transfers), 1)),
         slope=1.0 + min(float((times + times.T).max()), float(time)),
     )
 

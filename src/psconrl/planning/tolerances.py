@@ -128,7 +128,8 @@ MAX_COLUMNS = 128
 """Policies that sparse factors keep as columns, beyond two for each limit; models need some ten."""
 
 FEW_SWEEPS = 2
-"""How often improvements are passed on in small models before the next evaluation, and policies led by a guess."""
+"""How often improvements are passed on in small models before the next evaluation, and policies made greedy for a
+guess."""
 
 MAX_STRETCH = 64.0
 """Multipliers so many times the guess, or the first that were hinted at, are tried before the extremes; and their

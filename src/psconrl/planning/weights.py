@@ -44,7 +44,7 @@ def best_weights(J: Floats, limits: Limits, bound: float, multipliers: Floats, g
 
 
 class _FixedColumns:
-    """A way of pricing that knows some columns J (k, m + 1) and no other ones.
+    """An oracle of pricing that knows some columns J (k, m + 1) and no other ones.
 
     bound: of the optimum; main: the share of c_0 in what it bounds.
     """

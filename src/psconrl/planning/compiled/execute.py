@@ -18,8 +18,8 @@ class Executed(NamedTuple):
 
     value: the average of c_0. average_costs (m + 1,). classes: recurrent ones of the mixture. connected: whether all
     states lead there (those that do not act uniformly). link: how likely the states are in which columns meet, where
-    that is least, 1 if they do not: the shares of pairs in these states are as exact as their distributions. way (S,):
-    the pairs of the fastest paths, -1 on the support. reference (1,): the likeliest state.
+    that is least, 1 if they do not: the shares of pairs in these states are as exact as their distributions. paths
+    (S,): the pairs of the fastest ones, -1 on the support. reference (1,): the likeliest state.
     """
 
     policy: Floats
@@ -28,38 +28,38 @@ class Executed(NamedTuple):
     classes: int
     connected: bool
     link: float
-    way: Ints
+    paths: Ints
     reference: Ints
 
 
-def execute(model: Plain, costs: Floats, mixture: Plain, last_way: Ints) -> Executed:
+def execute(model: Plain, costs: Floats, mixture: Plain, last_paths: Ints) -> Executed:
     """Execute a mixture; the paths are looked for from the last ones. Plain tuples as kernels get them."""
-    policy, averages, way = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_way), np.int64)
-    into = policy, averages, way, np.empty(1, np.int64)
-    value, classes, connected, link = execute_mixture(model, costs, mixture, last_way, into)
-    return Executed(policy, value, averages, classes, connected, link, way, into[3])
+    policy, averages, paths = np.empty(costs.shape[1]), np.empty(len(costs)), np.empty(len(last_paths), np.int64)
+    into = policy, averages, paths, np.empty(1, np.int64)
+    value, classes, connected, link = execute_mixture(model, costs, mixture, last_paths, into)
+    return Executed(policy, value, averages, classes, connected, link, paths, into[3])
 
 
 @njit_inline
-def is_way(way: Ints, begin: Ints) -> bool:
-    """Whether a way (S,) holds pairs of the states, which begin at begin (S + 1,), or -1."""
+def are_paths(paths: Ints, begin: Ints) -> bool:
+    """Whether paths (S,) are pairs of the states, which begin at begin (S + 1,), or -1."""
     s = 0
-    while s < len(way) and (way[s] == -1 or begin[s] <= way[s] < begin[s + 1]):
+    while s < len(paths) and (paths[s] == -1 or begin[s] <= paths[s] < begin[s + 1]):
         s += 1
-    return s == len(way)
+    return s == len(paths)
 
 
 @njit_inline
 def execute_mixture(
-    model: Any, costs: Floats, mixture: Any, last_way: Ints, into: Any
+    model: Any, costs: Floats, mixture: Any, last_paths: Ints, into: Any
 ) -> tuple[float, int, bool, float]:
-    """Fill in a policy (K,), its averages (n,), the way (S,) and the reference (1,).
+    """Fill in a policy (K,), its averages (n,), the paths (S,) and the reference (1,).
 
     Value, classes, connected, link as `Executed` has them.
     """
     rows = Rows(model[0], model[1], model[2], model[3])
     _, distributions, policies, weights = mixture
-    policy, averages, way, reference = into
+    policy, averages, paths, reference = into
     S, K, count = len(rows.begin) - 1, len(rows.indptr) - 1, len(weights)
     mass, group = np.zeros(S), np.empty(count, dtype=np.int64)
     inside, own = np.zeros(S, dtype=np.bool_), np.zeros((count, S), dtype=np.bool_)
@@ -67,15 +67,15 @@ def execute_mixture(
         policy[pair] = 0.0
     for i in range(len(costs)):
         averages[i] = 0.0
-    led = is_way(last_way, rows.begin)
+    sound = are_paths(last_paths, rows.begin)
     for s in range(S):
-        way[s] = last_way[s] if led else -1
+        paths[s] = last_paths[s] if sound else -1
     link = 1.0
     for k in range(count):
-        law, actions = distributions[k], policies[k]
+        mu, actions = distributions[k], policies[k]
         likeliest = 0
         for s in range(S):
-            if law[s] > law[likeliest]:
+            if mu[s] > mu[likeliest]:
                 likeliest = s
         reach(rows, actions, likeliest, 0.0, own[k])
         group[k] = k
@@ -83,7 +83,7 @@ def execute_mixture(
             most = 0.0
             for s in range(S):
                 if own[j, s] and own[k, s]:
-                    most = max(most, min(weights[j] * distributions[j, s], weights[k] * law[s]))
+                    most = max(most, min(weights[j] * distributions[j, s], weights[k] * mu[s]))
             if most > 0.0:
                 link = min(link, most)
             if most > MIN_OVERLAP:
@@ -94,12 +94,12 @@ def execute_mixture(
         for s in range(S):
             if own[k, s]:
                 inside[s] = True
-                policy[actions[s]] += weights[k] * law[s]
-                mass[s] += weights[k] * law[s]
+                policy[actions[s]] += weights[k] * mu[s]
+                mass[s] += weights[k] * mu[s]
         for i in range(len(costs)):
             average = 0.0
             for s in range(S):
-                average += law[s] * costs[i, actions[s]]
+                average += mu[s] * costs[i, actions[s]]
             averages[i] += weights[k] * average
     classes = 0
     for k in range(count):
@@ -116,9 +116,9 @@ def execute_mixture(
     for s in range(S):
         missing += not inside[s]
     if missing > 0:
-        found = fastest(rows, inside, way).pairs
+        found = fastest(rows, inside, paths).pairs
         for s in range(S):
-            way[s] = found[s]
+            paths[s] = found[s]
     connected = True
     for s in range(S):
         first, after = rows.begin[s], rows.begin[s + 1]
@@ -131,8 +131,8 @@ def execute_mixture(
                 if own[k, s]:
                     for pair in range(first, after):
                         policy[pair] = 1.0 if pair == policies[k, s] else 0.0
-        elif way[s] >= 0:
-            policy[way[s]] = 1.0
+        elif paths[s] >= 0:
+            policy[paths[s]] = 1.0
         else:
             connected = False
             for pair in range(first, after):

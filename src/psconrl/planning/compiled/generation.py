@@ -255,7 +255,7 @@ def _settle_for(J: Floats, last: Master, master: Master) -> float:
 def plain_generate(
     price: Price, oracle: Any, limits: Limits, goal: int, guess: Floats, close: float, halfway: bool = False
 ) -> Optimum:
-    """The same frame, uncompiled, for ways that are Python objects."""
+    """The same frame, uncompiled, for oracles that are Python objects."""
     return generate.py_func(price, oracle, limits, goal, guess, close, halfway)
 
 

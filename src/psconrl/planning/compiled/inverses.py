@@ -5,7 +5,7 @@ With a reference state r, the gain g and the bias h (h(r) = 0) of a policy with 
     h(s) - sum_x p(x | s, pi(s)) h(x) + g = c(s, pi(s))       for every s,
 
 that is M y = c with y = h but y(r) = g, and M = I - P with ones in column r. Row r of the inverse of M is the
-stationary law. Another action in one state changes one row of M, so the inverse follows by a rank-one update.
+stationary distribution. Another action in one state changes one row of M, so the inverse follows by a rank-one update.
 """
 
 from typing import NamedTuple
@@ -137,7 +137,7 @@ def refactor(rows: Rows, chain: Inverse, c: Floats) -> bool:
 
 @njit
 def stationary_of(rows: Rows, chain: Inverse, mu: Floats) -> None:
-    """Fill in the stationary law (S,): row r of the inverse, corrected once, without rounding below zero."""
+    """Fill in the stationary distribution (S,): row r of the inverse, corrected once, without rounding below zero."""
     S, r = len(mu), chain.reference[0]
     residual = np.zeros(S)
     total = 0.0
@@ -206,7 +206,7 @@ def _add_solution(inverse: Floats, rhs: Floats, r: int, h: Floats) -> float:
 def make_unichain(rows: Rows, policy: Ints, c: Floats) -> tuple[int, bool]:
     """Change a policy, in place, so that all states lead to a closed class where the costs c (K,) seem least.
 
-    A state of the class, and whether all others can be led to it. The class is one into which the policy leads from
+    A state of the class, and whether all others are attracted to it. The class is one into which the policy leads from
     where a step costs least some hundred moves later; lazy moves, so that cycles mix.
     """
     S = len(policy)

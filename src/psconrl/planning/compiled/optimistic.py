@@ -297,8 +297,8 @@ def evaluate(within: Set, costs: Floats, actions: Ints, order: Ints, work: Work,
 def believed(within: Set, costs: Floats, found: Believed, p: Floats) -> Columns:
     """The columns of an optimum in the one model that it believes in: the rows of p (S * A, S) in use are overwritten.
 
-    A pair that several columns use gets the mean of their members, weighted by how often they use it. Laws are those
-    of each column in its own model, so only their mixture is an occupancy of the model believed in.
+    A pair that several columns use gets the mean of their members, weighted by how often they use it. Distributions are
+    those of each column in its own model, so only their mixture is an occupancy of the model believed in.
     """
     S, n = p.shape[1], len(found.weights)
     A = len(p) // S

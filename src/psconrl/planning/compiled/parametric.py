@@ -138,7 +138,7 @@ def _misses(mixture: Mixture, count: int, tau: Floats) -> bool:
 
 @njit
 def _price(oracle: Inverses, problem: PricingProblem) -> PricingResult:
-    """Policy iteration, then the walk if there is one limit, else the policy found as a column."""
+    """Policy iteration, then `_follow_multiplier` if there is one limit, else the policy found as a column."""
     rows, costs, columns, chain = oracle.rows, oracle.costs, oracle.columns, oracle.chain
     m = len(problem.prices)
     lagrangian_costs(oracle.c, costs, problem.main, problem.prices)
@@ -148,7 +148,7 @@ def _price(oracle: Inverses, problem: PricingProblem) -> PricingResult:
     limit = 0.0
     for i in range(m):
         limit += problem.prices[i] * problem.tau[i]
-    # A certificate looks at all moves. The walk brings its own: the bias is kept in case that it fails.
+    # A certificate looks at all moves. `_follow_multiplier` brings its own: the bias is kept in case that it fails.
     bound, h = -np.inf, oracle.h.copy()
     if problem.enough < np.inf:
         bound = dual_lower_bound(rows, oracle.c, g, h) - limit
@@ -156,8 +156,8 @@ def _price(oracle: Inverses, problem: PricingProblem) -> PricingResult:
             return PricingResult(True, bound, problem.prices, False, problem.prices)
     found = chain.policy.copy()
     if m == 1 and problem.main == 1.0:
-        walked, multiplier, lower = _follow_multiplier(oracle, g, problem.tau[0], problem.prices[0])
-        if walked:
+        followed, multiplier, lower = _follow_multiplier(oracle, g, problem.tau[0], problem.prices[0])
+        if followed:
             proof = np.empty(1)
             proof[0] = multiplier
             return PricingResult(True, lower, proof, False, proof)

@@ -16,11 +16,11 @@ from psconrl.planning.compiled.pricing import Columns, Mixture, Start, mix
 from psconrl.planning.compiled.rows import Rows
 
 NO_LEVELS: Floats = np.zeros(0)
-_NO_WAY: Ints = np.zeros(0, dtype=np.int64)
+_NO_PATHS: Ints = np.zeros(0, dtype=np.int64)
 
 Kernel = Callable[[Any, Floats, Floats, Any, Any, int, Any], tuple[Any, ...]]
 """Takes a model (`Rows`), costs (m + 1, K), levels (K,) that are added to c_0 to decide between equals, or (0,) for
-none, `Limits`, a `Start` and the last way (S,), VALUE or MARGIN, and `room`; all as plain tuples. Gives status,
+none, `Limits`, a `Start` and the last paths (S,), VALUE or MARGIN, and `room`; all as plain tuples. Gives status,
 objective, bound (as `generation.Optimum`), what averages of the mixture may be off by, and how many columns it has.
 Inverses leave the mixture executed, where there is room for it, and give its value, classes, whether it is connected,
 and its link (see `execute`)."""
@@ -61,7 +61,7 @@ class MixturePlan(NamedTuple):
 def room(n: int, S: int, K: int = 0) -> Room:
     """What kernels fill in: multipliers (n - 1,), the bias (S,) of the last policy, a `Mixture`, and its execution.
 
-    That is a policy (K,), its averages (n,), the way (S,) and the reference (1,); without pairs, nothing.
+    That is a policy (K,), its averages (n,), the paths (S,) and the reference (1,); without pairs, nothing.
     """
     return (
         np.empty(n - 1),
@@ -82,7 +82,7 @@ def planned(
 ) -> MixturePlan:
     """Plan by a kernel."""
     into = room(len(costs), len(rows.begin) - 1)
-    given = tuple(rows), costs, levels, tuple(limits), (*start, _NO_WAY), goal, into
+    given = tuple(rows), costs, levels, tuple(limits), (*start, _NO_PATHS), goal, into
     status, objective, bound, off, count = kernel(*given)[:5]
     multipliers, bias, J, distributions, policies, weights = into[:6]
     mixture = Mixture(J, distributions, policies, weights).first(count)

@@ -13,7 +13,7 @@ from psconrl.planning.tolerances import SUPPORT
 
 
 def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
-    """An occupancy x (K,) as a mixture: weight, pairs (S,) and law (S,) of each policy.
+    """An occupancy x (K,) as a mixture: weight, pairs (S,) and mu (S,) of each policy.
 
     As long as there is mass, the policy of the likeliest pairs is taken as often as they last. A vertex without any,
     which HiGHS has been seen to call optimal, is refused by a `SolverError`.
@@ -31,32 +31,32 @@ def deterministic(rows: Rows, x: Floats) -> list[tuple[float, Ints, Floats]]:
         best = np.lexsort((np.arange(rows.K), -left, source))
         policy = best[np.searchsorted(source[best], np.arange(rows.S))]
         inside = mass > SUPPORT
-        way = shortest_path_policy(rows, inside).pairs
-        policy = np.where(inside | (way < 0), policy, way)
+        path = shortest_path_policy(rows, inside).pairs
+        policy = np.where(inside | (path < 0), policy, path)
         chain = sparse.csr_array(matrix[policy])
-        law = max(
+        mu = max(
             (_stationary_of(chain, states) for states in closed_classes(chain)),
-            key=lambda law: float(left[policy] @ law),
+            key=lambda mu: float(left[policy] @ mu),
         )
         # States that a class hardly ever visits may have no occupancy in floats.
-        likely = law > SUPPORT
-        weight = float((left[policy[likely]] / law[likely]).min())
+        likely = mu > SUPPORT
+        weight = float((left[policy[likely]] / mu[likely]).min())
         if weight == 0.0:
             # Rounding has left a class without one of its pairs; if nothing else was found, it is all there is.
-            found = found or [(1.0, policy, law)]
+            found = found or [(1.0, policy, mu)]
             break
-        left[policy] = np.maximum(left[policy] - weight * law, 0.0)
+        left[policy] = np.maximum(left[policy] - weight * mu, 0.0)
         left[left <= SUPPORT] = 0.0
-        found.append((weight, policy, law))
+        found.append((weight, policy, mu))
     total = sum(weight for weight, _, _ in found)
-    return [(weight / total, policy, law) for weight, policy, law in found]
+    return [(weight / total, policy, mu) for weight, policy, mu in found]
 
 
 def _stationary_of(chain: sparse.csr_array, states: Ints) -> Floats:
-    """The stationary law (S,) of a closed class."""
-    law = np.zeros(chain.shape[0])
+    """The stationary mu (S,) of a closed class."""
+    mu = np.zeros(chain.shape[0])
     found = stationary_distribution(chain[states][:, states])
     if found is None:
         raise SolverError("a chain of the linear program was not evaluated: the numbers of the model are too uneven")
-    law[states] = found
-    return law
+    mu[states] = found
+    return mu
