@@ -413,7 +413,7 @@ def _fingerprint(*arrays: NDArray[Any]) -> str:
 
 # -- The file ----------------------------------------------------------------------------------------------------------
 
-FORMAT = "psconrl.learner 1"
+FORMAT = "psconrl.learner 2"
 MAX_DEPTH = 12
 """Levels of containers in each other; each takes two in the document."""
 _LARGE = 2**63
