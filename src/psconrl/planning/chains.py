@@ -10,6 +10,7 @@ is done with numbers of some thousand bits by FLINT.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Lock
@@ -78,7 +79,7 @@ def solve_chain(chain: Chain, classes: list[Ints], sparsely: bool = True) -> Sol
     return EliminatedChain(chain, classes, kept, order, precise=True)
 
 
-class SolvedChain:
+class SolvedChain(ABC):
     """A chain of S states with K recurrent classes, of each of which one state is kept.
 
     Attributes:
@@ -142,13 +143,13 @@ class SolvedChain:
         """The average (S,) of values (S,) in the class of each state; 0 in transient states."""
         return np.where(self.label >= 0, self.averages(values)[self.label], 0.0)
 
+    @abstractmethod
     def _collect(self, amounts: NDArray[Any], of_classes: NDArray[Any]) -> NDArray[Any]:
         """Amounts (S,) collected until a kept state is met, plus the values (K,) of those."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _entries(self, start: Floats) -> NDArray[Any]:
         """The probabilities (K,) to enter each kept state before others, from a start distribution (S,)."""
-        raise NotImplementedError
 
 
 class EliminatedChain(SolvedChain):
