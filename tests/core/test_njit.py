@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +66,25 @@ def test_compiled_code_of_an_earlier_version_is_not_read(tmp_path: Path) -> None
         (tmp_path / "module.py").write_text(KERNEL.format(kind=kind, number=number))
         done = subprocess.run([sys.executable, "-c", "import module"], capture_output=True, text=True, cwd=tmp_path)
         assert done.stdout == f"{1 + number}\n", done.stderr
+
+
+def test_other_threads_stay_compiled() -> None:
+    """One thread runs kernels as Python, with numbers that only Python knows, while another one enters and leaves."""
+    inside, left = threading.Event(), threading.Event()
+
+    def passes_by() -> bool:
+        inside.wait(10)
+        compiled_there = not njit._mode.plain
+        with njit.as_python():
+            pass
+        left.set()
+        return compiled_there
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(passes_by)
+        with njit.as_python():
+            inside.set()
+            left.wait(10)
+            assert njit._mode.plain
+        assert other.result()
+    assert not njit._mode.plain

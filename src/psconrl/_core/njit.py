@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,11 +39,14 @@ MAX_INTERPRETED_WORK = 2**17
 """S K (m + 1)^2 of the largest model, with S states, K pairs and m limits, that is solved without compiling."""
 
 
-class _Mode:
-    """Whether kernels run as plain Python just now, and for how long they did."""
+class _Mode(threading.local):
+    """Whether this thread runs kernels as plain Python just now; on the class, for how long the process did."""
 
     plain = False
     seconds = 0.0
+
+
+_mode = _Mode()
 
 
 class Kernel(Generic[Args, Result]):
@@ -56,7 +60,7 @@ class Kernel(Generic[Args, Result]):
 
     def __call__(self, *args: Args.args, **kwargs: Args.kwargs) -> Result:
         """Call the function: compiled, or as it is."""
-        if _Mode.plain:
+        if _mode.plain:
             return self.py_func(*args, **kwargs)
         return self.compiled(*args, **kwargs)
 
@@ -103,7 +107,7 @@ def interpreted(small: bool, kernel: Kernel[..., Any]) -> Iterator[None]:
         small: whether the problem is small enough.
         kernel: the one that does most of the work; once it is loaded there is nothing to wait for.
     """
-    if _Mode.plain or not small or kernel.is_loaded or _Mode.seconds > MAX_INTERPRETED_SECONDS:
+    if _mode.plain or not small or kernel.is_loaded or _Mode.seconds > MAX_INTERPRETED_SECONDS:
         yield
         return
     start = time.thread_time()
@@ -117,11 +121,11 @@ def interpreted(small: bool, kernel: Kernel[..., Any]) -> Iterator[None]:
 @contextmanager
 def as_python() -> Iterator[None]:
     """Run kernels as plain Python within the context; they may get arrays of numbers that numba does not know."""
-    before, _Mode.plain = _Mode.plain, True
+    before, _mode.plain = _mode.plain, True
     try:
         yield
     finally:
-        _Mode.plain = before
+        _mode.plain = before
 
 
 def solved_at_once(work: float, kernel: Kernel[..., Any], compute: Callable[[], Answer]) -> Answer:

@@ -265,7 +265,7 @@ def _compiled(
     given: tuple[Ints, Floats, Ints, Floats, Ints],
     steer: Steer | None,
 ) -> BestPolicy | None:
-    """The answer of the compiled planner, a policy of some shape; None if unproven. given: see `check_warm_start`."""
+    """The answer of the compiled planner, a policy (K,); None if unproven. given: see `check_warm_start`."""
     model, (n, K), S = tuple(rows), costs.shape, len(rows.begin) - 1
     few, m = inverted(rows), n - 1
     into, limits, last_paths = room(n, S, K if few else 0), (thresholds, _ones(m)), given[4]
